@@ -1,9 +1,9 @@
-"""The method of the paper, as a baseline on the same machine, and what the paper measured.
+"""The method of the paper, as a baseline on the same machine, and its published results.
 
 R. Dogaru, I. Dogaru, "Optimization of GPU and CPU acceleration for neural networks layers
-implemented in Python", ISEEE 2017, doi:10.1109/ISEEE.2017.8170680. Arrays lie feature by
+implemented in Python", ISEEE 2017, doi:10.1109/ISEEE.2017.8170680. Arrays are stored feature by
 feature there. On the CPU one thread runs three plain loops under numba's @jit; on the GPU
-each thread makes one output, in blocks of B x B threads.
+each thread computes one output, in blocks of B x B threads.
 """
 
 import math
@@ -11,18 +11,18 @@ from functools import cache
 
 import numpy as np
 
-# t_syn in picoseconds, a row, unit and feature: the best that the paper reports.
+# Best published t_syn, in picoseconds per sample, unit and feature.
 T_SYN = {"GPU (GTX 750)": 130, "MKL, float32": 330, "@jit": 46_000}
 SPEED_UP = "100 - 250"  # of the GPU over its implementation on the CPU
-# Threads that CUDA allows in a block.
+# Limit of CUDA for the threads of a block.
 MOST_THREADS = 1024
 
 
 @cache
 def loop(formula, is_integer):
-    """The loop on the CPU: ``loop(X, units, H, parameter, n_rows)`` fills rows of H.
+    """Return the loop on the CPU: ``loop(X, units, H, parameter, n_rows)`` fills rows of H.
 
-    X (n, N) and units (n, m) lie feature by feature. The parameter is that of `finish`.
+    X (n, N) and units (n, m) are stored feature by feature. The parameter is that of `finish`.
     """
     from numba import njit
 
@@ -41,7 +41,7 @@ def loop(formula, is_integer):
 
 
 def term(formula, is_integer):
-    """What is summed over the features. The difference of unsigned bytes would wrap around."""
+    """Return the term of the sum over features; differences of unsigned bytes would wrap."""
     if formula == "tanh":
         return lambda x, w: x * w
     if is_integer:
@@ -50,7 +50,7 @@ def term(formula, is_integer):
 
 
 def finish(formula):
-    """The output of a unit: tanh of the sum and a bias, or the triangle of a base."""
+    """Return the output of a unit: tanh of the sum and a bias, or the triangle."""
     if formula == "tanh":
         return lambda total, bias: math.tanh(total + bias)
     return lambda total, base: max(0.0, 1.0 - total / base)

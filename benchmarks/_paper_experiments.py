@@ -1,7 +1,7 @@
-"""The experiments of the paper, and of its survey, on the machine at hand.
+"""The experiments of the paper, and of its survey, on this machine.
 
-Sizes are the paper's: N rows of n features meet m units; M^2 = m N is the size of a layer and
-As its asymmetry, N = M As and m = M / As. t_syn is the time a synapse, t / (N m n).
+Sizes are those of the paper: N samples of n features and m units; M^2 = m N is the size of a layer
+and As its asymmetry, N = M As and m = M / As. t_syn is the time per synapse, t / (N m n).
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from _paper_methods import (
     paper_loop,
     scipy_cdist,
 )
-from _paper_run import MUL, RBF, Run, experiment
+from _paper_run import MUL, RBF, experiment
 from sklearn_fsvc._src.data.streaming import take_rows
 from sklearn_fsvc._src.data.tiling import TileShape, basic_layer, format_bytes
 from sklearn_fsvc._src.engines import get_engine
@@ -28,14 +28,12 @@ from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.tuning import example
 
 _BLOCKS = (4, 8, 16, 32, 64)
-# Values of M; one more is too large for any memory.
-_SIZES = (256, 512, 1024, 2048, 4096, 8192)
 _DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64")
 
 
 def _blocks(run, results, formula):
     kind = f"{formula} float32"
-    sizes = _SIZES[1:4] if run.quick else (*_SIZES, 262_144 if run.is_gpu else 65_536)
+    sizes = run.sizes[1:4] if run.quick else (*run.sizes, 262_144 if run.is_gpu else 65_536)
     tunables = run.engine.tunables(example(kind, 1, 1)[1])
     name = next((k for k in ("tile", "tile_rows") if k in tunables), None)
     methods = [ours(run.engine)]
@@ -92,14 +90,14 @@ _NEEDED = "n > 200 is needed to be near the best."
 
 @experiment("figure5", "Figure 5: t_syn against n, on a GPU", "n", _NEEDED)
 def figure5(run, results):
-    gpu = run if run.is_gpu else Run(None, run.quick)
+    gpu = run if run.is_gpu else replace(run, engine=None)
     for formula in (RBF, MUL):
         _over_features(gpu, results, [_on_gpu(run, ours), _on_gpu(run, paper_kernel, 16)], formula)
     _over_features(gpu, results, [_on_gpu(run, ours)], RBF, ("uint8", "float64"))
 
 
 def _on_gpu(run, method, *args):
-    """The method on the GPU of this run, or one whose cells say that there is none."""
+    """Return a method on the GPU of this run, or one whose cells have the reason why not."""
 
     def refuse(*_):
         raise Refused("no GPU: --device cuda")
@@ -110,9 +108,9 @@ def _on_gpu(run, method, *args):
 @experiment("figure6", "Figure 6: t_syn against n, compiled loops on the CPU", "n", _NEEDED)
 def figure6(run, results):
     with get_engine("jit") as engine:
-        host = Run(engine, run.quick)
+        host = replace(run, engine=engine)
         for formula in (RBF, MUL):
-            _over_features(host, results, [ours(engine), paper_loop()], formula)
+            _over_features(host, results, [ours(engine), paper_loop(run.loop_synapses)], formula)
         _over_features(host, results, [ours(engine)], RBF, ("uint8", "float64"))
 
 
@@ -122,7 +120,7 @@ def figure6(run, results):
 )  # fmt: skip
 def figure7(run, results):
     with get_engine("jit") as engine:
-        host = Run(engine, run.quick)
+        host = replace(run, engine=engine)
         methods = [ours(e) for e in host.engines()]
         _over_features(host, results, methods, MUL, ("float32", "float64"))
 
@@ -146,14 +144,16 @@ def table4(run, results):
     for formula in (RBF, MUL):
         for dtype in _DTYPES:
             methods = [_converting(e, dtype) for e in run.engines()[: 1 if formula == RBF else 3]]
-            methods += [paper_kernel(run.engine, 16)] if run.is_gpu else [paper_loop()]
+            methods += (
+                [paper_kernel(run.engine, 16)] if run.is_gpu else [paper_loop(run.loop_synapses)]
+            )
             for method in methods:
                 M = run.M // 2
                 run.measure(results, method, f"{formula} {dtype}", M, M, run.n, compare=False, M=M)
 
 
 def _converting(engine, dtype):
-    """Ours as an estimator uses it: what is no type of a layer is made one, each time."""
+    """Return ours as an estimator uses it: other dtypes are converted in each call."""
 
     def prepare(kind, N, m, n):
         formula = kind.rpartition(" ")[0]
@@ -177,11 +177,13 @@ def _converting(engine, dtype):
 )  # fmt: skip
 def table5(run, results):
     for formula in (RBF, MUL):
-        methods = [paper_loop(), scipy_cdist(), numpy_product()]
+        methods = [paper_loop(run.loop_synapses), scipy_cdist(), numpy_product()]
         if run.is_gpu:
             methods += [paper_kernel(run.engine, B) for B in (16, 32)]
         with get_engine("jit") as jit:
-            methods += [ours(e) for e in Run(jit).engines() if formula == MUL or e is jit]
+            methods += [
+                ours(e) for e in replace(run, engine=jit).engines() if formula == MUL or e is jit
+            ]
             methods += [ours(run.engine)] if run.is_gpu else []
             kinds = [f"{formula} float32"] + ([f"{formula} uint8"] if formula == RBF else [])
             for kind in kinds:
@@ -219,7 +221,7 @@ def figure4(run, results):
     add(method="arrays", stage="all", value=format_bytes(n_bytes))
     if not run.is_gpu:
         with get_engine("blas") as blas:
-            rows = 200  # differences by NumPy take a while
+            rows = 200  # differences in NumPy are slow
             H["blas"] = blas.hidden(blas.prepare(layer), X[:rows])
     one, other = (h[: min(map(len, H.values()))] for h in H.values())
     difference = float(np.abs(one - other).max())
@@ -227,9 +229,9 @@ def figure4(run, results):
 
 
 def _in_stages(engine, layer, X):
-    """H on the host, and the seconds of each stage on the way there."""
+    """Return H on the host, and the seconds of each stage."""
     prepared = engine.prepare(layer)
-    engine.hidden(prepared, engine.to_device(X[:64]))  # compiled before the clock starts
+    engine.hidden(prepared, engine.to_device(X[:64]))  # compile first
     watch = engine.stopwatch()
     there = engine.to_device(X)
     watch.lap("transfer in")
@@ -248,7 +250,7 @@ def threads(run, results):
         for formula in (RBF, MUL):
             for count in sorted({1, 2, 4, 8, n_threads()}):
                 method = ours(engine, f"jit, {processor()}", threads=count)
-                M = Run(engine, run.quick).M
+                M = replace(run, engine=engine).M
                 run.measure(results, method, f"{formula} float32", M, M, run.n, M=M, threads=count)
 
 
@@ -271,7 +273,7 @@ def prefetch(run, results):
         )
         del ways["prefetch"]
     for name, uploads in ways.items():
-        for _ in range(2):  # the first time pinned memory is made
+        for _ in range(2):  # the first call allocates pinned memory
             watch = engine.stopwatch()
             for block in uploads(X[i : i + step] for i in range(0, rows, step)):
                 block = take_rows(block, slice(None), np.float32)

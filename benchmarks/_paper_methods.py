@@ -1,7 +1,7 @@
-"""Ways to evaluate a layer, each ready to be timed: ours, the paper's, and other libraries.
+"""Implementations of a layer, to be timed: ours, the paper's, and other libraries.
 
-A method is made for one place. ``prepare(kind, N, m, n)`` gives a function that evaluates a
-random layer of that kind once, and the synapses (rows x units x features) that it works off.
+``prepare(kind, N, m, n)`` of a method returns a function that evaluates a random layer of that
+kind once, and the number of synapses (samples x units x features) that it processes.
 """
 
 from collections.abc import Callable
@@ -18,25 +18,25 @@ from sklearn_fsvc._src.kernels import K
 from sklearn_fsvc._src.tuning import example, medians
 from sklearn_fsvc._src.utils.availability import install
 
-# Synapses of one call of the paper's loop: it runs on so many rows as these make.
-_LOOP = 4e7
+# Synapses of one call of the paper's loop, which limit its number of samples.
+LOOP_SYNAPSES = 4e7
 
 
 class Refused(Exception):
-    """A cell of a table that cannot be measured; the message says why."""
+    """A cell of a table cannot be measured, for the reason in the message."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """What is timed.
+    """An implementation that is timed.
 
     Attributes
     ----------
     name : str
     prepare : callable
-        ``prepare(kind, N, m, n)`` -> (function, synapses). Raises `Refused`.
+        ``prepare(kind, N, m, n)`` returns (function, synapses), or raises `Refused`.
     stopwatch : callable
-        As `timing.medians` takes it.
+        Passed to `tuning.medians`.
     calls : int
         Calls timed as one.
     """
@@ -46,16 +46,16 @@ class Method:
     stopwatch: Callable = HostStopwatch
     calls: int = 1
 
-    def t_syn(self, kind, N, m, n, quick=False):
-        """Seconds a synapse: the median of some calls, in a second or so."""
+    def t_syn(self, kind, N, m, n, quick=False, timer=medians):
+        """Return the seconds per synapse: the median of calls within about a second."""
         function, synapses = self.prepare(kind, N, m, n)
         repeats, seconds = (3, 0.5) if quick else (9, 1)
-        times = medians({"": function}, repeats, seconds, self.stopwatch, self.calls)
+        times = timer({"": function}, repeats, seconds, self.stopwatch, self.calls)
         return times[""] / synapses
 
 
 def ours(engine, name=None, threads=None, **settings):
-    """The layer by an engine of ours, with some of its settings given."""
+    """Return the layer by one of our engines, with the given settings."""
 
     def prepare(kind, N, m, n):
         itemsize = np.dtype(kind.split()[-1]).itemsize
@@ -76,12 +76,12 @@ def ours(engine, name=None, threads=None, **settings):
     return Method(name or engine.name, prepare, engine.stopwatch, calls)
 
 
-def paper_loop():
-    """The paper's @jit loop, one thread of the host."""
+def paper_loop(max_synapses=LOOP_SYNAPSES):
+    """Return the paper's @jit loop, one thread of the host."""
 
     def prepare(kind, N, m, n):
         *formula, dtype = kind.split()
-        n_rows = min(N, max(1, int(_LOOP / (m * n))))
+        n_rows = min(N, max(1, int(max_synapses / (m * n))))
         X, units, parameter = _by_features(kind, N, m, n)
         H = np.empty((n_rows, m), np.float64 if dtype == "float64" else np.float32)
         loop = paper.loop(formula[0], "int" in dtype)
@@ -91,7 +91,7 @@ def paper_loop():
 
 
 def paper_kernel(engine, block):
-    """The paper's kernel on the GPU, with blocks of `block` x `block` threads."""
+    """Return the paper's kernel on the GPU, with blocks of `block` x `block` threads."""
 
     def prepare(kind, N, m, n):
         *formula, dtype = kind.split()
@@ -136,7 +136,7 @@ def numpy_product():
 
 
 def _by_features(kind, N, m, n):
-    """X (n, N), units (n, m) and the number of the formula: the base of the triangle, or 0."""
+    """Return X (n, N), units (n, m) and the parameter: the base of the triangle, or 0."""
     X, layer = example(kind, N, m, n)
     parameter = 0.0 if kind.startswith("tanh") else K * layer.radius
     return np.ascontiguousarray(X.T), np.ascontiguousarray(layer.units.T), parameter

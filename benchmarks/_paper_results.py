@@ -1,4 +1,4 @@
-"""The results of an experiment: as a table to read, as CSV, as a picture."""
+"""The results of an experiment: as a text table, as CSV, as a figure."""
 
 import csv
 from dataclasses import dataclass, field
@@ -57,12 +57,12 @@ class Results:
         self.cells.append({"experiment": self.name, **cell})
 
     def _label(self, cell):
-        """Name of the row or the line that a cell belongs to."""
+        """Return the name of the table row or plot line of a cell."""
         names = (name for name in ("layer", "method") if name in cell and name != self.column)
         return " ".join(str(cell[name]) for name in names)
 
     def rows(self, value):
-        """[(label of the row, {column: text})], in the order in which they came."""
+        """Return [(label of the row, {column: text})] in order of insertion."""
         rows = {}
         for cell in self.cells:
             shown = f"* {cell['error']}" if cell.get("error") else _text(cell.get(value))
@@ -70,7 +70,7 @@ class Results:
         return [(label, row) for label, row in rows.items() if any(row.values())]
 
     def text(self):
-        """The table, for people to read."""
+        """Return the results as a text table."""
         columns = list(dict.fromkeys(cell[self.column] for cell in self.cells))
         lines = [self.title, "=" * len(self.title)]
         for value in self.values:
@@ -85,7 +85,7 @@ class Results:
         return "\n".join(lines)
 
     def write_csv(self, folder):
-        """One line a cell, after a comment with the command; the path."""
+        """Write one line per cell, after a comment with the command; return the path."""
         path = Path(folder) / f"{self.name}.csv"
         with path.open("w", newline="") as file:
             file.write(f"# {self.command}\n")
@@ -97,7 +97,7 @@ class Results:
         return path
 
     def draw(self, path):
-        """The picture: lines where the columns are numbers, else bars. None without numbers."""
+        """Plot lines for numeric columns, else bars; return the path, None without values."""
         from matplotlib.figure import Figure
 
         value, series = self.values[0], {}
@@ -135,7 +135,7 @@ def _draw_lines(axes, series):
 
 
 def _draw_bars(axes, series):
-    """A group of bars for each label, a colour for each column."""
+    """Plot a group of bars per label, a colour per column."""
     places = list(dict.fromkeys(column for points in series.values() for column, _ in points))
     height = 0.8 / len(places)
     for i, place in enumerate(places):
@@ -151,7 +151,7 @@ def _draw_bars(axes, series):
 
 
 def _plain_ticks(axis, values):
-    """Numbers as they are said, and some of them wherever the values lie."""
+    """Format ticks as plain numbers, with labels in every decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     few = max(values) < 200 * min(values)
@@ -162,7 +162,7 @@ def _plain_ticks(axis, values):
 
 
 def _published(label, value):
-    """What the paper reports at best for such a method, where it does."""
+    """Return the best published value of a method, if there is one."""
     if value == "speed_up":
         return paper.SPEED_UP if "cuda" in label or "kernel" in label else ""
     if value != "t_syn_ps":
@@ -174,7 +174,7 @@ def _published(label, value):
 
 
 def _aligned(table):
-    """Lines of text: the first column to the left, the others to the right."""
+    """Return aligned lines: the first column left, the others right."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for first, *others in table:
         cells = (f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True))
@@ -188,7 +188,7 @@ def _text(value, digits=4):
 
 
 def read_csv(path, **options):
-    """Results from a file of `write_csv`; the options are those that a file does not hold."""
+    """Return the results of a file of `write_csv`; the options are not stored in it."""
     with Path(path).open(newline="") as file:
         command = file.readline().removeprefix("# ").strip()
         cells = [

@@ -1,13 +1,14 @@
-"""What all experiments share: the engine, the layers, and how a cell is measured."""
+"""Common parts of the experiments: the engine, the layers, and the measurement of a cell."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from _paper_methods import Refused, ours, paper_kernel, paper_loop
+from _paper_methods import LOOP_SYNAPSES, Refused, ours, paper_kernel, paper_loop
 from _paper_results import Results
 from sklearn_fsvc._src.engines import known_engines
 from sklearn_fsvc._src.engines.blas import ProductEngine
 from sklearn_fsvc._src.engines.threads import n_threads
+from sklearn_fsvc._src.tuning import medians
 
 RBF, MUL = "manhattan triangular", "tanh"
 _LAYERS = {RBF: "RBF", MUL: "MUL"}
@@ -15,12 +16,12 @@ _LAYERS = {RBF: "RBF", MUL: "MUL"}
 
 @dataclass
 class Run:
-    """What all experiments of one call share.
+    """The engine, sizes and timer of the experiments of one call.
 
     Attributes
     ----------
     engine : Engine or None
-        Where ours is computed, entered; None stands for a GPU that there is not.
+        Computes our layers, entered; None for a missing GPU.
     quick : bool
         Smaller layers, fewer measurements.
     """
@@ -28,6 +29,11 @@ class Run:
     engine: object
     quick: bool = False
     _base: dict = field(default_factory=dict)
+
+    # Values of M; the experiments add one that is too large for any memory.
+    sizes = (256, 512, 1024, 2048, 4096, 8192)
+    loop_synapses = LOOP_SYNAPSES
+    timer = staticmethod(medians)
 
     @property
     def is_gpu(self):
@@ -39,7 +45,7 @@ class Run:
 
     @property
     def M(self):
-        """A size at which this device is at its best, or not far from it."""
+        """Return a size at which this device is close to its peak performance."""
         return (1024 if self.quick else 2048) * (4 if self.is_gpu else 1)
 
     @property
@@ -47,7 +53,7 @@ class Run:
         return 256 if self.quick else 784
 
     def engines(self):
-        """The engine, and where it is the host's, the others there."""
+        """Return the engine, and if it is on the host, the other ones there."""
         if self.is_gpu:
             return [self.engine]
         on_host = (e() for e in known_engines().values() if e.auto_work is None)
@@ -55,29 +61,30 @@ class Run:
         return [self.engine, *(e for e in others if e.why_unavailable() is None)]
 
     def methods(self, formula):
-        """Ours by every engine, and the paper's kernel where there is a GPU."""
+        """Return ours by every engine, and on a GPU the paper's kernel."""
         methods = [
             ours(e) for e in self.engines() if formula == MUL or not isinstance(e, ProductEngine)
         ]
         return methods + ([paper_kernel(self.engine, 16)] if self.is_gpu else [])
 
     def base(self, kind, N, m, n):
-        """t_syn of the paper's @jit loop in float32, measured once for each size."""
+        """Return t_syn of the paper's @jit loop in float32, measured once per size."""
         key = kind.rpartition(" ")[0], N, m, n
         if key not in self._base:
-            self._base[key] = paper_loop().t_syn(f"{key[0]} float32", N, m, n, self.quick)
+            loop, kind = paper_loop(self.loop_synapses), f"{key[0]} float32"
+            self._base[key] = loop.t_syn(kind, N, m, n, self.quick, self.timer)
         return self._base[key]
 
     def measure(self, results, method, kind, N, m, n, compare=True, **fields):
-        """Add the cell of one method; the speed-up is over the paper's @jit loop."""
+        """Add the cell of one method; its speed-up is relative to the paper's @jit loop."""
         formula, _, dtype = kind.rpartition(" ")
         cell = {
             "device": self.device, "layer": _LAYERS[formula], "method": method.name,
             "dtype": dtype, "N": N, "m": m, "n": n, "threads": n_threads(), **fields,
         }  # fmt: skip
         try:
-            t_syn = method.t_syn(kind, N, m, n, self.quick)
-        except Exception as error:  # the cell says which
+            t_syn = method.t_syn(kind, N, m, n, self.quick, self.timer)
+        except Exception as error:  # reported in the cell
             cell["error"] = str(error) if isinstance(error, Refused) else type(error).__name__
         else:
             speed_up = self.base(kind, N, m, n) / t_syn if compare else None
@@ -87,7 +94,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A function ``fill(run, results)`` and what its results are called."""
+    """A function ``fill(run, results)``, and the options of its results."""
 
     fill: object
     options: dict
@@ -102,7 +109,7 @@ EXPERIMENTS = {}
 
 
 def experiment(name, title, column, paper="", values=("t_syn_ps", "speed_up")):
-    """Put a function into EXPERIMENTS."""
+    """Register a function in EXPERIMENTS."""
 
     def register(fill):
         options = {"name": name, "title": title, "column": column, "values": values}

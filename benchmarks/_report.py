@@ -1,4 +1,4 @@
-"""What the benchmarks share: their arguments, and how results are printed and kept."""
+"""Common parts of the benchmarks: arguments, and printing and storing of results."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from sklearn_fsvc._src.engines.host import HostStopwatch, processor
 
 
 class CpuStopwatch(HostStopwatch):
-    """Adds up the time of all threads."""
+    """Measures the CPU time of all threads."""
 
     def __init__(self):
         super().__init__()
@@ -33,7 +33,7 @@ def arguments(**extra):
 
 
 def report(args, title, rows, **machine):
-    """Print rows (name, value) and keep them, with the machine, if asked to."""
+    """Print rows (name, value), and store them with the machine if `--json` is given."""
     print(f"\n{title}\n{'-' * len(title)}")
     width = max(len(name) for name, _ in rows)
     for name, value in rows:

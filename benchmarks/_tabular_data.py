@@ -1,8 +1,8 @@
-"""Tables from .npz files, and how their rows are split.
+"""Datasets from .npz files, and their splits.
 
-A file holds X (float32, NaN where a number is missing), X_cat (codes of categories, -1 where
-one is missing), y, task ("classification" or "regression") and, where the source fixes them,
-the row numbers train and test. X or X_cat may have no column.
+A file contains X (float32, NaN for missing values), X_cat (integer codes of categories, -1 for
+missing values), y, task ("classification" or "regression") and, if the source defines a split,
+the row numbers train and test. X or X_cat may have no columns.
 """
 
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ import pandas as pd
 TRACKS = {"small": 4000, "large": None}  # most rows for training
 MAX_TEST = 50_000
 SEEDS = (0, 1, 2)
-# In order of time: neighbours of a test row are in training, and nearness gives them away.
+# Ordered by time: neighbours of test samples are in the training set, and reveal their target.
 LEAKY = ("eeg_eye_state", "electricity")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of X are float32 (x0, x1, ...) or categories (c0, c1, ...)."""
+    """A dataset: columns of X are float32 (x0, x1, ...) or categorical (c0, c1, ...)."""
 
     name: str
     task: str
     X: pd.DataFrame
     y: np.ndarray
-    source: tuple | None = None  # rows for training and for testing, where the source says
+    source: tuple | None = None  # (training rows, test rows) of the source, if it defines them
 
     @property
     def strata(self):
-        """What a sample keeps the shares of: the classes."""
+        """Return the strata of a sample: the classes."""
         return self.y if self.task == "classification" else np.zeros(len(self.y), int)
 
 
@@ -38,7 +38,7 @@ def read_table(path):
         numbers, codes = file["X"], file["X_cat"]
         columns = {f"x{j}": column for j, column in enumerate(numbers.T)}
         for j, column in enumerate(codes.T):
-            # Of all rows: which categories there are is known before the rows are split.
+            # Categories are those of all rows, training and test.
             levels = np.arange(column.max() + 1)
             columns[f"c{j}"] = pd.Categorical.from_codes(column, levels)
         source = (file["train"], file["test"]) if "train" in file else None
@@ -46,7 +46,7 @@ def read_table(path):
 
 
 def find_tables(folder, names=None):
-    """Paths of the tables in `folder` or in its folder tabular, in the order of their names."""
+    """Return the sorted paths of the datasets in `folder` or in its subfolder tabular."""
     inner = folder / "tabular"
     folder = inner if inner.is_dir() else folder
     paths = {path.stem: path for path in sorted(folder.glob("*.npz"))}
@@ -59,9 +59,9 @@ def find_tables(folder, names=None):
 
 
 def sample(strata, n, seed):
-    """`n` of the rows, at random, of each class its share to within one row.
+    """Return `n` random rows, stratified by class to within one row.
 
-    Even steps through rows that are sorted by class: no class is too small for that.
+    By equal steps through rows that are sorted by class, which works for classes of any size.
     """
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(strata))
@@ -71,14 +71,14 @@ def sample(strata, n, seed):
 
 
 def at_most(rows, strata, n, seed):
-    """The rows, or a sample of `n` of them."""
+    """Return the rows, or a sample of `n` of them."""
     if n is None or len(rows) <= n:
         return rows
     return rows[sample(strata[rows], n, seed)]
 
 
 def splits(table, track):
-    """[(rows for training, rows for testing)], as the protocol says."""
+    """Return [(training rows, test rows)] of the protocol."""
     limit = TRACKS[track]
     strata = table.strata
     pairs = []
@@ -89,7 +89,7 @@ def splits(table, track):
         else:
             train, test = table.source
             if seed > 0 and (limit is None or len(train) <= limit):
-                break  # it would be the same rows again
+                break  # they would be identical
         train, test = at_most(train, strata, limit, seed), at_most(test, strata, MAX_TEST, seed)
         pairs.append((train, test))
     return pairs

@@ -1,4 +1,4 @@
-"""One fit of one method on one split: how long it takes and how good it is."""
+"""Measurement of one fit of one method on one split: time and score."""
 
 import time
 
@@ -9,16 +9,15 @@ from sklearn.model_selection import ParameterSampler
 from _tabular_data import at_most, sample
 
 CONFIGURATIONS = 20
-# Configurations are compared on a sample of so many rows where there are more.
+# Maximal number of samples for the comparison of configurations.
 TUNING_ROWS = 20_000
 WARM_UP_ROWS = 1000
 
 
 def measure(method, variant, table, split, pair, device, options):
-    """A record of the method's fit on the rows of `pair`, those for training and for testing.
+    """Return the record of a fit on the rows of `pair`, (training, test).
 
-    What goes wrong becomes part of the record: no result is a result. A library that is
-    missing is not.
+    An error of the method is stored in the record. A missing library raises ImportError.
     """
     train, test = pair
     train = at_most(train, table.strata, method.max_rows, split)
@@ -38,13 +37,13 @@ def measure(method, variant, table, split, pair, device, options):
 
 
 def warm_up(method, table, train, device, options):
-    """A small fit, after which all is loaded and compiled; what fails fails again when timed."""
+    """Run a small fit that imports and compiles; an error is reported by the timed fit."""
     few = at_most(train, table.strata, WARM_UP_ROWS, 0)
     measure(method, "default", table, 0, (few, few), device, options)
 
 
 def _tuned(method, table, train, seed, device):
-    """The best of random configurations on a fifth that is held out."""
+    """Return the best random configuration on a held-out fifth."""
     train = at_most(train, table.strata, TUNING_ROWS, seed)
     inner = sample(table.strata[train], round(0.8 * len(train)), seed)
     fitted, held_out = train[inner], np.delete(train, inner)
@@ -62,21 +61,21 @@ def _tuned(method, table, train, seed, device):
 
 
 def fit_and_score(model, table, train, test):
-    """Times and scores; the error is the share of wrong classes, or one minus R^2."""
+    """Return times and scores; the error is one minus the accuracy or R^2."""
     X, y, X_test, y_test = table.X.iloc[train], table.y[train], table.X.iloc[test], table.y[test]
     is_classifier = table.task == "classification"
     if is_classifier:
-        # Some libraries want the classes in training to be 0, 1, ... without a gap.
+        # Some libraries require the training classes to be 0, 1, ... without gaps.
         classes, y = np.unique(y, return_inverse=True)
     start = time.perf_counter()
     model.fit(X, y)
     fitted = time.perf_counter()
-    answers = np.asarray(model.predict(X_test))
+    predictions = np.asarray(model.predict(X_test))
     scores = {"fit_s": fitted - start, "predict_s": time.perf_counter() - fitted}
     if not is_classifier:
-        error = np.square(y_test - answers).sum() / np.square(y_test - y_test.mean()).sum()
+        error = np.square(y_test - predictions).sum() / np.square(y_test - y_test.mean()).sum()
         return scores | {"error": float(error), "r2": float(1 - error)}
-    scores["error"] = float(np.mean(classes[answers] != y_test))
+    scores["error"] = float(np.mean(classes[predictions] != y_test))
     if hasattr(model, "predict_proba"):
         probabilities = model.predict_proba(X_test)
         scores["log_loss"] = _log_loss(y_test, probabilities, classes)
@@ -86,9 +85,9 @@ def fit_and_score(model, table, train, test):
 
 
 def _log_loss(y, probabilities, classes):
-    """Log-loss where classes may be missing in training: their probability is 0.
+    """Return the log-loss; classes that are not in the training set have probability 0.
 
-    In float32 for all, for how close to 0 a probability may come depends on its dtype.
+    In float32 for all methods, since the smallest probability depends on the dtype.
     """
     every = np.union1d(classes, y)
     full = np.zeros((len(y), len(every)), np.float32)

@@ -1,7 +1,8 @@
-"""The methods that are compared on tables, each with its preprocessing.
+"""The compared methods for tabular data, each with its preprocessing.
 
-A factory takes the device and parameters, and returns an estimator for a DataFrame of numbers,
-NaN among them, and categories. Trees get categories as such where the library takes them.
+A factory receives the device and parameters, and returns an estimator for a DataFrame of numerical
+features, with NaN, and categorical ones. Trees use categorical features natively if the library
+supports them.
 """
 
 from collections.abc import Callable
@@ -44,13 +45,13 @@ BEST = {"alpha": "loo"}
 
 @dataclass(frozen=True)
 class Method:
-    """Factories, and what tuning draws from; without `space` there is only the default."""
+    """Factories, and the search space of tuning; without `space` there is only the default."""
 
     label: str
     classifier: Callable
-    regressor: Callable | None  # None where there is nothing that the classifier would be
+    regressor: Callable | None  # None if there is no counterpart
     space: dict = field(default_factory=dict)
-    max_rows: int | None = None  # trained on a sample of so many rows where there are more
+    max_rows: int | None = None  # maximal number of training samples
     ours: bool = False
 
     def factory(self, task):
@@ -64,7 +65,7 @@ def _columns(numeric, categorical):
 
 
 def _ordinal():
-    """Numbers for a forest."""
+    """Return the preprocessing of a forest."""
     codes = OrdinalEncoder(
         handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-1
     )
@@ -72,7 +73,7 @@ def _ordinal():
 
 
 def _scaled():
-    """Numbers for methods of distances and products."""
+    """Return the preprocessing of methods based on distances and inner products."""
     numeric = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
     return _columns(numeric, OneHotEncoder(handle_unknown="ignore", sparse_output=False))
 
@@ -90,7 +91,7 @@ def _xgboost(kind, device, **params):
 
 
 class _Boosted(BaseEstimator):
-    """CatBoost wants to be told which columns are categories, and these to be text."""
+    """CatBoost with the categorical columns of X, converted to text."""
 
     def __init__(self, model):
         self.model = model
@@ -136,7 +137,7 @@ def _svc(device, **params):
 
 
 def _svr(device, **params):
-    """Its tube has a fixed width, so that the targets are scaled too."""
+    """Return an SVR of scaled targets, since its epsilon tube has a fixed width."""
     model = make_pipeline(_scaled(), SVR(**params))
     return TransformedTargetRegressor(model, transformer=StandardScaler())
 
@@ -159,7 +160,7 @@ def _ours(kind, device, **params):
 
 
 def _stacked(kind, device, n_hidden=None):
-    """With a number, members of so many units."""
+    """Return a stacked ensemble, with `n_hidden` units per network if given."""
     members = None
     if n_hidden:
         members = [(k, m.set_params(n_hidden=n_hidden)) for k, m in kind.default_estimators()]

@@ -1,4 +1,4 @@
-"""Time to fit against mean score: who is on the front."""
+"""Figure of training time against mean score, with the Pareto front."""
 
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
@@ -8,8 +8,8 @@ from matplotlib.transforms import Bbox
 from _tabular_summary import MEDIAN, SCORES, standing
 
 OURS, OTHERS = "tab:red", "tab:blue"
-# Where a label may stand, in points from its point: the first place that is free.
-PLACES = (
+# Offsets of a label from its point; the first one without overlap is used.
+OFFSETS = (
     (7, 0, "left"), (-7, 0, "right"), (0, 9, "center"), (0, -9, "center"),
     (7, 10, "left"), (7, -10, "left"), (-7, 10, "right"), (-7, -10, "right"),
     (7, 20, "left"), (7, -20, "left"), (-7, 20, "right"), (-7, -20, "right"),
@@ -17,11 +17,11 @@ PLACES = (
 
 
 def draw(results, path, title):
-    """A panel for each task that has results for all methods."""
+    """Plot a panel per task that has results of all methods."""
     tasks = {task: standing(group) for task, group in results.groupby("task")}
     tasks = {task: table for task, table in tasks.items() if len(table)}
     if not tasks:
-        print(f"no picture: no set has results for all methods, so {path} is not written")
+        print(f"no figure: no dataset has results of all methods, so {path} is not written")
         return
     ours = set(results.name[results.ours])
     figure = Figure(figsize=(5 * len(tasks), 4), layout="constrained")
@@ -36,7 +36,7 @@ def draw(results, path, title):
 
 
 def front(points):
-    """Names of the points than which none is both faster and better, the fastest first."""
+    """Return the names on the Pareto front of time and score, the fastest first."""
     names, best = [], float("-inf")
     for name, (_, score) in sorted(points.items(), key=lambda item: (item[1][0], -item[1][1])):
         if score > best:
@@ -67,12 +67,12 @@ def _panel(figure, axes, points, ours):
 
 
 def _label(figure, axes, points, best, ours):
-    """Names beside the points, those of the front first and in bold."""
+    """Label the points, those of the front first and in bold."""
     figure.draw_without_rendering()
-    taken = [_box(axes.transData.transform(point), 5) for point in points.values()]
-    taken.append(axes.get_legend().get_window_extent())
+    occupied = [_box(axes.transData.transform(point), 5) for point in points.values()]
+    occupied.append(axes.get_legend().get_window_extent())
     for name in sorted(points, key=lambda name: name not in best):
-        for x, y, side in PLACES:
+        for x, y, side in OFFSETS:
             text = axes.annotate(
                 name, points[name], (x, y), textcoords="offset points", ha=side, va="center",
                 fontsize=9, weight="bold" if name in best else "normal",
@@ -80,12 +80,12 @@ def _label(figure, axes, points, best, ours):
                 path_effects=[withStroke(linewidth=2, foreground="white")],
             )  # fmt: skip
             extent = text.get_window_extent()
-            inside = axes.bbox.containsx(extent.x0) and axes.bbox.containsx(extent.x1)
-            if inside and not any(extent.overlaps(other) for other in taken):
+            is_inside = axes.bbox.containsx(extent.x0) and axes.bbox.containsx(extent.x1)
+            if is_inside and not any(extent.overlaps(other) for other in occupied):
                 break
-            if (x, y, side) != PLACES[-1]:
+            if (x, y, side) != OFFSETS[-1]:
                 text.remove()
-        taken.append(extent)
+        occupied.append(extent)
 
 
 def _box(centre, half):

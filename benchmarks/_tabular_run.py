@@ -1,4 +1,4 @@
-"""A run over tables, splits and methods that keeps each result at once, and can be continued."""
+"""A resumable run over datasets, splits and methods that stores each result at once."""
 
 import json
 import time
@@ -11,14 +11,14 @@ KEY = ("set", "split", "method", "variant")
 
 
 def read_results(path):
-    """The records of a file, one for each fit: the last."""
+    """Return the records of a file, the last one of each fit."""
     lines = path.read_text().splitlines() if path.exists() else ()
     records = map(json.loads, lines)
     return list({tuple(record[name] for name in KEY): record for record in records}.values())
 
 
 def variants(methods, tuned):
-    """[(name, method, "default" or "tuned")] of the methods {name: method}."""
+    """Return [(name, method, "default" or "tuned")] of the methods {name: method}."""
     return [
         (name, method, variant)
         for name, method in methods.items()
@@ -28,7 +28,7 @@ def variants(methods, tuned):
 
 
 def run(paths, methods, file, *, track, device, tuned, part=(1, 1), hours=None, n_hidden=None):
-    """Fit what `file` lacks, and fits that failed; True if all is there."""
+    """Run fits that are missing in `file` or failed; return whether it is complete."""
     end = time.monotonic() + 3600 * (hours or float("inf"))
     done = {
         tuple(record[name] for name in KEY)
@@ -36,14 +36,14 @@ def run(paths, methods, file, *, track, device, tuned, part=(1, 1), hours=None, 
         if "failure" not in record
     }
     warm = set()
-    for table, split, pair in _dealt(paths, track, part):
+    for table, split, pair in _splits_of_part(paths, track, part):
         for name, method, variant in variants(methods, tuned):
             label = _with_units(name, method, n_hidden)
             is_done = (table.name, split, label, variant) in done
             if is_done or method.factory(table.task) is None:
                 continue
             if time.monotonic() > end:
-                print(f"stopped after {hours} hours: run again to go on", flush=True)
+                print(f"stopped after {hours} hours: run again to continue", flush=True)
                 return False
             options = {"n_hidden": n_hidden} if method.ours and n_hidden else {}
             if (name, table.task) not in warm:
@@ -58,8 +58,8 @@ def run(paths, methods, file, *, track, device, tuned, part=(1, 1), hours=None, 
     return True
 
 
-def _dealt(paths, track, part):
-    """(table, number of the split, its rows) of every n-th split, the i-th first."""
+def _splits_of_part(paths, track, part):
+    """Yield (dataset, number of the split, its rows) of every n-th split from the i-th."""
     i, n = part
     count = 0
     for path in paths:
@@ -71,7 +71,7 @@ def _dealt(paths, track, part):
 
 
 def _with_units(name, method, n_hidden):
-    """Networks of another size are another method."""
+    """Return the name of a method, with the size of our networks if given."""
     return f"{name}:{n_hidden}" if method.ours and n_hidden else name
 
 

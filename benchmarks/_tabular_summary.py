@@ -1,4 +1,4 @@
-"""What a file of results says: means, ranks and times by method, and where ours wins and loses."""
+"""Summary of a file of results: means, ranks and times by method, largest gains and losses."""
 
 from functools import partial
 
@@ -17,11 +17,11 @@ COLUMNS = (
     "tuning_s", "predict_s", "failure",
 )  # fmt: skip
 TIME, MEDIAN = "fit, s (geometric)", "fit, s (median)"
-SHOWN = 4  # sets named as the best and the worst of ours
+SHOWN = 4  # datasets listed as largest gains and losses
 
 
 def label(record):
-    """How people call a method, with its number of units where that was asked for."""
+    """Return the displayed name of a method, with its number of units if given."""
     name, _, units = record["method"].partition(":")
     text = METHODS[name].label
     if record["task"] == "regression":
@@ -32,14 +32,14 @@ def label(record):
 
 
 def compared(records, methods=None, sets=None, tuned=True):
-    """The records that are asked for, as a DataFrame with score in % and total time."""
+    """Return selected records as a DataFrame, with score in % and total time."""
     results = pd.DataFrame(records, columns=COLUMNS)
     results["registered"] = results.method.str.partition(":")[0]
     chosen = results.registered.isin(METHODS if methods is None else methods)
     chosen &= True if sets is None else results["set"].isin(sets)
     chosen &= tuned | (results.variant == "default")
     if not chosen.any():
-        raise SystemExit("no results: nothing has been run that is asked for")
+        raise SystemExit("no results of these methods and datasets")
     results = results[chosen].copy()
     results["name"] = [label(record) for _, record in results.iterrows()]
     results["ours"] = [METHODS[name].ours for name in results.registered]
@@ -50,33 +50,33 @@ def compared(records, methods=None, sets=None, tuned=True):
 
 
 def wide(results, value):
-    """Rows are splits of sets, columns methods in the order of the registry."""
+    """Return a table of splits by methods, in the order of the registry."""
     table = results.pivot(index=["set", "split"], columns="name", values=value)
     return table[results.name.unique()].rename_axis(columns=None)
 
 
 def by_set(results, value):
-    """Means of the splits, where there are all."""
+    """Return means over the splits, NaN if one is missing."""
     sets = wide(results, value).groupby("set")
     return sets.agg(lambda column: column.mean(skipna=False))
 
 
 def complete(results):
-    """Sets for which all methods have all results, and {set: methods that lack some}."""
+    """Return datasets with all results of all methods, and {dataset: incomplete methods}."""
     lacks = wide(results, "score").isna().groupby("set").any()
     missing = {name: list(lacks.columns[row]) for name, row in lacks.iterrows() if row.any()}
     return [name for name in lacks.index if name not in missing], missing
 
 
 def standing(results):
-    """One row a method, over the sets that count: complete, and without a leak."""
+    """Return one row per method, over the datasets that are complete and have no leak."""
     counted = [name for name in complete(results)[0] if name not in LEAKY]
     results = results[results["set"].isin(counted)]
     if results.empty:
         return pd.DataFrame()
     of_sets = by_set(results, "score")
     times, losses = wide(results, "total_s"), by_set(results, "log_loss")
-    areas = by_set(results, "auc").dropna(how="all")  # of two classes
+    areas = by_set(results, "auc").dropna(how="all")  # of binary classification
     return pd.DataFrame({
         "score": of_sets.mean(),
         "rank": rankdata(-of_sets.round(9), axis=1).mean(axis=0),
@@ -91,7 +91,7 @@ def standing(results):
 
 
 def _won_lost(of_sets, name):
-    """Sets with a higher and with a lower mean than LightGBM's defaults."""
+    """Return on how many datasets a method is better and worse than LightGBM's defaults."""
     if BASELINE not in of_sets or name == BASELINE:
         return "-"
     gain = of_sets[name] - of_sets[BASELINE]
@@ -99,7 +99,7 @@ def _won_lost(of_sets, name):
 
 
 def summary(results):
-    """The text for both tasks."""
+    """Return the text for both tasks."""
     parts = []
     for task, group in results.groupby("task"):
         parts += [_means(group, SCORES[task]), _by_set(group, SCORES[task])]
@@ -114,14 +114,14 @@ def _tuples(frame):
     return frame[["set", "split", "name", "failure"]].itertuples(index=False)
 
 
-def _means(results, what):
+def _means(results, metric):
     whole, missing = complete(results)
     counted = [name for name in whole if name not in LEAKY]
-    lines = [_head(f"{what}: means over {len(counted)} of {results['set'].nunique()} sets")]
+    lines = [_head(f"{metric}: means over {len(counted)} of {results['set'].nunique()} datasets")]
     if len(counted):
         table = standing(results).sort_values("score", ascending=False)
-        table = table.dropna(axis=1, how="all")  # of numbers there is no log-loss
-        lines.append(_text(table.rename(columns={"score": what})))
+        table = table.dropna(axis=1, how="all")  # regression has no log-loss
+        lines.append(_text(table.rename(columns={"score": metric})))
         lines.append(
             "Rank and won-lost (against LightGBM's defaults) are by set, means of its splits;\n"
             "AUC is that of sets of two classes.\n"
@@ -129,14 +129,14 @@ def _means(results, what):
         )
     leaky = [name for name in whole if name in LEAKY]
     if leaky:
-        lines.append(f"Not in the means, for random splits leak: {', '.join(leaky)}")
+        lines.append(f"Not in the means, since random splits leak: {', '.join(leaky)}")
     for name, methods in missing.items():
         lines.append(f"Not in the means: {name}, which lacks {'; '.join(methods)}")
     return "\n".join(lines)
 
 
-def _by_set(results, what):
-    """The sets from the largest gain of our first method over LightGBM's defaults to the least."""
+def _by_set(results, metric):
+    """Return the scores by dataset, sorted by the gain of our first method over LightGBM."""
     table = by_set(results, "score")
     ours = list(results.name[results.ours].unique())
     peers = table.drop(columns=ours)
@@ -151,14 +151,14 @@ def _by_set(results, what):
     shown["which"] = some.idxmax(axis=1)
     shown.insert(0, "rows", results.groupby("set").n_train.max())
     shown.index = [f"{name} *" if name in LEAKY else name for name in shown.index]
-    lines = [_head(f"{what}, by set"), _text(shown)]
+    lines = [_head(f"{metric}, by dataset"), _text(shown)]
     if BASELINE in peers:
-        lines += [_plainly(name, table[name] - table[BASELINE]) for name in ours]
+        lines += [_gains(name, table[name] - table[BASELINE]) for name in ours]
     return "\n".join(lines)
 
 
-def _plainly(name, gain):
-    """Where ours wins and loses most, in a sentence."""
+def _gains(name, gain):
+    """Return a sentence on the largest gains and losses."""
     gain = gain.dropna().sort_values()
     most, least = gain[gain > 0][::-1][:SHOWN], gain[gain < 0][:SHOWN]
     listed = [
@@ -166,8 +166,8 @@ def _plainly(name, gain):
         for part in (most, least)
     ]
     return (
-        f"{name}: above LightGBM's defaults on {(gain > 0).sum()} of {len(gain)} sets, below on "
-        f"{(gain < 0).sum()}.\n  Most above: {listed[0]}.\n  Most below: {listed[1]}."
+        f"{name}: above LightGBM's defaults on {(gain > 0).sum()} of {len(gain)} datasets, below on"
+        f" {(gain < 0).sum()}.\n  Most above: {listed[0]}.\n  Most below: {listed[1]}."
     )
 
 
@@ -180,7 +180,7 @@ def _number(value, digits):
 
 
 def _text(table):
-    """Two digits, three significant ones for times."""
+    """Format with two decimals, times with three significant digits."""
     formats = {
         name: _seconds if ", s" in name else partial(_number, digits=_digits(name))
         for name in table.select_dtypes(np.number)

@@ -1,12 +1,12 @@
-"""What it costs to have everything chosen, and whether more units ever do harm.
+"""Measure the cost of automatic hyperparameters, and whether more units reduce accuracy.
 
 python benchmarks/automatic.py [--device cpu|cuda] [--rows 4000 20000] [--json FILE]
     [--data DIR] [--picture FILE]
 
-Times: whole fits with what is automatic, beside the same fits with what they had found given,
-in turn. With DIR, which holds tabular/*.npz, also the accuracy of RBFClassifier and
-TanhClassifier with 250 units up to 0.95 of the rows, on at most 4,000 rows of each table:
-at each size, how far it is below the best of the smaller ones.
+Times: fits with automatic hyperparameters and fits with the selected values given, alternately.
+With DIR, which contains tabular/*.npz, also the accuracy of RBFClassifier and TanhClassifier with
+250 units up to 0.95 of the samples, on up to 4,000 samples of each dataset: for each size, its
+loss relative to the best smaller one.
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ PARTS = 0.95
 
 
 def fits(device, X, y):
-    """name -> (automatic, the same with what it has found)."""
+    """Return {name: (automatic estimator, one with the selected values)}."""
     plain = {"feature_weights": None, "random_state": 0, "device": device}
     for kernel in ("laplacian", "triangular"):
         found = RBFClassifier(kernel=kernel, **plain).fit(X, y)
@@ -69,7 +69,7 @@ def sizes(n_rows):
 
 
 def sweep(args):
-    """name of the table -> (sizes, accuracy at each), and the report of the falls."""
+    """Return {dataset: (sizes, accuracies)}, and the report of losses."""
     from _tabular_data import find_tables, read_table, splits
 
     curves, rows = {}, []

@@ -1,12 +1,12 @@
-"""The work from which a second thread gains: `WORTH` of `engines/algebra.py`.
+"""Find the size from which a second thread pays off, by routine: `WORTH` of `engines/algebra.py`.
 
 python benchmarks/blas.py [--json FILE]
 
-Each routine on matrices of many orders: one call in one thread, and parts that two threads share.
-A second thread is worth it where it saves a tenth, at this size and at all larger ones; the last
-lines are these sizes, as powers of two of the multiplications. Times are the least of many turns,
-for what else the machine does is no part of them; where it is never idle, no time of two threads
-is to be had, and what one thread takes a third of a millisecond for stands in the table.
+Each routine on matrices of many orders: one call in one thread, and parts on two threads. A second
+thread pays off if it saves 10 % at this size and at all larger ones; the last lines have these
+sizes, as binary logarithms of the number of multiplications. Times are minima of many repetitions,
+to exclude other processes. On a machine that is never idle two threads cannot be timed; then the
+table has the size that takes one thread a third of a millisecond.
 """
 
 import time
@@ -18,11 +18,11 @@ from _report import arguments, report
 from sklearn_fsvc._src.engines.algebra import WORTH, Blocking, HostAlgebra, _gemm, _syrk, _trsm
 
 ORDERS = (64, 100, 150, 200, 300, 400, 600, 1000)
-# Rows for each column of a tall matrix.
+# Rows per column of a tall matrix.
 TALL = 8
-# Turns of both at least, and seconds that they may take.
+# Minimal repetitions of both, and limit of their seconds.
 TURNS, SECONDS = 9, 0.5
-# What a second thread is to save.
+# Required saving by a second thread.
 SAVED = 0.1
 
 
@@ -40,7 +40,7 @@ PARTS = TwoThreads()
 
 
 def cases(order, dtype):
-    """routine -> (multiplications, in parts, in one call)."""
+    """Return {routine: (multiplications, function in parts, function in one call)}."""
     rng = np.random.default_rng(0)
     H = rng.standard_normal((TALL * order, order)).astype(dtype)
     S, C = H[:order], np.zeros((order, order), dtype, order="F")
@@ -70,7 +70,7 @@ def cases(order, dtype):
 
 
 def in_turn(*functions):
-    """The least seconds of each."""
+    """Return the minimal seconds of each."""
     times, begun = [[] for _ in functions], time.perf_counter()
     while len(times[0]) < TURNS or time.perf_counter() - begun < SECONDS:
         for function, found in zip(functions, times, strict=True):
@@ -81,7 +81,7 @@ def in_turn(*functions):
 
 
 def least_worth(measured):
-    """log2 of the least work from which on all ratios save enough; None where the last does not."""
+    """Return log2 of the work from which on all ratios save enough, None if the last does not."""
     worth = None
     for work, ratio in sorted(measured, reverse=True):
         if ratio < 1 / (1 - SAVED):

@@ -1,8 +1,8 @@
-"""The blocks of the jit engine, side by side: how far is the default from the best one here?
+"""Compare the register blocks of the jit engine: how far is the default from the best one?
 
 python benchmarks/blocks.py [--threads N] [--json FILE]
 
-For each kind of layer and number of features, 2048 rows x 2048 units.
+For each kind of layer and number of features, 2048 samples x 2048 units.
 """
 
 from functools import partial
@@ -22,7 +22,7 @@ KINDS = (
 
 
 def times_of(engine, kind, n_features, threads, repeats):
-    """Block -> seconds a synapse, the default first."""
+    """Return {block: seconds per synapse}, the default first."""
     engine.tuned = {}
     X, layer = example(kind, SIZE, SIZE, n_features)
     H, functions = np.empty((SIZE, SIZE), layer.hidden_dtype), {}

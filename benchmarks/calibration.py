@@ -1,12 +1,12 @@
-"""What probabilities cost a fit, and how good they are beside five fits more.
+"""Measure the cost of probabilities, and their log-loss against CalibratedClassifierCV.
 
 python benchmarks/calibration.py [--rows 4000,60000] [--rounds 3] [--largest 10000] [--device cpu]
     [--json FILE]
 
-Fits by default (RBFClassifier(), TanhClassifier()) with and without their calibration, in turn, in
-one process, by the clock and by the time of all cores; and of few rows the log-loss on new ones
-beside scikit-learn's CalibratedClassifierCV, which fits five networks to calibrate the sixth by
-temperature. A million rows take minutes: --rows 1000000 --rounds 1.
+Fits with default parameters (RBFClassifier(), TanhClassifier()), with and without calibration,
+alternately in one process: wall and CPU time. For few samples also the test log-loss, and that of
+scikit-learn's CalibratedClassifierCV with temperature scaling, which fits six networks. A million
+samples take minutes: --rows 1000000 --rounds 1.
 """
 
 import time
@@ -25,7 +25,7 @@ NEW = 5000
 
 
 def seconds(model, X, y, is_calibrated=True):
-    """Of a fit by the clock, and of all its cores."""
+    """Return the wall and CPU seconds of a fit."""
     ClassTarget.wants_scores = is_calibrated
     try:
         start = time.perf_counter(), time.process_time()
@@ -57,7 +57,7 @@ def compare(make, n, args):
     if n <= args.largest:
         peer = CalibratedClassifierCV(model, method="temperature", cv=5, ensemble=False).fit(X, y)
         p = peer.predict_proba(X_new)
-        # scikit-learn makes them of decision values in float32, and its log_loss warns of that.
+        # scikit-learn computes them from float32 decision values, and its log_loss warns.
         p /= p.sum(axis=1, keepdims=True)
         rows.append(("log-loss, five fits more", log_loss(y_new, p)))
     return rows

@@ -1,11 +1,11 @@
-"""Two Dask workers of one thread against one, and the plain fit on two threads against one.
+"""Measure the scaling of Dask: two workers of one thread, one worker, and plain fits.
 
 python benchmarks/clusters.py [--rows N] [--units M] [--repeats N] [--stream N] [--json FILE]
 
-The fits take turns; medians. X is in memory, or in that of the workers, before the clock starts.
-What travels is what the loopback device counts: rows, layers, sums, and the talk of Dask. So
-run it on an idle machine, with Linux. `--stream` also learns that many rows, which are made block
-by block on two workers and never exist as a whole. `--rows 0` leaves out all else.
+Fits alternate; times are medians. X is in memory, or in that of the workers, before the clock
+starts. Bytes sent are those of the loopback device: samples, layers, statistics, and Dask's own
+messages; hence an idle machine with Linux is needed. `--stream` also fits that many samples, which
+are generated block by block on two workers and never exist as a whole. `--rows 0` skips the rest.
 """
 
 import pickle
@@ -40,7 +40,7 @@ def label_block(block_info=None):
 
 
 def row_block(block_info=None):
-    """Noise, and the class in one of the features."""
+    """Return noise, with the class in one of the features."""
     about = block_info[None]
     number, shape = about["chunk-location"][0], about["chunk-shape"]
     X = np.random.default_rng([number, 1]).random(shape, np.float32)
@@ -50,20 +50,20 @@ def row_block(block_info=None):
 
 
 def lazy_rows(n, block):
-    """X and y, made block by block where they are wanted."""
+    """Return lazy X and y, generated block by block on the workers."""
     lengths = tuple(min(block, n - start) for start in range(0, n, block))
     X = da.map_blocks(row_block, chunks=(lengths, (FEATURES,)), dtype=np.float32)
     return X, da.map_blocks(label_block, chunks=(lengths,), dtype=np.uint8)
 
 
 def classifier(units):
-    given = {"scale": 0.1, "alpha": 1.0, "feature_weights": None}  # nothing but one layer
+    given = {"scale": 0.1, "alpha": 1.0, "feature_weights": None}  # a single layer
     return TanhClassifier(units, **given, random_state=0, device="cpu")
 
 
 @contextmanager
 def workers(n):
-    """A client of so many new workers."""
+    """Yield a client of new workers."""
     options = {"n_workers": n, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
         yield client
@@ -78,18 +78,18 @@ def tasks_done(client):
 
 
 def bytes_sent():
-    """By the loopback device, through which all talk of one machine goes."""
+    """Return the bytes of the loopback device, which carries all local messages."""
     return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
 
 
 def peak():
-    """Resident bytes of this process at their most."""
+    """Return the peak resident bytes of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def on_cluster(client, model, X, y):
-    """What a fit takes: name -> number."""
+    """Return the measurements of a fit, {name: value}."""
     cpu, tasks, sent = cpu_seconds(client), tasks_done(client), bytes_sent()
     with client.as_current():
         start = time.perf_counter()
@@ -118,7 +118,7 @@ def persisted(client, arrays):
 
 
 def compare(args):
-    """Rows of the report: medians of the plain fit on one thread and on two, and of the workers."""
+    """Return rows of the report: medians of plain fits on one and two threads, and of workers."""
     model, arrays = classifier(args.units), lazy_rows(args.rows, BLOCK)
     X, y = (array.compute(scheduler="threads") for array in arrays)
     with ExitStack() as stack:
@@ -132,7 +132,7 @@ def compare(args):
                 client, model, *there
             )
         for way in ways.values():
-            way()  # which compiles
+            way()  # compiles
         found = {name: [] for name in ways}
         for _ in range(args.repeats):
             for name, way in ways.items():
@@ -151,7 +151,7 @@ def compare(args):
 
 
 def terms(args):
-    """Rows of the report: what the model of `docs/beyond.rst` is made of, on one thread."""
+    """Return rows of the report: the terms of the model of `docs/beyond.rst`, on one thread."""
     model, n = classifier(args.units), 4 * args.units
     X, y = (array.compute(scheduler="threads") for array in lazy_rows(2 * n, BLOCK))
     layer = FrozenEstimator(TanhProjector(args.units, scale=0.1, random_state=0).fit(X[:1000]))
@@ -177,10 +177,10 @@ def terms(args):
 
 
 def stream(args):
-    """Rows of the report: a fit of rows that are never whole."""
+    """Return rows of the report: a fit of data that never exist as a whole."""
     model = classifier(STREAM_UNITS)
     with workers(WORKERS) as client:
-        on_cluster(client, model, *lazy_rows(4 * STREAM_BLOCK, STREAM_BLOCK))  # which compiles
+        on_cluster(client, model, *lazy_rows(4 * STREAM_BLOCK, STREAM_BLOCK))  # compiles
         found = on_cluster(client, model, *lazy_rows(args.stream, STREAM_BLOCK))
         peaks = client.run(peak).values()
     return [

@@ -1,12 +1,12 @@
-"""Fits and predictions of a commit beside those of an earlier one.
+"""Compare fits and predictions of two commits.
 
 python benchmarks/commits.py [--commit REF] [--now HEAD] [--rounds 15] [--names NAME;...]
     [--json FILE]
 
-Each version runs in a process of its own, made from what git holds of it; both do the same work in
-turn, one of them first in every other round. What is chosen by themselves has changed over time,
-so models are given kernel, width, weights and penalty. A number is the ratio of the medians, and of
-the least times, which other work disturbs less: above 1 the later commit takes longer.
+Each version runs in a process of its own, from an export of git; both run the same task in each
+round, in alternating order. Kernel, width, feature weights and penalty are given, since their
+automatic selection has changed. Values are ratios of medians, and of minima, which other
+processes disturb less: above 1 the later commit is slower.
 """
 
 import os
@@ -25,7 +25,7 @@ ROWS, ONE_BY_ONE = 20_000, 200
 
 
 def works():
-    """(name, what does the work) of each."""
+    """Yield (name, function) of each task."""
     import numpy as np
 
     from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
@@ -63,7 +63,7 @@ def works():
 
 
 def serve():
-    """Do the work that is named on each line, and say how many seconds it took."""
+    """Run the task that is named on each input line, and print its seconds."""
     known = dict(works())
     print(*known, sep="\t", flush=True)
     for line in sys.stdin:
@@ -74,7 +74,7 @@ def serve():
 
 
 class Version:
-    """The process of one version, which does works by name."""
+    """The process of one version, which runs tasks by name."""
 
     def __init__(self, folder, stack):
         environment = os.environ | {

@@ -1,9 +1,9 @@
-"""What feature weights gain on tables, as they come and prepared, and what they cost.
+"""Measure the effect of feature weights on datasets, raw and preprocessed, and their cost.
 
 python benchmarks/features.py --data DIR [--device cpu] [--units 1000] [--json FILE]
 
-DIR holds tabular/*.npz: at most 4,000 training rows of each, the first split. "as they come" are
-the columns of numbers alone, in their own units; "prepared" is `make_tabular_pipeline`.
+DIR contains tabular/*.npz: up to 4,000 training samples of each, the first split. "as they come"
+are the raw numerical features; "prepared" is `make_tabular_pipeline`.
 """
 
 import time
@@ -30,7 +30,7 @@ FEWEST = 3  # columns of numbers
 
 
 def as_they_come(table, train, test):
-    """X of the rows for training and for testing, or None where there are few numbers."""
+    """Return raw X and X_test, or None if there are few numerical features."""
     names = [name for name in table.X if name.startswith("x")]
     if len(names) < FEWEST:
         return None
@@ -46,7 +46,7 @@ def prepared(table, train, test):
 
 
 def scores(args, prepare):
-    """(network, way) -> scores in %, and seconds of the fits, of all tables."""
+    """Return {(network, preprocessing): (scores in %, seconds of fits)} of all datasets."""
     found, seconds = {}, {}
     for path in find_tables(args.data):
         table = read_table(path)

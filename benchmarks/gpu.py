@@ -1,8 +1,8 @@
-"""One GPU against its own limits and against peers; every ratio within one process.
+"""Compare one GPU with its hardware limits and with other libraries, in one process.
 
 python benchmarks/gpu.py --data DIR [--json FILE] [--only layers,transform,...]
 
-DIR holds the four IDX files of MNIST. torch is a peer where it is installed.
+DIR contains the four IDX files of MNIST. torch is compared if it is installed.
 """
 
 import os
@@ -41,12 +41,12 @@ CALLS = 4
 
 
 def gpu_seconds(engine, functions, repeats=7):
-    """{name: median time of a call by the GPU's own clock}."""
+    """Return {name: median time of a call by the GPU's clock}."""
     return medians(functions, repeats, stopwatch=engine.stopwatch, calls=CALLS)
 
 
 def layers(args, engine, cupy):
-    """Femtoseconds a row, unit and feature, everything on the GPU."""
+    """Time layers in femtoseconds per sample, unit and feature, with data on the GPU."""
     rng = np.random.default_rng(0)
     floats = [(rng.random((n, FEATURES)) * 255) for n in (N, M)]
     functions = {}
@@ -104,7 +104,7 @@ def _torch_cdist(cupy, engine, C):
 
 
 def mnist(args, engine, cupy):
-    """From NumPy bytes to a fitted model, and to answers."""
+    """Time fits and predictions on MNIST, from NumPy arrays to NumPy arrays."""
     X, y, X_test, y_test, _ = load_images(args.data)
     options = {"random_state": 0, "device": "cuda"}
     models = {
@@ -128,7 +128,7 @@ def mnist(args, engine, cupy):
 
 
 def transform(args, engine, cupy):
-    """A million rows of bytes, host to host and to the GPU, against what bounds it."""
+    """Time transforms of a million uint8 samples, to the host and the GPU, and their bounds."""
     n, m = args.rows, 4096
     X = np.random.default_rng(0).integers(0, 256, (n, FEATURES), dtype=np.uint8)
     projector = TanhProjector(m, random_state=0, device="cuda").fit(X[:10_000])
@@ -185,7 +185,7 @@ def _kernel_seconds(engine, cupy, layer, n):
 
 
 def _link(engine, cupy, inwards):
-    """Bytes a second between pinned memory and the GPU."""
+    """Return bytes per second between pinned memory and the GPU."""
     import cupyx
 
     pinned, there = cupyx.empty_pinned(2**27, np.uint8), cupy.zeros(2**27, np.uint8)
@@ -194,7 +194,7 @@ def _link(engine, cupy, inwards):
 
 
 def _fill_seconds(n_bytes):
-    """Seconds to write a new host array once with all cores, the best of three."""
+    """Return the seconds to write a new host array with all cores, the best of three."""
     parts, best = 64, np.inf
     with ThreadPoolExecutor(n_threads()) as pool:
         for _ in range(3):
@@ -210,8 +210,9 @@ def _fill_seconds(n_bytes):
 
 
 def _way_out_seconds(engine, layer, n):
-    """Seconds of a transform without its kernels: tiles leave over the link into pinned
-    memory, and all cores copy them to a fresh array."""
+    """Return the seconds of a transform without its kernels.
+
+    Tiles are transferred to pinned memory, and all cores copy them to a new array."""
     best, basic, m = np.inf, basic_layer(engine, layer), layer.n_units
     for _ in range(3):
         start = time.perf_counter()
@@ -228,7 +229,7 @@ def _way_out_seconds(engine, layer, n):
 
 
 def pipeline(args, engine, cupy):
-    """TanhProjector and LogisticRegression on the GPU, and on the machine's own cores."""
+    """Time TanhProjector and LogisticRegression on the GPU and on the CPU."""
     X, y, X_test, y_test, _ = load_images(args.data)
     rows, seconds = [], {}
     for device in ("cuda", "cpu"):
@@ -252,7 +253,7 @@ def pipeline(args, engine, cupy):
 
 
 def limits(args, engine, cupy):
-    """Many features, many units in little memory, and a GPU that another process fills."""
+    """Check many features, many units in little memory, and a GPU filled by another process."""
     rng = np.random.default_rng(0)
     rows = [_wide(cupy, engine, rng, dtype) for dtype in (np.float32, np.uint8)]
     X = rng.random((100, 784), np.float32)
@@ -292,7 +293,7 @@ def _seconds_or_reason(name, function):
 
 @contextmanager
 def _other_process(left):
-    """Another process that leaves no more than `left` bytes of the GPU free."""
+    """Start a process that leaves no more than `left` bytes of the GPU free."""
     code = (
         "import cupy, sys\n"
         "free, _ = cupy.cuda.Device().mem_info\n"

@@ -1,8 +1,8 @@
-"""A classifier as a C header: bytes, and CPU time of a row, beside `predict` on one thread.
+"""Measure classifiers exported to C: bytes, and CPU time per sample against `predict`.
 
 python benchmarks/header.py [--data DIR] [--units N] [--json FILE]
 
-Bundled digits, and with `--data` optd64 of the FSVC authors. Needs a C compiler.
+Bundled digits, and with `--data` optd64 of the FSVC authors. One thread. Needs a C compiler.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ REPEATS = 7
 
 
 def compiled(text, dtype, options, folder):
-    """The function of a header that answers many rows, and bytes of its code and constants."""
+    """Return a compiled batch function of a header, and the bytes of its code and constants."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise SystemExit("there is no C compiler; install gcc or clang")
@@ -47,7 +47,7 @@ def compiled(text, dtype, options, folder):
 
 
 def seconds(function):
-    """CPU time: median of a few calls, after one that warms up."""
+    """Return the median CPU time of a few calls, after a warm-up."""
     taken = []
     for _ in range(REPEATS + 1):
         start = time.process_time()

@@ -1,16 +1,16 @@
-"""Activations of 8 and 15 bits: their products against OpenBLAS, and fits against those of floats.
+"""Measure 8- and 15-bit activations: products against OpenBLAS, fits against floats.
 
 python benchmarks/integers.py [--device cuda] [--units N ...] [--rows N] [--data DIR] [--repeats 5]
     [--tables DIR] [--limit 4000] [--json FILE]
 
-A product is H'H of some rows in float32 (ssyrk, as SciPy or CuPy calls it, with all threads that it
-takes), against the same of activations that are rounded, from floats to sums in float64. In turn,
-medians. Then of how many activations two engines make different integers: of 784 features, at
-random. With `--data`, the folder of MNIST: fits and accuracy with each precision. With `--tables`,
-that of `tabular.py`: scores of RBFClassifier and RBFRegressor with each on all tables, trained on
-so many rows at most, three splits; alone, where no `--units` are named.
+Products: H'H in float32 (ssyrk of SciPy or CuPy, on its default threads) against H'H of quantised
+activations, including quantisation and conversion to float64; alternately, medians. Also the number
+of activations that two engines round differently, for 784 random features. With `--data`, the
+folder of MNIST: times and accuracy of fits at each precision. With `--tables`, the folder of
+`tabular.py`: scores of RBFClassifier and RBFRegressor at each precision on all datasets, with a
+limited number of training samples and three splits; without the rest unless `--units` is given.
 
-As on a processor without VNNI, with the variables NUMBA_CPU_NAME=haswell, OPENBLAS_CORETYPE=Haswell
+To emulate a processor without VNNI set NUMBA_CPU_NAME=haswell, OPENBLAS_CORETYPE=Haswell
 and NUMBA_CPU_FEATURES=+sse4.2,+avx,+avx2,+fma.
 """
 
@@ -37,7 +37,7 @@ UNITS = 2048, 4096, 8192
 
 
 def product(args, engine, n_units):
-    """Each way to make H'H of so many units, and its rate beside that of the library."""
+    """Time each method for H'H, and its rate relative to that of the library."""
     H = np.random.default_rng(0).random((args.rows, n_units), np.float32)
     rounded = {bits: Steps(bits, is_signed=False) for bits in (8, 15)}
     rounded = {bits: (steps.apply(H.copy(), np), steps) for bits, steps in rounded.items()}
@@ -60,7 +60,7 @@ def _peer(engine, H):
 
 
 def differences(n_rows=2000, n_units=500, n_features=784):
-    """How many of a million activations are not the same on the first engine and another."""
+    """Count activations, of a million, that differ between the first engine and another."""
     random, layers = np.random.default_rng(0), {}
     for dtype in (np.uint8, np.float32, np.float64):
         X = random.integers(0, 256, (n_rows, n_features)).astype(dtype)
@@ -87,7 +87,7 @@ def _hidden(name, layer, X):
 
 
 def models(args):
-    """(name, model, whether its rows are floats)."""
+    """Yield (name, model, whether its input is float)."""
     sizes = (4096, 16_384) if args.device == "cuda" else (4096, None)
     for precision in PRECISIONS:
         how = {"precision": precision, "random_state": 0, "device": args.device}
@@ -126,7 +126,7 @@ def fits(args):
 
 
 def tables(args):
-    """Mean scores, what most is lost of floats on a table, and how many were fitted in 8 bits."""
+    """Report mean scores, the largest loss against floats, and the number of 8-bit fits."""
     from _tabular_data import SEEDS
 
     found, n_bytes = defaultdict(lambda: defaultdict(list)), 0
@@ -148,7 +148,7 @@ def tables(args):
 
 
 def _splits(args, seed):
-    """(name of a table, pipeline, rows for training and for testing)."""
+    """Yield (dataset, pipeline, training and test samples)."""
     from _tabular_data import MAX_TEST, at_most, find_tables, read_table, splits
 
     for path in find_tables(args.tables):
@@ -163,7 +163,7 @@ def _splits(args, seed):
 
 
 def large(args):
-    """More units than the sums of one GPU were ever made of."""
+    """Fit more units than one GPU has memory for in other benchmarks."""
     random = np.random.default_rng(0)
     X = random.integers(0, 256, (200_000, 784), dtype=np.uint8)
     y = random.integers(0, 10, len(X))

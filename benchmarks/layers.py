@@ -1,7 +1,7 @@
-"""The layers against peers: t_syn, picoseconds a row, unit and feature.
+"""Compare layers with other libraries: t_syn, picoseconds per sample, unit and feature.
 
 python benchmarks/layers.py [--json FILE] [--device cuda]
-needs faiss-cpu for one of the rows; with a device, only the kernels of RBF units are timed there
+One comparison needs faiss-cpu. With a device only the kernels of RBF units are timed on it.
 """
 
 import tracemalloc
@@ -23,7 +23,7 @@ FEATURES = 784
 
 
 def manhattan(args):
-    """The distance layer by `jit` in each dtype, SciPy and faiss."""
+    """Time the distance layer by `jit` in each dtype, SciPy and faiss."""
     rng = np.random.default_rng(0)
     engine = get_engine("jit")
     functions = {}
@@ -64,7 +64,7 @@ def _peers(X, C):
 
 
 def engines(args):
-    """Each engine on each kind of layer, float32."""
+    """Time each engine on each kind of layer, float32."""
     rng = np.random.default_rng(0)
     X, C = rng.random((2, N, FEATURES), np.float32)
     layers = {
@@ -84,7 +84,7 @@ def engines(args):
 
 
 def kernels(args):
-    """What other kernels cost beside the triangle, Manhattan distance, on one engine."""
+    """Time other kernels relative to the triangular one, Manhattan distance, on one engine."""
     rng = np.random.default_rng(0)
     with get_engine(args.device or "jit") as engine:
         rows = []
@@ -104,7 +104,7 @@ def kernels(args):
 
 
 def tanh_transform(args):
-    """TanhProjector.transform against the one line of NumPy it stands for."""
+    """Time TanhProjector.transform against the equivalent line of NumPy."""
     rng = np.random.default_rng(0)
     X = rng.random((60_000, FEATURES), np.float32)
     projector = TanhProjector(M, random_state=0).fit(X)
@@ -128,7 +128,7 @@ def tanh_transform(args):
 
 
 def _extra_bytes(function):
-    """Peak of what NumPy allocates during a call, less its result."""
+    """Return the peak allocation of NumPy during a call, without its result."""
     tracemalloc.start()
     result = function()
     peak = tracemalloc.get_traced_memory()[1]

@@ -1,9 +1,9 @@
-"""What calls allocate against `max_memory`, where it is hard to keep: "peak / limit" is 1 at most.
+"""Check allocations against `max_memory` in difficult cases: "peak / limit" is 1 at most.
 
 python benchmarks/limits.py [--json FILE]
 
-The answer is not counted. Beside what is, there are up to 64 bytes for each row: labels,
-weights, and numbers of rows.
+The result of a call is excluded. Labels, sample weights and row numbers take up to 64 bytes per
+sample in addition.
 """
 
 import tempfile
@@ -34,7 +34,7 @@ def rows_of(n_rows, n_features, n_classes=4, dtype=np.float32):
 
 
 def measure(name, limit, call, *args):
-    """(name, the most that the call holds at one time beside its answer, over the limit)."""
+    """Return (name, peak allocation without the result, relative to the limit)."""
     tracemalloc.start()
     answer = call(*args)
     peak = tracemalloc.get_traced_memory()[1] - getattr(answer, "nbytes", 0)

@@ -1,6 +1,8 @@
-"""2,000,000 rows from a memmap, 2048 units: H would take 16 GB; what does the process take?
+"""Measure the peak resident memory of 2,000,000 memory-mapped samples and 2048 units.
 
 python benchmarks/memory.py [--json FILE]         writes a 512 MB file to a temporary folder
+
+H would take 16 GB.
 """
 
 import resource
@@ -32,7 +34,7 @@ def write(folder):
 
 
 def measure(folder, name):
-    """In a process of its own, so that the peak is this job's."""
+    """Run in a process of its own, whose peak is that of this job."""
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
     classes = {"RBFClassifier": RBFClassifier, "TanhClassifier": TanhClassifier}
     model = classes[name](UNITS, random_state=0)

@@ -1,11 +1,11 @@
-"""What a column that says where a number is missing gains on tables, and where it does harm.
+"""Measure the effect of missing-value indicators on datasets.
 
 python benchmarks/missing.py --data DIR [--device cpu] [--sets NAME ...] [--json FILE]
 
-DIR holds tabular/*.npz: at most 2,000 training rows of each, the first split, and 10,000 others.
-A fifth of the numbers in every second column is made missing: at random, or the largest ones,
-where what is missing says something. Then both networks in `make_tabular_pipeline`: as it is,
-and without the columns that say where a number was missing.
+DIR contains tabular/*.npz: up to 2,000 training samples of each, the first split, and 10,000 test
+samples. A fifth of the values of every second feature is removed: at random, or the largest ones,
+where missingness is informative. Then both networks in `make_tabular_pipeline`, with and without
+missing-value indicators.
 """
 
 from pathlib import Path
@@ -36,13 +36,13 @@ def at_random(column, rng):
 
 
 def the_largest(column, rng):
-    """Ties are broken at random, so that as many are missing as at random."""
+    """Return a mask of the largest values, with random ties, of the given size."""
     order = np.lexsort((rng.random(len(column)), column))
     return np.isin(np.arange(len(column)), order[int((1 - PART) * len(column)) :])
 
 
 def with_missing(X, which):
-    """The table with numbers of every second column missing."""
+    """Return the dataset with missing values in every second numerical feature."""
     X, rng = X.copy(), np.random.default_rng(0)
     for name in [name for name in X if name.startswith("x")][::2]:
         X[name] = X[name].where(~which(X[name].to_numpy(), rng))
@@ -50,7 +50,7 @@ def with_missing(X, which):
 
 
 def gains(args, which):
-    """(network, way) -> scores in %, of all tables with numbers."""
+    """Return {(network, preprocessing): scores in %} of all datasets with numerical features."""
     found = {}
     for path in find_tables(args.data, args.sets):
         table = read_table(path)

@@ -1,8 +1,8 @@
-"""MNIST: our classifiers and the pipeline that scikit-learn users would write instead.
+"""Compare our classifiers on MNIST with the equivalent pipeline of scikit-learn.
 
-python benchmarks/mnist.py --data DIR [--repeats 3] [--json FILE]    DIR holds the four IDX files
+python benchmarks/mnist.py --data DIR [--repeats 3] [--json FILE]    DIR contains four IDX files
 
-Names say what was set: ``RBFClassifier()`` is the class as it is made.
+Names contain the given parameters: ``RBFClassifier()`` has defaults only.
 """
 
 import time

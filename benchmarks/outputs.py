@@ -1,10 +1,9 @@
-"""A fit of ten outputs against a fit of one: the layer and its equations are shared.
+"""Compare a fit of ten outputs with a fit of one: the layer and its Gram matrix are shared.
 
 python benchmarks/outputs.py --data DIR [--json FILE] [--device cuda]
 
-MNIST as it is, in uint8; the outputs are one for each digit. Nothing is chosen: the radius,
-the scale and the penalty are given, so that a fit is the layer, its equations and their
-solution. DIR is described in `_data.py`.
+MNIST in uint8, with one output per digit. The radius, scale and penalty are given, so that a fit
+consists of the layer, the normal equations and their solution. See `_data.py` for DIR.
 """
 
 import numpy as np
@@ -18,7 +17,7 @@ ROWS = 2000  # of the fits from which the radius and the scale are taken
 
 
 def models(args, X, y):
-    """The estimators, each with what it finds on a few rows."""
+    """Yield the estimators, with hyperparameters that are selected on a few samples."""
     plain = {"alpha": 1.0, "random_state": 0, "device": args.device}
     rbf = {"kernel": "triangular", "feature_weights": None} | plain
     few = X[:ROWS], y[:ROWS]

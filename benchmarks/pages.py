@@ -1,10 +1,10 @@
-"""The numbers that pages show, from results/: README.md, the front page, the pages of benchmarks.
+"""Write the measured results into README.md and the pages of the documentation.
 
 python benchmarks/pages.py            write them
-python benchmarks/pages.py --check    fail where a page says something else
+python benchmarks/pages.py --check    fail if a page differs from results/
 
-A page has two comments, "numbers: NAME" and "end". What is between them is made here. The best
-score of a column is bold, whoever has it.
+Generated blocks are between the comments "numbers: NAME" and "end". The best score of a column is
+bold, for every method.
 """
 
 import json
@@ -26,12 +26,12 @@ BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 PEERS = {"RandomForest": "random forest"}
-# Of classifiers, the regressor of the same kind.
+# Classifier -> the regressor of the same type.
 COUNTERPARTS = {
     "StackedClassifier": "StackedRegressor", "RBFClassifier": "RBFRegressor",
     "TanhClassifier": "TanhRegressor", "SVC": "SVR",
 }  # fmt: skip
-# Where networks are fitted; what is older was measured on another processor.
+# Results of whole networks; others are older, of another processor.
 CORES = "zen5_2cores"
 MNIST = "MNIST, 60000 + 10000 images, beside RBFSampler"
 SAMPLER = "RBFSampler(4096) + RidgeClassifier, float32"
@@ -39,36 +39,30 @@ FIELDS = 'TanhClassifier(8192, weights="class_informed", image_shape=(28, 28)), 
 PROBABILITIES = "searches, MNIST, 60000 images, device cpu, up to 2048 units, probabilities"
 
 
-# What was measured.
-
-
 @cache
-def kept(title, file="zen4_2cores"):
-    """The values of one benchmark, by name."""
+def results_of(title, file="zen4_2cores"):
+    """Return the values of one benchmark, {name: value}."""
     return json.loads((HERE / f"results/{file}.json").read_text())[title]
 
 
 @cache
 def means(task, track="small", device="cpu"):
-    """(a row of means for each method with its defaults, the best first; how many tables)."""
+    """Return means per method with default parameters, best first, and the number of datasets."""
     records = read_results(HERE / f"results/tabular/{track}-{device}.jsonl")
     results = compared(records, tuned=False)
     results = results[results.task == task]
-    n_tables = len(set(complete(results)[0]) - set(LEAKY))
-    return standing(results).sort_values("score", ascending=False), n_tables
+    n_datasets = len(set(complete(results)[0]) - set(LEAKY))
+    return standing(results).sort_values("score", ascending=False), n_datasets
 
 
 def times_as_fast(peer):
-    """How much faster than ours a peer fits the tables of classes: a ratio of medians."""
+    """Return by which factor a peer fits classification datasets faster: a ratio of medians."""
     times = means("classification")[0][MEDIAN]
     return f"{times['RBFClassifier'] / times[peer]:.1f}"
 
 
-# How it is written.
-
-
 def seconds(value):
-    """Two significant digits."""
+    """Format a time with two significant digits."""
     return f"{value:.0f} s" if value >= 9.95 else f"{float(f'{value:.2g}')} s"
 
 
@@ -77,7 +71,7 @@ def percent(value, digits=1):
 
 
 def best_in_bold(values, show, best=max):
-    """The texts of numbers, where what reads as the best is bold."""
+    """Format values, in bold if equal to the best one after rounding."""
     texts = [show(value) for value in values]
     return [f"**{text}**" if text == show(best(values)) else text for text in texts]
 
@@ -96,20 +90,17 @@ def rst(head, rows):
 
 
 def name_of(method, quote):
-    """Ours as code, and as it is made."""
+    """Return the name of a method: of ours the call, as code."""
     if not re.match("Stacked|RBF[CR]|Tanh", method):
         return PEERS.get(method, method)
     call, rest = re.fullmatch(r"(.*?)(, (?:uint8|float32|\d+ units))?", method).groups("")
     return f"{quote}{call if '(' in call else call + '()'}{quote}{rest}"
 
 
-# What stands on the pages.
-
-
 def standings(task, table, quote, track="small", device="cpu", digits=1):
-    """A row for each method: score, rank, tables won and lost, time to fit."""
+    """Return a table of methods: score, rank, datasets won and lost, time to fit."""
     of, _ = means(task, track, device)
-    what = {"classification": "accuracy", "regression": "R²"}[task]
+    metric = {"classification": "accuracy", "regression": "R²"}[task]
     rows = zip(
         [name_of(method, quote) for method in of.index],
         best_in_bold(of.score, lambda value: percent(value, digits)),
@@ -118,33 +109,33 @@ def standings(task, table, quote, track="small", device="cpu", digits=1):
         map(seconds, of[MEDIAN]),
         strict=True,
     )
-    return table(["", what, "mean rank", "won : lost against LightGBM", "fit, median"], rows)
+    return table(["", metric, "mean rank", "won : lost against LightGBM", "fit, median"], rows)
 
 
 def front_tables():
-    """Both tasks in one table, for the README."""
-    classes, n_classes = means("classification")
-    numbers, n_numbers = means("regression")
-    pairs = [(name, COUNTERPARTS.get(name, name)) for name in classes.index]
+    """Return both tasks in one table, for the README."""
+    classification, n_classification = means("classification")
+    regression, n_regression = means("regression")
+    pairs = [(name, COUNTERPARTS.get(name, name)) for name in classification.index]
     rows = zip(
         [", ".join(dict.fromkeys(name_of(name, "`") for name in pair)) for pair in pairs],
-        best_in_bold(classes.score, percent),
-        map(seconds, classes[MEDIAN]),
-        best_in_bold(numbers.score[[name for _, name in pairs]], percent),
-        [seconds(numbers[MEDIAN][name]) for _, name in pairs],
+        best_in_bold(classification.score, percent),
+        map(seconds, classification[MEDIAN]),
+        best_in_bold(regression.score[[name for _, name in pairs]], percent),
+        [seconds(regression[MEDIAN][name]) for _, name in pairs],
         strict=True,
     )
     return (
-        f"Two CPU cores, defaults, at most 4,000 training rows: means over {n_classes} tables of "
-        f"classes and {n_numbers} of\nnumbers; times are medians. LightGBM fits "
+        f"Means over {n_classification} classification and {n_regression} regression datasets; two "
+        "CPU cores, default parameters, up to 4,000 training\nsamples, median times. LightGBM fits "
         f"**{times_as_fast('LightGBM')} times as fast** as `RBFClassifier`, and XGBoost "
         f"{times_as_fast('XGBoost')} times.\n\n"
     ) + markdown(["", "accuracy", "fit", "R²", "fit"], rows)
 
 
 def mnist(table, quote, methods):
-    """Of the rows that are named: accuracy, and times to fit and to predict."""
-    of = kept(MNIST, CORES)
+    """Return a table of methods: accuracy, and times to fit and to predict."""
+    of = results_of(MNIST, CORES)
     rows = zip(
         [name_of(method, quote) for method in methods],
         best_in_bold([of[f"{method}: accuracy, %"] for method in methods], percent),
@@ -158,41 +149,41 @@ def mnist(table, quote, methods):
 def front_mnist():
     methods = ["RBFClassifier(), uint8", "TanhClassifier(), float32", FIELDS, SAMPLER]
     return (
-        "MNIST, 60,000 images, two CPU cores, what is not set is the default:\n\n"
+        "MNIST, 60,000 images, two CPU cores, other parameters at their defaults:\n\n"
         + mnist(markdown, "`", methods)
     )  # fmt: skip
 
 
 def all_mnist():
     methods = [
-        key.partition(": fit, s")[0] for key in kept(MNIST, CORES) if key.endswith(": fit, s")
+        key.partition(": fit, s")[0] for key in results_of(MNIST, CORES) if key.endswith(": fit, s")
     ]
     return mnist(rst, "``", methods)
 
 
 def card():
-    """Of the front page."""
+    """Return the comparison on the front page."""
     of, n = means("classification")
     ours, *others = (percent(of.score[name]) for name in ("RBFClassifier", "LightGBM", "XGBoost"))
     return (
-        f"{ours} on average over {n} tables, where LightGBM has {others[0]} and XGBoost "
-        f"{others[1]}, all with their defaults.\nLightGBM fits {times_as_fast('LightGBM')} times "
+        f"{ours} on average over {n} datasets, versus {others[0]} for LightGBM and {others[1]} for "
+        f"XGBoost, all with default parameters.\nLightGBM fits {times_as_fast('LightGBM')} times "
         f"as fast, XGBoost {times_as_fast('XGBoost')} times.\n"
     )
 
 
 def card_of_memory():
-    of, memory = kept(MNIST, CORES), kept("memmap of 2000000 x 64 float32, 2048 units")
+    of, memory = results_of(MNIST, CORES), results_of("memmap of 2000000 x 64 float32, 2048 units")
     peak = memory["RBFClassifier: peak resident memory, GiB"]
     return (
-        f"MNIST in {seconds(of['RBFClassifier(), uint8: fit, s'])} on two cores, where "
-        f"``RBFSampler`` and ``RidgeClassifier`` take {seconds(of[SAMPLER + ': fit, s'])};\n"
-        f"two million rows from a file in {peak:.1f} GiB.\n"
+        f"Fits MNIST in {seconds(of['RBFClassifier(), uint8: fit, s'])} on two cores, versus "
+        f"{seconds(of[SAMPLER + ': fit, s'])} for ``RBFSampler`` and ``RidgeClassifier``;\n"
+        f"two million samples from a file in {peak:.1f} GiB.\n"
     )
 
 
 def probabilities():
-    of, ways = kept(PROBABILITIES), ["sigmoid", "temperature"]
+    of, ways = results_of(PROBABILITIES), ["sigmoid", "temperature"]
     rows = []
     for data in ("MNIST", "letter"):
         for name in ("RBFClassifier", "TanhClassifier"):
@@ -207,8 +198,8 @@ def probabilities():
 
 
 def startup():
-    """Of networks as they are made, and of the import beside scikit-learn's."""
-    of, rows = kept("startup", CORES), []
+    """Return the times of the first fit and of the import, with a baseline."""
+    of, rows = results_of("startup", CORES), []
     for name in ("RBFClassifier()", "TanhClassifier(50)"):
         key = name.partition("(")[0]
         first, later = (
@@ -218,7 +209,7 @@ def startup():
         rows.append([f"``{name}``, first fit on a new machine", first, f"next process: {later}"])
     ours, base = (seconds(of[f"import {each}, s"]) for each in ("sklearn_fsvc", "sklearn"))
     rows.append(["``import sklearn_fsvc``", ours, f"``import sklearn``: {base}"])
-    return rst(["", "time", "beside it"], rows)
+    return rst(["", "time", "baseline"], rows)
 
 
 def of_tables(task, table, quote, **more):
@@ -244,7 +235,7 @@ BLOCKS = {
 
 
 def filled(text):
-    """The text of a page, with all numbers as they were measured."""
+    """Return the text of a page with its blocks generated anew."""
 
     def fill(block):
         indent, begin, name, _, end = block.groups()
@@ -256,10 +247,10 @@ def filled(text):
 
 
 def main(check):
-    """Write the pages, or return those that say something else."""
+    """Write the pages; with `check` print outdated ones, and return whether there are any."""
     stale = [page for page in PAGES if filled(page.read_text()) != page.read_text()]
     for page in stale:
-        print(f"{page}: {'not what results/ says' if check else 'written'}")
+        print(f"{page}: {'differs from results/' if check else 'written'}")
         if not check:
             page.write_text(filled(page.read_text()))
     return bool(check and stale)

@@ -1,13 +1,12 @@
-"""Statistics in panels: how fast they are factorised, what a fit takes, who has to wait.
+"""Measure factorisation in panels: speed, fits, and delays of other threads.
 
 python benchmarks/panels.py [--device cuda] [--json FILE] [--order N ...] [--units N ...]
     [--data DIR]
 
-The factorisation of the panels against one call for the full matrix (LAPACK of SciPy, or
-cuSOLVER), at each order. Fits of TanhClassifier with each number of units on synthetic rows, or
-on MNIST where `--data` names its folder, with their peak memory; each in a process of its own.
-In a fit a second thread sleeps for a millisecond, again and again: its longest sleep is how long
-the interpreter was kept from it.
+Factorisation in panels against one call for the full matrix (LAPACK of SciPy, or cuSOLVER), at
+each order. Fits of TanhClassifier with each number of units on synthetic samples, or on MNIST with
+`--data`, with their peak memory; each in a process of its own. During a fit a second thread
+sleeps for a millisecond repeatedly: its longest sleep is the time for which it was blocked.
 """
 
 import resource
@@ -30,7 +29,7 @@ CLASSES = 10
 
 
 def factorisations(args, engine, order):
-    """Seconds by panels, and by one call."""
+    """Return the seconds in panels, and of one call."""
     algebra, xp = engine.algebra, engine.xp
     panels = PackedSymmetric(order, algebra)
     panels.add_gram(xp.asarray(np.random.default_rng(0).normal(size=(64, order))))
@@ -59,7 +58,7 @@ def rows(n, folder=None):
 
 
 class Ticker(threading.Thread):
-    """Sleeps for a millisecond, again and again."""
+    """A thread that sleeps for a millisecond repeatedly, and records its longest sleep."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -79,7 +78,7 @@ class Ticker(threading.Thread):
 
 
 def fit(args, units):
-    """(seconds, peak bytes, longest sleep of another thread)"""
+    """Return (seconds, peak bytes, longest sleep of another thread) of a fit."""
     X, y = rows(args.rows, args.data)
     model = TanhClassifier(units, alpha=10.0, random_state=0, device=args.device)
     model.set_params(n_hidden=64).fit(X[:1000], y[:1000])  # compiles
@@ -100,7 +99,7 @@ def fit(args, units):
 
 
 def fit_alone(args, units):
-    """The same in a process of its own."""
+    """Run `fit` in a process of its own."""
     command = [sys.executable, __file__, "--device", args.device, "--rows", str(args.rows)]
     command += ["--fit", str(units), *(["--data", args.data] if args.data else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The tables and figures of the ISEEE 2017 paper, measured anew: see `_paper_experiments`.
+"""Reproduce the tables and figures of the ISEEE 2017 paper: see `_paper_experiments`.
 
 python benchmarks/paper.py EXPERIMENT [--device cuda] [--quick] [--output FOLDER]
 `--help` lists the experiments; "all" runs all of them.
@@ -15,7 +15,7 @@ from _paper_run import EXPERIMENTS, Run
 from sklearn_fsvc._src.engines import get_engine
 
 
-def measure(names, device="auto", quick=False, output="paper-results", draw=None):
+def measure(names, device="auto", quick=False, output="paper-results", draw=None, run_type=Run):
     """Run experiments: print their tables, write them as CSV and draw them.
 
     Parameters
@@ -23,13 +23,15 @@ def measure(names, device="auto", quick=False, output="paper-results", draw=None
     names : sequence of str
         Out of `EXPERIMENTS`, or "all".
     device : str
-        As estimators take it; "auto" is a GPU if one works.
+        As of estimators; "auto" is a GPU if one works.
     quick : bool
         Smaller layers and fewer measurements.
     output : str or Path
         Folder for the files.
     draw : bool, optional
-        Whether to draw pictures; by default if matplotlib is installed.
+        Whether to draw figures; by default if matplotlib is installed.
+    run_type : type
+        `Run`, or a subclass with other sizes.
 
     Returns
     -------
@@ -44,12 +46,12 @@ def measure(names, device="auto", quick=False, output="paper-results", draw=None
     for name in names:
         if name not in EXPERIMENTS:
             known = ", ".join((*EXPERIMENTS, "all"))
-            raise ValueError(f"name={name!r} is no experiment; choose from {known}.")
+            raise ValueError(f"name={name!r} is not an experiment; choose from {known}.")
     draw = find_spec("matplotlib") is not None if draw is None else draw
     output, done = Path(output), []
     with get_engine(device, math.inf) as engine:
         output.mkdir(parents=True, exist_ok=True)
-        run = Run(engine, quick)
+        run = run_type(engine, quick)
         for name in names:
             start = time.perf_counter()
             command = f"python benchmarks/paper.py {name} --device {engine.name}"

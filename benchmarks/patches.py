@@ -1,9 +1,9 @@
-"""Units that are patches: features against their bound and torch; MNIST; what augmentation gains.
+"""Measure patch units: features against their bound and torch; MNIST; augmentation.
 
 python benchmarks/patches.py --data DIR [--json FILE] [--quick] [--device cuda]
 
-DIR holds the four IDX files of MNIST. The bound is the product alone, or the distances alone, of
-patches that lie there already, by the same kernel in the same place. torch is a peer where it is
+DIR contains the four IDX files of MNIST. The bound is the product, or the distances, of patches
+that are in memory already, by the same kernel on the same device. torch is compared if it is
 installed, in float32 without TF32, on the same device.
 """
 
@@ -23,7 +23,7 @@ from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.tuning import medians
 from sklearn_fsvc.images import augmented
 
-# Images whose features are timed, and that torch has on their way at a time.
+# Images whose features are timed, and the batch size of torch.
 IMAGES = {"jit": 200, "cuda": 4000}
 TORCH_IMAGES = {"cpu": 4, "cuda": 1000}
 WAYS = {
@@ -38,7 +38,7 @@ WIDE = {"n_hidden": 800, "patch_size": 8, "pool": 3, "whitening": 0.5}
 
 
 def features(args, X):
-    """Seconds of the layer, as parts of the time of its products or distances."""
+    """Time the layer relative to its products or distances."""
     engine = get_engine("jit" if args.device == "cpu" else args.device)
     n = IMAGES[engine.name]
     images, rows = engine.to_device(X[:n].astype(np.float32)), []
@@ -72,9 +72,9 @@ def _ours(engine, layer, images, out):
 
 
 def _bare(engine, layer, images):
-    """What units answer to the patches of one image, as many times as there are images.
+    """Return a function that multiplies the patches of one image, once per image.
 
-    A GPU has the patches of all of them at once.
+    On a GPU the patches of all images are multiplied at once.
     """
     inner, n = parts(layer)[1], len(images)
     at_a_time = 1 if engine.xp is np else n
@@ -130,7 +130,7 @@ def _awaited(torch, work):
 
 
 def _torch_unfold(torch, layer, X):
-    """`unfold`, normalised, a product or `cdist`, averaged."""
+    """Return features by torch: `unfold`, normalisation, a product or `cdist`, averages."""
     side, floor = layer.grid.size, layer.floor
     whitening, inner = parts(layer)
     there = partial(torch.as_tensor, device=X.device)
@@ -150,7 +150,7 @@ def _torch_unfold(torch, layer, X):
 
 
 def _torch_conv(torch, layer, X):
-    """A convolution of images, divided by the deviation at each place, averaged."""
+    """Return features by torch: a convolution, divided by local deviations, averages."""
     f, side, inner = torch.nn.functional, layer.grid.size, parts(layer)[1]
     units = inner.units - inner.units.mean(axis=1, keepdims=True)
     there = partial(torch.as_tensor, device=X.device)
@@ -164,14 +164,14 @@ def _torch_conv(torch, layer, X):
 
 
 def _torch_average(torch, layer, A):
-    """Means over cells, (images, columns), from A (images, units, down, across)."""
+    """Return means over cells, (images, columns), of A (images, units, rows, columns)."""
     A, t = A.flatten(2)[:, :, None], layer.threshold
     sides = torch.cat([torch.relu(A - t), torch.relu(-A - t)], dim=2) if layer.n_sides == 2 else A
     return (sides @ _cells(torch, layer.grid, A.device)).reshape(len(A), -1)
 
 
 def _cells(torch, grid, device):
-    """(places, cells): what each place counts in the mean of each cell."""
+    """Return the weights (positions, cells) of positions in the means of cells."""
     down, across = (
         np.array(
             [[1 / (c.stop - c.start) * (c.start <= i < c.stop) for c in cells] for i in range(n)]
@@ -182,7 +182,7 @@ def _cells(torch, grid, device):
 
 
 def mnist(args, X, y, X_test, y_test):
-    """Accuracy and time of whole fits."""
+    """Report accuracy and time of fits."""
     options = {"random_state": 0, "device": args.device}
     models = {
         "PatchClassifier(60)": PatchClassifier(60, **options),
@@ -201,7 +201,7 @@ def mnist(args, X, y, X_test, y_test):
     }
     rows = []
     for name, model in list(models.items())[: 1 if args.quick else None]:
-        if args.device != "cpu":  # what is compiled and taken once
+        if args.device != "cpu":  # compile, and allocate once
             rows.append((f"{name}: first fit, s", _seconds(model.fit, X, y)))
         rows.append((f"{name}: fit, s", _seconds(model.fit, X, y)))
         start = time.perf_counter()
@@ -220,7 +220,7 @@ def _seconds(work, *arguments):
 
 
 def augmentation(args, X, y, X_test, y_test):
-    """What shifts by a pixel or two gain, with few images and with more."""
+    """Report the effect of shifts by one and two pixels, for few and for more images."""
     rows, order = [], np.random.default_rng(0).permutation(len(X))
     ways = {"100 units": {"n_hidden": 100}}
     if args.device != "cpu":

@@ -1,12 +1,12 @@
-"""Fits in a quota of processors, as a container has, on a host of many; needs root and Linux.
+"""Measure fits under a CPU quota, as in a container, on a host with more cores (root, Linux).
 
 python benchmarks/quota.py [--cores 2] [--rows 500,4000,20000] [--blind] [--json FILE]
 
-A control group with the quota is made, and a process in it sees it as its own (a bind mount in a
-mount namespace), as in a container. "masked" has as many processors by its affinity instead:
-nothing is throttled there, so it is what a quota should cost. Where no control group can be made,
-the quota is simulated: the process is told of it (LOKY_MAX_CPU_COUNT), and the host does not
-throttle. `--blind` also runs in the quota without a way to see it.
+Creates a control group with the quota; a process in it sees it as its own (a bind mount in a mount
+namespace), as in a container. "masked" has an affinity mask of as many processors: without
+throttling, it is the expected time. If no control group can be created, the quota is simulated: the
+process reads it from LOKY_MAX_CPU_COUNT, and the host does not throttle. `--blind` also measures
+processes that cannot see their quota.
 """
 
 import os
@@ -40,7 +40,7 @@ for n in {sizes}:
 
 @contextmanager
 def control_group(cores):
-    """A group with the quota, and where a container would see it; None where none can be made."""
+    """Yield a control group with the quota and its mount point, None if it cannot be created."""
     is_second = (GROUPS / "cgroup.controllers").exists()
     place = GROUPS if is_second else GROUPS / "cpu"
     group = place / f"quota{os.getpid()}"
@@ -64,7 +64,7 @@ def control_group(cores):
 
 
 def in_group(group, place, command):
-    """The command for a process in the group, which sees it as the group of its container."""
+    """Return the command of a process in the group, which sees it as that of its container."""
     inside = f"echo $$ > {group}/cgroup.procs; mount --bind {group} {place}; exec {command}"
     return ["unshare", "--mount", "sh", "-c", inside]
 
@@ -85,7 +85,7 @@ def main(args):
     with control_group(args.cores) as (group, place):
         if group is not None and shutil.which("unshare"):
             found["in a quota"] = times_of(in_group(group, place, shlex.join(python)))
-            # As a library does that counts the cores of the host.
+            # As a library that counts the cores of the host.
             if args.blind:
                 command = f"echo $$ > {group}/cgroup.procs; exec {shlex.join(python)}"
                 found["in a quota, not seen"] = times_of(["sh", "-c", command])

@@ -1,12 +1,10 @@
-"""radius="auto" against the best radius of a grid around it: test accuracy.
-
-The networks of the grid have the kernel, the feature weights and the number of units of the
-default; their penalty is found for each.
+"""Compare radius="auto" with the best radius of a grid: test accuracy.
 
 python benchmarks/radius.py --data DIR [--json FILE]
 
-DIR is described in `_data.py`. MNIST is cut to 10,000 training rows, for the grid's sake. Iris,
-with 50 test rows, is averaged over 10 seeds.
+Networks of the grid have the kernel, the feature weights and the number of units of the default;
+their penalty is selected for each. See `_data.py` for DIR. MNIST is limited to 10,000 training
+samples because of the grid. Iris, with 50 test samples, is averaged over 10 seeds.
 """
 
 from pathlib import Path

@@ -1,11 +1,11 @@
-"""HiddenSizeSearchCV and GridSearchCV on MNIST; probabilities and CalibratedClassifierCV.
+"""Compare HiddenSizeSearchCV with GridSearchCV, and probabilities with CalibratedClassifierCV.
 
 python benchmarks/search.py --data DIR [--device cpu] [--only tanh,rbf,...] [--each 1] [--json FILE]
 
-DIR holds mnist/ (IDX files) and letter/letter.csv.gz. Both search 12 sizes and 6 penalties
+DIR contains mnist/ (IDX files) and letter/letter.csv.gz. Both search 12 sizes and 6 penalties
 (and 4 radii; with random centres 2 kernels and alpha="auto", too) in 5 folds over all 60,000
 images. GridSearchCV is timed on `each` candidates of every size, spread over the rest of the
-grid (0 stands for all), and its time is scaled to all candidates.
+grid (0: all), and its time is scaled to all candidates.
 """
 
 import time
@@ -24,11 +24,11 @@ from sklearn_fsvc._src.demo import load_images
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 RADII = [8000.0, 12000.0, 18000.0, 27000.0]
-# As many units as 48,000 images have novel ones, and some more.
+# As many units as there are novel samples among 48,000 images, and more.
 SELECTION_RADIUS = 11_000.0
-# With a kernel by name, radii share their distances.
+# With a given kernel, radii share their distances.
 KERNEL = "triangular"
-# Of the weights, on bytes: what "auto" comes to, but the same on all folds.
+# The value of "auto" for uint8, but the same in all folds.
 SCALE = 0.4 / 66
 
 
@@ -37,7 +37,7 @@ def sizes(largest):
 
 
 def cases(options, largest):
-    """name -> (estimator, param_grid)."""
+    """Return {name: (estimator, param_grid)}."""
     both = {"n_hidden": sizes(largest), "alpha": ALPHAS}
     with_radius = both | {"radius": RADII}
     with_kernel = with_radius | {"kernel": ["triangular", "laplacian"], "alpha": [*ALPHAS, "auto"]}
@@ -53,7 +53,7 @@ def cases(options, largest):
 
 
 def sample(grid, each, best):
-    """Candidates of every size, spread over the rest of the grid, and the best one."""
+    """Return candidates of every size, spread over the rest of the grid, and the best one."""
     candidates = list(ParameterGrid(grid))
     if not each:
         return candidates
@@ -79,7 +79,7 @@ def split_scores(search, candidates):
 
 
 def compare(name, estimator, grid, X, y, args):
-    """Both searches; how long they take and how far apart their scores are."""
+    """Report the times of both searches, and the difference of their scores."""
     options = {"cv": 5, "refit": False}
     ours, time_ours = seconds(HiddenSizeSearchCV(estimator, grid, **options).fit, X, y)
     n = len(ParameterGrid(grid))
@@ -91,7 +91,7 @@ def compare(name, estimator, grid, X, y, args):
     chosen = sample(grid, args.each, ours.best_params_)
     listed = [{k: [v] for k, v in candidate.items()} for candidate in chosen]
     peer, time_peer = seconds(GridSearchCV(estimator, listed, **options).fit, X, y)
-    # The best one counts as one more of its size.
+    # The best one is an additional candidate of its size.
     time_peer *= n / len(chosen)
     apart = np.abs(split_scores(ours, chosen) - split_scores(peer, chosen))
     return [
@@ -106,12 +106,12 @@ def compare(name, estimator, grid, X, y, args):
 
 
 def probabilities(name, X, y, X_test, y_test, n_hidden, options):
-    """Log-loss and fits of ours, and of scikit-learn's calibration by five folds."""
+    """Report log-loss and time of ours, and of scikit-learn's five-fold calibration."""
     rows = []
     for kind in (RBFClassifier, TanhClassifier):
         ours = kind(n_hidden, random_state=0, **options)
         label = f"{name}, {kind.__name__}({n_hidden})"
-        ours.fit(X[:4000], y[:4000])  # compiled and prepared before it is timed
+        ours.fit(X[:4000], y[:4000])  # compile and prepare first
         _, time_ours = seconds(ours.fit, X, y)
         rows.append((f"{label}: log-loss", log_loss(y_test, ours.predict_proba(X_test))))
         for method in ("sigmoid", "temperature"):

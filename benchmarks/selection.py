@@ -1,10 +1,10 @@
-"""Novelty selection against the rule block by block: pairs of rows and centres, and time.
+"""Compare novelty selection with its blockwise definition: evaluated pairs, and time.
 
 python benchmarks/selection.py --data DIR [--device cuda] [--json FILE]
 
-DIR is described in `_data.py`. Block by block, each row meets all centres of the blocks before
-its own. Both find the same rows, which is asserted: all that are novel at the selection radius
-that gives about 4096 centres, among all rows and in each class.
+See `_data.py` for DIR. Block by block, each sample is compared with all centres of the preceding
+blocks. Both select the same centres, which is asserted: all novel samples at the selection radius
+that gives about 4096 centres, among all samples and per class.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ from sklearn_fsvc._src.kernels import TRIANGULAR
 from sklearn_fsvc._src.tuning import medians
 
 CENTERS = 4096
-# Rows of a block, where each row meets all centres before it, and centres that it meets at a time.
+# Samples of a block, and centres that they are compared with at a time.
 BLOCK, CHUNK = {"cpu": 1024, "cuda": 8192}, 1024
 
 
@@ -43,13 +43,13 @@ class Counted:
         return self._hidden(prepared, X, *args, **kwargs)
 
     def during(self, function):
-        """Pairs of a call, and what it returns."""
+        """Return the number of pairs of a call, and its result."""
         self.pairs = 0
         return function(), self.pairs
 
 
 def block_by_block(shown, rule, n_rows):
-    """Positions of the novel rows: the rule without a living set."""
+    """Return positions of the novel samples by the blockwise definition."""
     engine, xp = shown.engine, shown.engine.xp
 
     def prepare(rows):
@@ -86,7 +86,7 @@ def rule_at(radius):
 
 
 def searched(shown):
-    """The selection radius that gives about `CENTERS`."""
+    """Return the selection radius that gives about `CENTERS`."""
     start = TRIANGULAR.natural_radius(typical_distance(shown, "manhattan"))
     growth = GROWTH if shown.groups is None else GROUP_GROWTH
     radius, *_ = search_radius(

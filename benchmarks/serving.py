@@ -1,9 +1,9 @@
-"""Fitted networks in onnxruntime against our own predict: a row, and a batch of rows.
+"""Compare ONNX models in onnxruntime with `predict`: one sample, and a batch.
 
 python benchmarks/serving.py [--units 2048] [--json FILE]      (needs the extra onnx)
 
-Rows are random, for only their dtype and number of features matter to the time. One row has one
-thread, a batch all; those of onnxruntime do not spin, for ours would wait for them.
+Samples are random, since only their dtype and number of features affect the time. One sample uses
+one thread, a batch all; threads of onnxruntime do not spin, which would delay ours.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn_fsvc._src.tuning import medians
 from sklearn_fsvc.export.onnx import to_onnx
 
 ROWS, CLASSES = 4096, 10
-# rows -> calls that are measured as one, and threads: one row is too little for a second.
+# Samples -> (calls measured as one, threads): one sample is too little for two threads.
 BATCHES = {1: (50, 1), 256: (1, n_threads())}
 KINDS = {
     "Manhattan, uint8 x 784": ("manhattan", np.uint8, 784),
@@ -28,7 +28,7 @@ KINDS = {
 
 
 def fitted(metric, X, y, n_units):
-    """A network on random units; nothing is chosen."""
+    """Return a network with random units and given hyperparameters."""
     plain = {"alpha": 1.0, "random_state": 0, "device": "jit"}
     if metric is None:
         return TanhClassifier(n_units, scale=0.05, **plain).fit(X, y)
@@ -46,7 +46,7 @@ def session_of(converted, threads):
 
 
 def compare(model, X, n_rows):
-    """(what, value) for a call with so many rows."""
+    """Yield (name, value) of calls with this number of samples."""
     calls, threads = BATCHES[n_rows]
     session, part = session_of(to_onnx(model, X), threads), X[:n_rows]
     both = {

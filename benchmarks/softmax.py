@@ -1,22 +1,21 @@
-"""The softmax readout beside the pipeline that scikit-learn users would write instead.
+"""Compare the softmax readout with TanhProjector and LogisticRegression.
 
 python benchmarks/softmax.py --data DIR [--units 4096] [--rows 60000] [--alpha 1] [--max-iter 2000]
-    [--repeats 1] [--device cpu] [--json FILE]    DIR holds mnist/, as _data.py says
+    [--repeats 1] [--device cpu] [--json FILE]    DIR contains mnist/, see _data.py
 
-Both sides in one process, on the same layer: make_pipeline(TanhProjector(units),
-LogisticRegression(C=1 / alpha)), which has H in memory, and TanhClassifier(units,
-readout="softmax", alpha=alpha), which has not. The peer is there twice: with its own defaults,
-which stop it after 100 iterations, and with iterations until the objectives differ by less than
-1e-4 or so. What each allocates at most is what NumPy reports, in fits of their own of a few
-iterations (--memory).
+Both in one process, on the same layer: make_pipeline(TanhProjector(units),
+LogisticRegression(C=1 / alpha)), which stores H, and TanhClassifier(units, readout="softmax",
+alpha=alpha), which does not. The baseline is run twice: with its defaults, which stop it after 100
+iterations, and with enough iterations for objectives that differ by less than about 1e-4. Peak
+allocations are those of NumPy, in separate fits of a few iterations (--memory).
 
-With --device cuda both sides are on the GPU: the peer takes arrays of CuPy by SciPy's array API.
+With --device cuda both run on the GPU: scikit-learn receives CuPy arrays by SciPy's array API.
 """
 
 import os
 import sys
 
-if "cuda" in sys.argv:  # read by SciPy as it is imported
+if "cuda" in sys.argv:  # SciPy reads it at import
     os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import time
@@ -38,7 +37,7 @@ from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.estimators import readouts
 from sklearn_fsvc._src.readouts.softmax import train_softmax
 
-FEW = 3  # iterations of a fit whose memory is watched
+FEW = 3  # iterations of fits whose memory is measured
 PEER, OURS = "TanhProjector + LogisticRegression", "TanhClassifier, softmax"
 DEFAULT_PEER = f"{PEER}, its defaults"
 
@@ -56,14 +55,14 @@ def models_of(args):
 
 
 def images(args):
-    """X, y, X_test, y_test."""
+    """Return X, y, X_test, y_test."""
     X, y, X_test, y_test, _ = load_images(args.data / "mnist")
     X, X_test = X[: args.rows] / np.float32(255), X_test / np.float32(255)
     return X, y[: args.rows], X_test, y_test
 
 
 def where_it_runs(name, X, device):
-    """Rows as the peer takes them: on the GPU it wants those of CuPy."""
+    """Return samples for scikit-learn: on the GPU as CuPy arrays."""
     if device != "cuda" or name == OURS:
         return X
     import cupy
@@ -76,14 +75,14 @@ def on_host(array):
 
 
 def seconds(model, X, y):
-    """Of a fit, and of all its cores."""
+    """Return the wall and CPU seconds of a fit."""
     start = time.perf_counter(), time.process_time()
     model.fit(X, y)
     return time.perf_counter() - start[0], time.process_time() - start[1]
 
 
 def peak(model, X, y):
-    """GB that a fit of few iterations allocates at most, beside its rows."""
+    """Return the peak allocation in GB of a fit of few iterations, without its samples."""
     few = clone(model)
     if isinstance(few, Pipeline):
         few.set_params(logisticregression__max_iter=FEW)
@@ -98,7 +97,7 @@ def peak(model, X, y):
 
 
 def counted(passes):
-    """Have the passes over the rows of each softmax fit added to a list."""
+    """Record the number of passes over the data of each softmax fit."""
 
     def train(*args, **options):
         found = train_softmax(*args, **options)
@@ -109,7 +108,7 @@ def counted(passes):
 
 
 def quality(model, X, y, X_test, y_test, alpha):
-    """Rows of what a fitted model has found."""
+    """Return rows of the report on a fitted model."""
     readout = model[-1] if isinstance(model, Pipeline) else model
     coef = on_host(readout.coef_ if isinstance(model, Pipeline) else readout.readout_coef_)
     p, p_test = (on_host(model.predict_proba(part)) for part in (X, X_test))

@@ -1,11 +1,11 @@
-"""Rows from files against rows in memory: time in one process, and peak resident memory.
+"""Compare fits and transforms of data in files with arrays in memory: time and peak memory.
 
 python benchmarks/sources.py [--rows 1000000] [--units 256] [--clock cpu] [--json FILE]
 
-The files hold the same float32 rows of 64 features: a memmap, HDF5 as one block and in
-chunks, zarr, and Parquet. They are written to a temporary folder (1.4 GB), and read once
+The files contain the same float32 samples of 64 features: a memmap, HDF5 as one block and in
+chunks, zarr, and Parquet. They are written to a temporary folder (1.4 GB) and read once
 before anything is timed: they come from the page cache, not from a disk. ``--clock cpu`` adds up
-the time of all threads, which says more on a busy machine: what is read ahead counts, too.
+the time of all threads, including prefetching, which is more reliable on a busy machine.
 """
 
 import subprocess
@@ -25,7 +25,7 @@ from sklearn_fsvc import TanhClassifier, TanhProjector
 from sklearn_fsvc._src.tuning import medians
 
 FEATURES, CHUNK = 64, 16_384
-# Bytes beside `max_memory`: labels, their codes, and what Python itself allocates.
+# Bytes in addition to `max_memory`: labels, their codes, and Python objects.
 LIMIT, BESIDE = 128 * 2**20, 100e6
 
 
@@ -34,7 +34,7 @@ def labels(n_rows):
 
 
 def blocks(n_rows):
-    """(slice, rows of it) of ten classes that overlap."""
+    """Yield (slice, samples) of ten overlapping classes."""
     rng, y = np.random.default_rng(1), labels(n_rows)
     means = rng.normal(size=(10, FEATURES))
     for start in range(0, n_rows, CHUNK):
@@ -61,11 +61,11 @@ def write(folder, n_rows):
 
 
 def sources(folder):
-    """name -> the rows, from each file."""
+    """Yield (name, data) of each file."""
     file = h5py.File(folder / "X.h5")
 
     def batches():
-        # Else Arrow keeps what it has read until the end of the pass.
+        # Otherwise Arrow keeps read data until the end of the pass.
         file = pyarrow.parquet.ParquetFile(folder / "X.parquet", pre_buffer=False)
         return file.iter_batches(CHUNK)
 
@@ -79,12 +79,12 @@ def sources(folder):
 
 
 def classifier(units, **how):
-    given = {"scale": 0.1, "alpha": 1.0, "feature_weights": None}  # one pass, and no other
+    given = {"scale": 0.1, "alpha": 1.0, "feature_weights": None}  # a single pass
     return TanhClassifier(units, **given, random_state=0, **how)
 
 
 def times(args, folder):
-    """Fit and transform of each, and of the rows in memory."""
+    """Time fit and transform of each file, and of arrays in memory."""
     y, given, clock = labels(args.rows), sources(folder), CLOCKS[args.clock]
     given = {"memory": np.array(given["memmap"])} | given
     model = classifier(args.units)
@@ -93,7 +93,7 @@ def times(args, folder):
     H = np.empty((args.rows, args.units), np.float32)
 
     def transform(X):
-        with warnings.catch_warnings():  # of the names of columns
+        with warnings.catch_warnings():  # of column names
             warnings.simplefilter("ignore", UserWarning)
             projector.transform(X, out=H)
 
@@ -118,13 +118,13 @@ def resident(field):
 
 
 def measure(args):
-    """In a process of its own: bytes that a fit and a prediction take, at their peak."""
+    """Return the peak bytes of a fit and a prediction, in a process of its own."""
     X, y = sources(args.folder)[args.source], labels(args.rows)
     model = classifier(args.units, max_memory=LIMIT)
     few = np.array(sources(args.folder)["memmap"][:20_000])
-    model.fit(few, y[:20_000]).predict(few)  # compiled and imported before it is measured
+    model.fit(few, y[:20_000]).predict(few)  # compile and import first
     del few
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = resident("VmRSS")
     model.fit(X, y)
     model.predict(X)
@@ -134,7 +134,7 @@ def measure(args):
 def memory(args, folder):
     for name in sources(folder):
         if name == "memmap":
-            continue  # its pages are the system's, and count as resident
+            continue  # its pages belong to the page cache, and count as resident
         command = [sys.executable, __file__, "--folder", folder, "--source", name]
         command += ["--rows", str(args.rows), "--units", str(args.units)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,10 +1,11 @@
-"""Sparse rows multiplied as they are, against the same rows made dense, a tile at a time.
+"""Compare products of sparse samples with those of the same tile converted to dense.
 
 python benchmarks/sparse_rows.py [--device blas] [--units 1000] [--clock cpu] [--json FILE]
 
-A tile of random rows of 20,000 features, at several densities: the time of a row in tanh units.
-Then rows of 100,000 features of which 0.1 % are no zeros, as words are: a fit, and one row that
-is answered. ``--clock cpu`` adds up the time of all threads, which says more on a busy machine.
+A tile of random samples of 20,000 features, at several densities: time per sample in tanh units.
+Then samples of 100,000 features of which 0.1 % are nonzero, as in bag-of-words data: a fit, and a
+prediction of one sample. ``--clock cpu`` adds up the time of all threads, which is more reliable on
+a busy machine.
 """
 
 import tracemalloc
@@ -19,7 +20,7 @@ from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.tuning import medians
 
 FEATURES = 20_000
-# The part of the numbers that are no zeros -> rows of a tile.
+# Density -> samples of a tile.
 TILES = {0.001: 4096, 0.01: 1024, 0.05: 512, 0.1: 256, 0.2: 256, 0.5: 256}
 TEXTS, WORDS = 5000, 100_000
 
@@ -29,7 +30,7 @@ def made(n_rows, n_features, density, dtype):
 
 
 def of_tile(engine, layer, density, args):
-    """Seconds of a row: sparse, and dense."""
+    """Return the seconds per sample, sparse and dense."""
     X, place = made(TILES[density], FEATURES, density, layer.units.dtype), engine.sparse_evaluator()
     H = engine.xp.empty((X.shape[0], layer.n_units), layer.hidden_dtype)
     as_sparse, as_dense = place.prepare(layer), engine.prepare(layer)
@@ -55,7 +56,7 @@ def tiles(args):
 
 
 def texts(args):
-    """A fit and an answer, by the clock and in bytes that NumPy allocates."""
+    """Report times and peak allocations of a fit and a prediction."""
     X, y = made(TEXTS, WORDS, 0.001, np.float64), np.arange(TEXTS) % 3
     for weights in ("gaussian", "class_informed"):
         model = TanhClassifier(500, weights=weights, device=args.device, random_state=0)

@@ -1,10 +1,10 @@
-"""What a user waits for: the import, the first fit on a new machine, the first in a process.
+"""Measure startup times: the import, the first fit on a new machine, the first in a process.
 
 python benchmarks/startup.py [--json FILE]
 python benchmarks/startup.py --device cuda --data DIR     the import and a fit of MNIST on a GPU
 
-On a GPU the title says whether the compiler of its kernels is installed; nothing depends on it.
-On a machine that has just started, --cold measures a process before any has read the libraries.
+On a GPU the title contains whether the compiler of its kernels is installed, which is not needed.
+On a machine that has just booted, --cold measures a process before any has read the libraries.
 """
 
 import os
@@ -26,7 +26,7 @@ start = time.perf_counter()
 {0}({1}).fit(X, y).predict(X)
 print(time.perf_counter() - start)
 """
-# Reading the images is not counted.
+# Reading the images is excluded.
 ON_GPU = """
 import time
 start = time.perf_counter()
@@ -38,9 +38,9 @@ start += time.perf_counter() - reading
 {name}({units}, device={device!r}, random_state=0{more}).fit(X, y)
 print(time.perf_counter() - start)
 """
-# Where what is compiled is kept: of CuPy, of the driver, and of our own kernels.
+# Caches of compiled code: of CuPy, of the driver, and of our kernels.
 CACHES = "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", "SKLEARN_FSVC_CACHE"
-# Defaults first; in the last nothing is chosen by held-out error.
+# Defaults first; in the last one no hyperparameter is selected.
 FITS = (
     ("RBFClassifier", ""),
     ("TanhClassifier", ""),
@@ -62,7 +62,7 @@ def median(code, repeats=7, **env):
 
 
 def on_gpu(args):
-    """Of the first process, which compiles, and of those after it."""
+    """Measure the first process, which compiles, and later ones."""
     rows, compiler = [], find_spec("numba_cuda_mlir")
     for name, more in FITS:
         code = ON_GPU.format(

@@ -1,12 +1,12 @@
-"""MNIST in 1,000 calls of partial_fit against one fit, and what forgetting leaves behind.
+"""Compare 1,000 calls of partial_fit on MNIST with one fit, and check `forget`.
 
 python benchmarks/streams.py --data DIR [--json FILE] [--device cuda] [--units 2048]
 
-All learn in the same layer, with the same penalty, from MNIST as it is, in uint8. `fit` multiplies
-H in float32 on the host, `partial_fit` in float64, for its rows may go again: so there is one call
-with all rows, too. Activations of 8 bits are multiplied as integers by both. The coefficients
-without a tenth of the rows, which were forgotten, are compared with those of a model that never had
-them. DIR is described in `_data.py`.
+All use the same layer and penalty, on MNIST in uint8. On the host `fit` multiplies H in float32
+and `partial_fit` in float64, since samples may be removed again: hence one call of `partial_fit`
+with all samples is timed, too. Both multiply 8-bit activations as integers. The coefficients after
+a tenth of the samples is forgotten are compared with those of a model that never had them. See
+`_data.py` for DIR.
 """
 
 from time import perf_counter
@@ -25,7 +25,7 @@ CALLS = 1000
 
 
 def models(args, X):
-    """The classifiers, not fitted, each with a layer."""
+    """Yield unfitted classifiers, each with a given layer."""
     plain = {"alpha": 1.0, "random_state": 0, "device": args.device}
     found = {}
     for precision in ("float", 8):
@@ -39,12 +39,12 @@ def models(args, X):
 
 
 def in_parts(X, y, n=CALLS):
-    """The rows as they arrive: in so many arrays of their own."""
+    """Return the samples as a stream of separate arrays."""
     return [(X[rows], y[rows]) for rows in np.array_split(np.arange(len(X)), n)]
 
 
 def in_calls(model, parts):
-    """A new model that has met the rows, a part after the other, and is solved."""
+    """Return a new model after one call of partial_fit per part, with its readout solved."""
     model = clone(model)
     for X, y in parts:
         model.partial_fit(X, y, classes=DIGITS)
@@ -52,7 +52,7 @@ def in_calls(model, parts):
 
 
 def forgotten(model, X, y):
-    """How far coefficients are from a refit, relatively, and the seconds of `forget`."""
+    """Return the relative difference of coefficients to a refit, and the seconds of `forget`."""
     gone = np.zeros(len(X), bool)
     gone[np.random.default_rng(0).permutation(len(X))[: len(X) // 10]] = True
     refit = in_calls(model, [(X[~gone], y[~gone])])

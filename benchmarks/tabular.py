@@ -1,21 +1,21 @@
-"""Accuracy and time on tables: ours, gradient boosting, forests, kernel machines, linear models.
+"""Compare accuracy and time on tabular data: boosting, forests, kernel and linear models.
 
 python benchmarks/tabular.py --data DIR [--track small|large] [--methods a,b] [--sets a,b]
     [--no-tuned] [--results FOLDER] [--device cpu|cuda] [--part 1/4] [--n-hidden N] [--hours H]
 python benchmarks/tabular.py --summary [--picture FILE] [--track ...] [--results FOLDER]
 
-DIR holds tabular/*.npz, or is that folder; `_tabular_data.py` says what a file holds. Splits are
-those of the source, else three of 75 to 25 %. The small track trains on at most 4,000 rows, the
-large one on all; at most 50,000 rows are tested. "tuned" is the best of 20 random configurations on
-a fifth of the training rows (of 20,000 of them at most), fitted again on all; ours has no such
-variant. SVC trains on at most 20,000 rows. Preprocessing is part of a method and of its time.
-Every library takes the threads that it takes by itself, and nothing is set that slows one down:
-run it on an idle machine. Where a library takes one core unless told otherwise, it is told to
-take all. `taskset` gives all of them the same cores of a larger machine.
+DIR contains tabular/*.npz, or is that folder; see `_tabular_data.py` for the format. Splits are
+those of the source, else three of 75 to 25 %. The small track trains on up to 4,000 samples, the
+large one on all; up to 50,000 samples are tested. "tuned" is the best of 20 random configurations,
+validated on a fifth of the training samples (of up to 20,000), and refitted on all; our estimators
+have no such variant. SVC trains on up to 20,000 samples. Preprocessing is part of a method and of
+its time. Libraries use their default threads, or all cores if the default is one; no other setting
+is changed. Run it on an idle machine. `taskset` restricts all of them to the same cores of a
+larger machine.
 
-Each result is a line of FOLDER/TRACK-DEVICE.jsonl at once. Run again to go on after a stop, and to
-try again what failed. `--part i/n` takes every n-th split, for several machines; their files
-can be joined by `cat`.
+Each result is appended to FOLDER/TRACK-DEVICE.jsonl at once. Run again to continue after an
+interruption, and to retry failed fits. `--part i/n` runs every n-th split, for several machines;
+concatenate their files with `cat`.
 """
 
 import argparse

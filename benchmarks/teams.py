@@ -1,13 +1,13 @@
-"""Several GPUs against one: fits as they are made, with the same rows, and with twice as many.
+"""Compare several GPUs with one: default fits, with the same and with twice as many samples.
 
 python benchmarks/teams.py [--devices cuda:0 cuda:all] [--data DIR] [--units M ...] [--rows N]
     [--row_units M] [--order N ...] [--huge M ...] [--repeats N] [--only NAME ...] [--json FILE]
 
-Host memory to fitted model. "as made" has only a number of units, `device` and `random_state`;
-what others are given is in their names. `--order` also factorises matrices of these orders, and
-`--huge` fits so many units that no single device has room. The devices take turns; medians, and
-the first calls, which also compile. `--data` names the folder of MNIST; other rows are random
-bytes.
+From host memory to the fitted model. "as made" has only a number of units, `device` and
+`random_state`; other names contain their parameters. `--order` also factorises matrices of these
+orders, and `--huge` fits more units than a single device has memory for. Devices alternate;
+medians, and the first calls, which include compilation. `--data` names the folder of MNIST; other
+samples are random bytes.
 """
 
 import time
@@ -44,7 +44,7 @@ def models(m):
 
 
 def in_turn(works, repeats):
-    """Name -> (seconds of the first call, median of the others)."""
+    """Return {name: (seconds of the first call, median of the others)}, alternating."""
     times = {name: [] for name in works}
     for _ in range(repeats + 1):
         for name, work in works.items():
@@ -55,7 +55,7 @@ def in_turn(works, repeats):
 
 
 def compare(args, name, model, X, y):
-    """Rows of the report: first calls and medians of all devices, and the first one's over each."""
+    """Return rows of the report: first calls and medians of all devices, and speed-ups."""
     works = {
         device: lambda device=device: model.set_params(device=device).fit(X, y)
         for device in args.devices
@@ -70,7 +70,7 @@ def compare(args, name, model, X, y):
 
 
 def panels_of(engine, order):
-    """A matrix that has a factor, sharded over the team of the engine if it has one."""
+    """Return a positive definite matrix, distributed over the device group if there is one."""
 
     def some(member, number, stop=None):
         own = PackedSymmetric.every_nth(order, member.algebra, number, n)
@@ -87,7 +87,7 @@ def panels_of(engine, order):
 
 
 def factorisations(args, order):
-    """Rows of the report: seconds of the factor of a matrix, by each of the devices."""
+    """Return rows of the report: seconds of a factorisation by each device."""
     base = None
     for device in args.devices:
         with get_engine(device) as engine:
@@ -109,7 +109,7 @@ def factorisations(args, order):
 
 
 def huge_fit(args, units):
-    """Rows of the report: one fit of so many units that they fit no single device, by the last."""
+    """Return rows of the report: a fit of more units than one device has memory for."""
     X, y = random_rows(20_000, 784)
     model = TanhClassifier(units, scale=0.01, alpha=1.0, random_state=0, device=args.devices[-1])
     start = time.perf_counter()

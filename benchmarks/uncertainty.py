@@ -1,11 +1,11 @@
-"""Bands of the regressors: how many held-out rows they hold, how wide they are, what they cost.
+"""Measure prediction intervals of the regressors: coverage, width and cost.
 
 python benchmarks/uncertainty.py --data DIR [--json FILE] [--device cuda] [--sets a,b]
 
-DIR is that of `tabular.py`, and the rows are those of its small track. A band is the answer more
-or less 1.645 standard deviations: where what is left over is normal it holds 90 %. Coverage
-and width are means over the splits; the price is the ratio of the medians of fits with
-``uncertainty=True`` and without, in turn.
+DIR is that of `tabular.py`, with the samples of its small track. An interval is the prediction
+plus and minus 1.645 standard deviations: its nominal coverage is 90 % for normal residuals.
+Coverage and width are means over the splits; the cost is the ratio of the medians of fits with
+``uncertainty=True`` and without, alternately.
 """
 
 import time
@@ -29,14 +29,14 @@ def seconds(model, X, y):
 
 
 def band(model, X, y):
-    """The part of the rows that is in its band, and the mean width by the deviation of y."""
+    """Return the coverage, and the mean width in standard deviations of y."""
     mean, std = model.predict(X, return_std=True)
     half = norm.ppf((1 + NOMINAL) / 2) * std
     return np.mean(np.abs(y - mean) <= half), np.mean(2 * half) / y.std()
 
 
 def measure(kind, table, device):
-    """Coverage in %, relative width, R^2 and price, of one table."""
+    """Return coverage in %, relative width, R^2 and cost for one dataset."""
     without, with_bands = (
         make_tabular_pipeline(kind(uncertainty=flag, random_state=0, device=device))
         for flag in (False, True)

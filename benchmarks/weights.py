@@ -1,16 +1,16 @@
-"""Kinds of random weights: accuracy by size, scale="auto" against a grid, and the price.
+"""Compare kinds of random weights: accuracy by size, scale="auto" against a grid, and cost.
 
 python benchmarks/weights.py --data DIR [--json FILE] [--device cuda] [--only NAME,...]
 
     sizes    accuracy of each kind on MNIST, letter and optd64, for several sizes
     scale    scale="auto" against the best of a grid, for each kind
-    reach    how far biases should go, in deviations of what units receive: mean scores on small
-             problems of one to three features, and on tables of at most 4000 rows
-    price    MNIST with `--units` class-informed units in patches: accuracy, time to fit, and
-             which part of it draws the weights
-    xgboost  the same beside XGBoost (hist, 200 trees), where it is installed
+    reach    range of the biases, in standard deviations of the inner products: mean scores on small
+             problems of one to three features, and on datasets of up to 4000 samples
+    price    MNIST with `--units` class-informed units in receptive fields: accuracy, time to fit,
+             and the share of drawing the weights
+    xgboost  the same for XGBoost (hist, 200 trees), if it is installed
 
-DIR is described in `_data.py`. Accuracies are means over `--seeds` networks.
+See `_data.py` for DIR. Accuracies are means over `--seeds` networks.
 """
 
 import time
@@ -37,7 +37,7 @@ MNIST = {"weights": "class_informed", "image_shape": (28, 28)}
 
 
 def data_sets(folder):
-    """name, parts, kinds of layers: {name: parameters}."""
+    """Yield name, split and kinds of layers, {name: parameters}."""
     *mnist, mnist_shape = load_images(folder)
     for name, parts, image_shape in (
         ("MNIST", mnist, mnist_shape),
@@ -54,7 +54,7 @@ def data_sets(folder):
 
 
 def accuracy(args, parts, n_hidden, **params):
-    """Mean, in %, and the standard deviation over the seeds."""
+    """Return the mean accuracy in %, and its standard deviation over the seeds."""
     X, y, X_test, y_test = parts
     scores = [
         100 * TanhClassifier(n_hidden, random_state=seed, device=args.device, **params)
@@ -76,7 +76,7 @@ def sizes(args):
 
 
 def standardised(parts):
-    """Features that are centred and divided by their common spread, for the grid."""
+    """Return centred features, divided by their common standard deviation, for the grid."""
     X, y, X_test, y_test = parts
     X, X_test = X.astype(np.float32), X_test.astype(np.float32)
     mean = X.mean(axis=0)
@@ -102,7 +102,7 @@ def scale(args):
 
 
 def small_problems(rng, n=2000):
-    """name, X, y: of one to three features; numbers in y are for a regressor."""
+    """Yield name, X, y with one to three features; float y is for regression."""
     for turns in (1, 2, 3):
         t, y = np.sqrt(rng.random(2 * n)), rng.integers(0, 2, 2 * n)
         angle = 2 * np.pi * turns * t + np.pi * y
@@ -119,7 +119,7 @@ def small_problems(rng, n=2000):
 
 
 def tables(folder):
-    """name, rows and targets for training, and for testing."""
+    """Yield name, training samples and targets, and test samples and targets."""
     for path in find_tables(folder):
         table = read_table(path)
         train, test = splits(table, "small")[0]

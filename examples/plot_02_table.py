@@ -1,10 +1,10 @@
 """
-2. A table with categories and missing values
-=============================================
+2. Categorical features and missing values
+==========================================
 
-`make_tabular_pipeline` makes rows of numbers from a DataFrame. Beside gradient boosting each of
-the two has its own strength: networks are good where the target changes smoothly with the
-columns, trees where it follows rules. So try both.
+`make_tabular_pipeline` encodes a DataFrame for a network. Networks and gradient boosting have
+different strengths: networks are good at targets that are smooth functions of the features, trees
+at rule-like ones. So try both.
 """
 
 import matplotlib.pyplot as plt
@@ -16,9 +16,9 @@ from sklearn.model_selection import cross_val_score
 from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 
 # %%
-# The table
-# ---------
-# Flats that are offered for rent. A tenth of the years of construction is not known.
+# The data
+# --------
+# Synthetic flats for rent. A tenth of the years of construction is missing.
 
 rng = np.random.default_rng(0)
 n = 1500
@@ -34,16 +34,16 @@ table = pd.DataFrame(
 print(table.head().to_string())
 
 # %%
-# Two questions
-# -------------
-# Whether a flat is expensive depends smoothly on area, distance and district. Whether it gets a
-# grant follows rules: either it is old and not heated by a pump, or it is small, but not both. Both
-# targets have noise, as real ones have.
+# Two targets
+# -----------
+# Whether a flat is expensive is a smooth function of area, distance and district. Whether it gets
+# a grant follows rules: either it is old and not heated by a heat pump, or it is small, but not
+# both. Both targets are noisy.
 
 value = table["area"] / 25 - np.hypot(table["distance"] - 3, 1) + 2 * (table["district"] == "south")
 old = (table["year"] < 1960) | table["year"].isna()
 grant = (old & (table["heating"] != "pump")) ^ (table["area"] < 60)
-questions = {
+targets = {
     "expensive (smooth)": value + rng.normal(scale=0.5, size=n) > value.median(),
     "gets a grant (rules)": grant ^ (rng.random(n) < 0.05),
 }
@@ -51,8 +51,8 @@ questions = {
 # %%
 # Both models
 # -----------
-# The pipeline reads from the dtypes which columns are categories. Missing years become the
-# median year, and a column of 0 and 1 says where they were missing.
+# The pipeline recognises categorical features by their dtype. Missing years are imputed by the
+# median, with a missing-value indicator as a further feature.
 
 models = {
     "RBFClassifier": make_tabular_pipeline(RBFClassifier(random_state=0)),
@@ -61,8 +61,7 @@ models = {
 scores = pd.DataFrame(
     {
         name: {
-            question: cross_val_score(model, table, y, cv=3).mean()
-            for question, y in questions.items()
+            target: cross_val_score(model, table, y, cv=3).mean() for target, y in targets.items()
         }
         for name, model in models.items()
     }

@@ -2,10 +2,9 @@
 3. How many hidden units
 ========================
 
-More units are mostly more accurate, and cost more time and memory. `HiddenSizeSearchCV` takes
-the place of ``GridSearchCV``, and scores all sizes and penalties in one pass over the rows of
-each fold, for a smaller network is a part of a larger one. The times of both are in
-:doc:`/benchmarks`.
+More units usually improve accuracy, and cost more time and memory. `HiddenSizeSearchCV` replaces
+``GridSearchCV``, and evaluates all sizes and penalties in one pass over the data per fold, since a
+smaller network is part of a larger one. :doc:`/benchmarks` compares their times.
 """
 
 import matplotlib.pyplot as plt
@@ -25,12 +24,12 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 grid = {"n_hidden": [25, 50, 100, 200, 400, 800], "alpha": [0.1, 1.0, 10.0, 100.0]}
 model = TanhClassifier(random_state=0)
 search = HiddenSizeSearchCV(model, grid, cv=5).fit(X_train, y_train)
-print(f"best: {search.best_params_}, accuracy on new digits {search.score(X_test, y_test):.1%}")
+print(f"best: {search.best_params_}, test accuracy {search.score(X_test, y_test):.1%}")
 
 # %%
-# The picture
-# -----------
-# A line for each penalty. Bands are the spread over the folds.
+# The figure
+# ----------
+# One line per penalty. Bands are the standard deviation over the folds.
 
 display = HiddenSizeDisplay.from_estimator(search, by="alpha")
 display.ax_.set_title(f"{search.best_params_['n_hidden']} units are best: {search.best_score_:.1%}")

@@ -1,10 +1,10 @@
 """
-4. Feature weights: which columns matter
-========================================
+4. Feature weights: relevant features
+=====================================
 
-In a distance every column counts alike, also one that says nothing. So `RBFClassifier` learns
-weights of the columns, and they can be read. Here the truth is known: whether a part breaks
-depends on heat, pressure, speed and material; nine other columns are noise.
+All features contribute equally to a distance, also irrelevant ones. Therefore `RBFClassifier`
+learns feature weights, which can be inspected. In this synthetic dataset the truth is known:
+whether a part breaks depends on heat, pressure, speed and material; nine other features are noise.
 """
 
 import matplotlib.pyplot as plt
@@ -16,9 +16,9 @@ from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 from sklearn_fsvc.inspection import FeatureWeightsDisplay
 
 # %%
-# A table whose causes are known
-# ------------------------------
-# Heat and pressure matter by their product, and speed at both of its ends.
+# Data with known causes
+# ----------------------
+# Heat and pressure have an effect by their product, and speed at both ends of its range.
 
 rng = np.random.default_rng(0)
 n = 2000
@@ -33,22 +33,22 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 # %%
 # With and without weights
 # ------------------------
-# `make_tabular_pipeline` makes a column of each material, and each has a weight.
+# `make_tabular_pipeline` one-hot encodes the material, and each category has a weight.
 
 weighted = make_tabular_pipeline(RBFClassifier(random_state=0))
 unweighted = make_tabular_pipeline(RBFClassifier(feature_weights=None, random_state=0))
 for name, model in {"without weights": unweighted, "with learned weights": weighted}.items():
-    print(f"{name}: {model.fit(X_train, y_train).score(X_test, y_test):.1%} of new rows are right")
+    print(f"{name}: {model.fit(X_train, y_train).score(X_test, y_test):.1%} test accuracy")
 
 # %%
-# The picture
-# -----------
-# A weight says how steeply the prediction changes with a column, and not which way.
+# The figure
+# ----------
+# A weight is a measure of how steeply the prediction changes with a feature, without the sign.
 
 display = FeatureWeightsDisplay.from_estimator(weighted, color="0.7")
 causes = {"heat", "pressure", "speed", "material_glass"}
 for label, bar in zip(display.ax_.get_yticklabels(), display.bars_, strict=True):
     if label.get_text() in causes:
         bar.set_color("#0072B2")
-display.ax_.set_title("The weights find the causes (blue) among the noise")
+display.ax_.set_title("The causes (blue) have larger weights than the noise")
 plt.show()

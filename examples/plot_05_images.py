@@ -2,11 +2,11 @@
 5. Images
 =========
 
-Three networks for images, from quick to accurate: units that are whole training images,
-units that see a random rectangle, and units that are small patches which look everywhere.
-Nothing but the readout is trained.
+Three networks for images, from fast to accurate: units that compare whole images, units with a
+random rectangle as receptive field, and patch units, which are applied at all positions as in a
+convolution. Only the readout is trained.
 
-These are small digits that come with scikit-learn. For MNIST, which is downloaded::
+The images are the small digits of scikit-learn. To download MNIST::
 
     from sklearn.datasets import fetch_openml
 
@@ -30,7 +30,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 # %%
 # Three networks
 # --------------
-# Rows of bytes (``uint8``) stay bytes: their distances are exact, and fast.
+# Do not scale ``uint8`` images: their distances are computed exactly, and fast.
 
 networks = {
     "whole images": RBFClassifier(random_state=0),
@@ -52,9 +52,9 @@ for name, network in networks.items():
 print(pd.DataFrame(results).T.to_string(float_format="{:.4g}".format))
 
 # %%
-# All mistakes
-# ------------
-# "4 as 9" is a 4 that is taken for a 9.
+# Misclassified images
+# --------------------
+# "4 as 9" is a 4 that is classified as 9.
 
 fig, axes = plt.subplots(len(networks), 7, figsize=(8, 4.2), layout="constrained")
 for ax in axes.flat:

@@ -2,9 +2,9 @@
 6. Calibrated probabilities
 ===========================
 
-Of all rows to which a model gives a probability of 80 %, 80 % should be of that class. Networks
-learn to do that from rows that the readout has not seen, with none set aside and no more fits. The
-readout "softmax" is trained for nothing else.
+Of samples predicted with probability 0.8, 80 % should be of that class. Networks are calibrated by
+leave-one-out predictions, without a separate calibration set or further fits. The readout "softmax"
+minimises the log-loss directly.
 """
 
 import matplotlib.pyplot as plt
@@ -17,9 +17,9 @@ from sklearn.model_selection import train_test_split
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 
 # %%
-# Two classes that overlap
-# ------------------------
-# No model can be right everywhere here, so it helps to know where it is in doubt.
+# Two overlapping classes
+# -----------------------
+# No model can classify all samples correctly here, so that its uncertainty is of interest.
 
 X, y = make_moons(6000, noise=0.45, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=1000, random_state=0)
@@ -33,7 +33,7 @@ models = {
 # %%
 # Calibration curves
 # ------------------
-# On the dotted line probabilities are right. The log-loss says it in one number: less is better.
+# The dotted line is perfect calibration. The log-loss summarises it: lower is better.
 
 fig, ax = plt.subplots(figsize=(5.5, 5.5), layout="constrained")
 for (name, model), colour, marker in zip(
@@ -52,5 +52,5 @@ for (name, model), colour, marker in zip(
         color=colour,
         marker=marker,
     )
-ax.set(xlabel="probability that the model gave", ylabel="share of rows of that class")
+ax.set(xlabel="predicted probability", ylabel="fraction of positives")
 plt.show()

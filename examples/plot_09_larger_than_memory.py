@@ -2,8 +2,8 @@
 9. A file larger than memory
 ============================
 
-A `TanhClassifier` learns from a file that it never has in memory, and its predictions go into the
-file again. The file is small here, and so is ``max_memory``; neither matters to the code.
+A `TanhClassifier` is fitted out of core to the data of a file, and its predictions are written to
+the file. Both the file and ``max_memory`` are small here; the code is the same for large ones.
 """
 
 import tempfile
@@ -17,61 +17,60 @@ from sklearn.datasets import make_moons
 
 from sklearn_fsvc import TanhClassifier
 
-N_ROWS, N_FEATURES, BLOCK = 200_000, 64, 20_000
+N_SAMPLES, N_FEATURES, BLOCK = 200_000, 64, 20_000
 
 # %%
 # The file
 # --------
-# Half-moons that are folded into 64 features, with noise. A block of rows is made and written at
-# a time.
+# Half-moons in a nonlinear embedding of 64 features. They are generated and written block by block.
 
-folds = np.random.default_rng(0).normal(size=(2, N_FEATURES))
+embedding = np.random.default_rng(0).normal(size=(2, N_FEATURES))
 
 
 def make(n, seed):
-    """`n` rows, and their classes."""
+    """Return `n` samples, and their classes."""
     points, y = make_moons(n, noise=0.2, random_state=seed)
-    return np.sin(3 * points @ folds).astype(np.float32), y
+    return np.sin(3 * points @ embedding).astype(np.float32), y
 
 
 folder = tempfile.TemporaryDirectory()
-file = h5py.File(Path(folder.name) / "rows.h5", "w")
-X = file.create_dataset("X", (N_ROWS, N_FEATURES), "f4", chunks=(1024, N_FEATURES))
-y = file.create_dataset("y", N_ROWS, "u1")
-for k in range(N_ROWS // BLOCK):
+file = h5py.File(Path(folder.name) / "data.h5", "w")
+X = file.create_dataset("X", (N_SAMPLES, N_FEATURES), "f4", chunks=(1024, N_FEATURES))
+y = file.create_dataset("y", N_SAMPLES, "u1")
+for k in range(N_SAMPLES // BLOCK):
     block = slice(k * BLOCK, (k + 1) * BLOCK)
     X[block], y[block] = make(BLOCK, seed=k)
 
 # %%
 # The fit
 # -------
-# ``fit`` takes the data set of the file as it would take an array.
+# ``fit`` accepts a dataset of the file like an array.
 
-X_test, y_test = make(10_000, seed=N_ROWS)
+X_test, y_test = make(10_000, seed=N_SAMPLES)
 model = TanhClassifier(400, max_memory="16MB", random_state=0)
 model.fit(X_test, y_test)  # compiles the loops
 tracemalloc.start()
 model.fit(X, y)
 peak = tracemalloc.get_traced_memory()[1]
 tracemalloc.stop()
-print(f"accuracy on other rows: {model.score(X_test, y_test):.1%}")
+print(f"test accuracy: {model.score(X_test, y_test):.1%}")
 
 # %%
 # The predictions
 # ---------------
-# They are as many as the rows, so they can go into the file as well.
+# There are as many as samples, so they are written to the file as well.
 
-predicted = model.predict(X, out=file.create_dataset("predictions", N_ROWS, "u1"))
+predicted = model.predict(X, out=file.create_dataset("predictions", N_SAMPLES, "u1"))
 print(f"{predicted.shape[0]:,} predictions are in the file")
 
 # %%
-# The picture
-# -----------
+# The figure
+# ----------
 
 sizes = {
-    "H, if it were stored": N_ROWS * 400 * 4,
-    "rows in the file": X.nbytes,
-    "most that fit allocated": peak,
+    "H, if it were stored": N_SAMPLES * 400 * 4,
+    "data in the file": X.nbytes,
+    "peak allocation of fit": peak,
     "max_memory": 16e6,
 }
 fig, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")

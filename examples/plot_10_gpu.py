@@ -2,10 +2,9 @@
 10. A pipeline on the GPU
 =========================
 
-The same code runs with and without a GPU. ``device="cuda"`` uses it, or is refused with the
-reason; ``"auto"``, the default, takes it for jobs that are large enough to gain. Where rows lie on
-the GPU as an array of CuPy or torch, a whole pipeline of scikit-learn can stay there: see
-:doc:`/engines`.
+The same code runs with and without a GPU. ``device="cuda"`` uses it, or raises an error with the
+reason; ``"auto"``, the default, uses it for jobs that are large enough. If the data are on the GPU,
+as a CuPy or torch array, a whole pipeline of scikit-learn can run there: see :doc:`/engines`.
 """
 
 from time import perf_counter
@@ -19,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
 
 # %%
-# Rows
+# Data
 # ----
 
 X, y = make_classification(20_000, 64, n_informative=24, n_clusters_per_class=8, random_state=0)
@@ -40,10 +39,10 @@ except RuntimeError as reason:
 # %%
 # Classifiers and a pipeline
 # --------------------------
-# In the pipeline only the features are computed on the GPU; they come back for the readout of
-# scikit-learn. The classifiers bring back scores alone. The first fit on a GPU compiles its
-# kernels, so each model is fitted twice. Nothing is left to search for, so that a time is that of
-# one fit.
+# In the pipeline only the features are computed on the GPU; they are transferred back for
+# scikit-learn's classifier. The other classifiers transfer scores only. The first fit on a GPU
+# compiles kernels, so each model is fitted twice. All hyperparameters are given, so that the time
+# is that of a single fit.
 
 models = {
     "RBFClassifier": RBFClassifier(
@@ -74,13 +73,13 @@ for name, model in models.items():
     )
 
 # %%
-# The picture
-# -----------
+# The figure
+# ----------
 
 fig, ax = plt.subplots(figsize=(8, 2.4), layout="constrained")
 bars = ax.barh(list(times), list(times.values()), color="#0072B2")
 ax.bar_label(bars, fmt="{:.2f} s", padding=3)
 ax.margins(x=0.15)
-ax.set(xlabel="time to fit 16,000 rows (s)", title=f"On {network.device_}")
+ax.set(xlabel="time to fit 16,000 samples (s)", title=f"On {network.device_}")
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -1,8 +1,8 @@
 """Fast shallow classifiers, regressors and transformers for scikit-learn.
 
-Public is what `__all__` names, here and in `engines`, `kernels`, `parts`, `images`, `inspection`,
-`tuning`, `export.c`, `export.onnx` and `export.skops`. All else, in `_src`, may change with every
-version.
+The public API is `__all__` of this module and of `engines`, `kernels`, `parts`, `images`,
+`inspection`, `tuning`, `export.c`, `export.onnx` and `export.skops`. Modules of `_src` are private,
+and may change in any release.
 """
 
 from ._src.estimators.patches import PatchClassifier, PatchProjector, PatchRegressor

@@ -1,4 +1,4 @@
-"""Modules of the benchmarks, whose folder is on no path here: some have names of folders."""
+"""Import of benchmark modules, whose folder is not on the path: names clash with test folders."""
 
 import sys
 from importlib import import_module
@@ -8,7 +8,7 @@ FOLDER = str(Path(__file__).parents[1] / "benchmarks")
 
 
 def benchmark(name):
-    """Return a module of the folder, with all that it imports from there."""
+    """Return a module of the benchmarks, which may import others of its folder."""
     sys.path.insert(0, FOLDER)
     try:
         return import_module(name)

@@ -20,7 +20,7 @@ NEEDS = {
         "export/converted.py", "export/test_onnx.py", "export/test_onnx_errors.py",
         "export/test_onnx_layers.py", "export/test_sizes.py",
     ),
-    "numpydoc": ("test_documentation.py",),
+    "numpydoc": ("documentation/test_docstrings.py",),
 }  # fmt: skip
 MISSING = [package for package in NEEDS if find_spec(package) is None]
 collect_ignore = [path for package in MISSING for path in NEEDS[package]]

@@ -24,7 +24,7 @@ FILES = {
 # Rooms, the highest first: a room, a file or a folder, imports only from those below it.
 # What is not named here, such as a version number, may be imported from everywhere.
 ROOMS = (
-    "demo", "export", "inspection", "search", "tuning", "tabular", "stacking", "estimators",
+    "cli", "demo", "export", "inspection", "search", "tuning", "tabular", "stacking", "estimators",
     "hidden_layers", "targets", "parts", "readouts", "data", "engines", "layers", "kernels",
     "formulas", "images", "utils",
 )  # fmt: skip

@@ -95,13 +95,13 @@ PROGRAMS = {
     "skops": (
         ["skops"],
         "from sklearn_fsvc.export.skops import TRUSTED\n"
-        "from sklearn_fsvc._src.export.skops import export\n"
+        "from sklearn_fsvc._src.cli import export_header\n"
         "import pathlib, tempfile\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    file = pathlib.Path(folder, 'model.skops')\n"
         "    file.write_text('no model')\n"
-        "    try: export(file, file.with_suffix('.h'))\n"
-        "    except ValueError as error: assert 'no file of skops' in str(error)\n"
+        "    try: export_header(file, file.with_suffix('.h'))\n"
+        "    except ValueError as error: assert 'not a skops file' in str(error)\n"
         "import skops.io\n"
         "loaded = skops.io.loads(skops.io.dumps(model.fit(X, y)), trusted=TRUSTED)\n"
         "np.testing.assert_array_equal(loaded.predict(X), model.predict(X))\n",

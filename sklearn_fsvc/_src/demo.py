@@ -1,13 +1,16 @@
-"""The main job, for a first look: both networks on handwritten digits."""
+"""Demonstration: both networks on handwritten digits, with scores, times and a figure."""
 
 import gzip
 import os
 import sys
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
@@ -18,9 +21,8 @@ from .estimators.tanh import TanhClassifier
 from .readouts.statistics import RidgeStatistics
 from .utils.parameters import check_count
 
-PICTURE = "digits.png"
-
-_MNIST = {
+DEFAULT_OUTPUT = "digits.png"
+_MNIST_FILES = {
     "X_train": "train-images-idx3-ubyte",
     "y_train": "train-labels-idx1-ubyte",
     "X_test": "t10k-images-idx3-ubyte",
@@ -28,11 +30,93 @@ _MNIST = {
 }
 
 
-def read_idx(path):
-    """An IDX file, gzipped or not, as a uint8 array.
+def run(
+    folder: str | None = None,
+    output: str | None = None,
+    n_hidden: int | None = None,
+    device: str = "auto",
+    verbose: int = 0,
+) -> None:
+    """Train and score both networks, print accuracy and times, and save a figure.
 
-    Format: two zero bytes, a type byte (8: unsigned byte), the number of dimensions, each
-    of them as a big-endian 32-bit integer, the data (LeCun, "The MNIST database").
+    Invalid arguments raise before anything is computed.
+
+    Parameters
+    ----------
+    folder : str, optional
+        Folder of MNIST, see `load_images`.
+    output : str, optional
+        File of the figure, by default `DEFAULT_OUTPUT` if matplotlib is installed.
+    n_hidden : int, optional
+        Hidden units, by default 4096 on MNIST and 600 on the digits of scikit-learn.
+    device : str
+    verbose : int
+    """
+    path = _check_output(output)
+    X, y, X_test, y_test, shape = load_images(folder)
+    if n_hidden is None:
+        n_hidden = 600 if folder is None else 4096
+    _check_n_hidden(n_hidden, len(X), device)
+    print(f"{len(X):,} training and {len(X_test):,} test images of {shape[0]} x {shape[1]} pixels")
+    if path is None:
+        print("no figure, since matplotlib is not installed: pip install matplotlib")
+    print(
+        f"{'network':16}{'units':>6}{'accuracy':>10}{'fit':>9}{'predict':>9}{'samples/s':>11}"
+        f"{'t_syn':>14}"
+    )
+    models = {}
+    for model in (
+        RBFClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
+        TanhClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
+    ):
+        name = type(model).__name__
+        models[name] = model
+        if sys.stdout.isatty():  # overwritten by the line of results
+            print(f"{name:16} training ...", end="\r", flush=True)
+        fit = _time(model.fit, X, y)
+        predict = _time(model.predict, X_test)
+        n_units = model.readout_coef_.shape[1]
+        # Time per synapse, the unit of the source paper: t_syn = t / (N M n).
+        t_syn = predict / (len(X_test) * n_units * X.shape[1])
+        print(
+            f"{name:16}{n_units:6}{model.score(X_test, y_test):10.2%}{fit:8.2f}s{predict:8.3f}s"
+            f"{len(X_test) / predict:11,.0f}{t_syn * 1e12:11.2f} ps"
+        )
+    print("t_syn: time to predict per sample, hidden unit and feature, in picoseconds")
+    if path is not None:
+        plot_errors(models, X_test, y_test, shape, path)
+        print(f"figure: {path}")
+
+
+def load_images(
+    folder: str | Path | None = None,
+) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray, npt.NDArray, tuple[int, ...]]:
+    """Load MNIST from `folder`, or the 8 x 8 digits that scikit-learn bundles.
+
+    The four IDX files of MNIST, gzipped or not, are in the folder or in its subfolder mnist.
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : ndarray
+        X is uint8 of shape (n_samples, n_pixels).
+    shape : tuple of int
+        Height and width of an image.
+    """
+    if folder is None:
+        X, y = load_digits(return_X_y=True)
+        X, X_test, y, y_test = train_test_split(X.astype(np.uint8), y, random_state=0)
+        return X, y, X_test, y_test, (8, 8)
+    arrays = {key: read_idx(_find(Path(folder), name)) for key, name in _MNIST_FILES.items()}
+    shape = arrays["X_train"].shape[1:]
+    X, X_test = (arrays[key].reshape(len(arrays[key]), -1) for key in ("X_train", "X_test"))
+    return X, arrays["y_train"], X_test, arrays["y_test"], shape
+
+
+def read_idx(path: str | Path) -> npt.NDArray[np.uint8]:
+    """Read an IDX file, gzipped or not, as a uint8 array.
+
+    The format is two zero bytes, a type byte (8: unsigned byte), the number of dimensions, each
+    dimension as a big-endian 32-bit integer, and the data (LeCun, "The MNIST database").
     """
     data = Path(path).read_bytes()
     data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
@@ -42,24 +126,41 @@ def read_idx(path):
     return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
 
 
-def load_images(folder=None):
-    """Handwritten digits: MNIST from `folder`, or the 8 x 8 digits that scikit-learn bundles.
+def plot_errors(
+    models: dict, X_test: npt.NDArray, y_test: npt.NDArray, shape: tuple[int, ...], path: Path
+) -> None:
+    """Save a figure of one centre per class, and of the digits that each model misclassifies."""
+    from matplotlib.figure import Figure
 
-    The four IDX files of MNIST, gzipped or not, are in the folder or in its subfolder mnist.
-    Returns X_train, y_train, X_test, y_test, with a row of uint8 pixels for each image, and the
-    shape of an image.
-    """
-    if folder is None:
-        X, y = load_digits(return_X_y=True)
-        X, X_test, y, y_test = train_test_split(X.astype(np.uint8), y, random_state=0)
-        return X, y, X_test, y_test, (8, 8)
-    parts = {key: read_idx(_find(Path(folder), name)) for key, name in _MNIST.items()}
-    shape = parts["X_train"].shape[1:]
-    flat = (a if a.ndim == 1 else a.reshape(len(a), -1) for a in parts.values())
-    return *flat, shape
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    panels: Any = figure.subfigures(len(models) + 1)
+    rbf = models["RBFClassifier"]
+    first = [np.flatnonzero(rbf.center_labels_ == c)[0] for c in rbf.classes_]
+    titles = [f"centre: {c}" for c in rbf.classes_]
+    _plot_images(panels[0], "Training digits selected as centres", rbf.centers_[first],
+                 titles, shape)  # fmt: skip
+    for panel, (name, model) in zip(panels[1:], models.items(), strict=True):
+        predicted = model.predict(X_test)
+        errors = np.flatnonzero(predicted != y_test)
+        titles = [f"{y_test[i]}, not {predicted[i]}" for i in errors]
+        title = f"{name}: {len(errors)} of {len(y_test)} test digits misclassified"
+        _plot_images(panel, title, X_test[errors], titles, shape)
+    figure.savefig(path, dpi=120)
+
+
+def _plot_images(panel, title, images, titles, shape):
+    """Plot the first ten images."""
+    panel.suptitle(title, fontsize=11)
+    axes = panel.subplots(1, 10)
+    for axis in axes:
+        axis.set_axis_off()
+    for axis, image, text in zip(axes, images, titles, strict=False):
+        axis.imshow(image.reshape(shape), cmap="gray_r")
+        axis.set_title(text, fontsize=8)
 
 
 def _find(folder, name):
+    """Return the path of a file of MNIST; raise FileNotFoundError if there is none."""
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}.")
     for path in (folder / name, folder / "mnist" / name):
@@ -69,110 +170,39 @@ def _find(folder, name):
     raise FileNotFoundError(f"no {name}[.gz] in {folder} or {folder / 'mnist'}.")
 
 
-def run(folder=None, output=None, n_hidden=None, device="auto", verbose=0):
-    """Train and score both networks, print what it took, save a picture.
-
-    What cannot be done is refused before anything is computed. The picture goes to `output`, by
-    default `PICTURE`, where matplotlib is installed. `n_hidden` is 4096 by default on MNIST and 600
-    on the small digits.
-    """
-    output = _checked_output(output)
-    X, y, X_test, y_test, shape = load_images(folder)
-    if n_hidden is None:
-        n_hidden = 600 if folder is None else 4096
-    _check_size(n_hidden, len(X), device)
-    print(f"{len(X):,} training and {len(X_test):,} test images of {shape[0]} x {shape[1]} pixels")
-    if output is None:
-        print("no picture will be drawn, for matplotlib is not installed: pip install matplotlib")
-    print(
-        f"{'network':16}{'units':>6}{'accuracy':>10}{'fit':>9}{'predict':>9}{'rows/s':>11}"
-        f"{'t_syn':>14}"
-    )
-    models = {}
-    for model in (
-        RBFClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
-        TanhClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
-    ):
-        name = type(model).__name__
-        if sys.stdout.isatty():  # the line below takes its place
-            print(f"{name:16} learns ...", end="\r", flush=True)
-        fit = _seconds(lambda model=model: model.fit(X, y))
-        predict = _seconds(lambda model=model: model.predict(X_test))
-        models[name] = model
-        units = model.readout_coef_.shape[1]
-        print(
-            f"{name:16}{units:6}{model.score(X_test, y_test):10.2%}{fit:8.2f}s{predict:8.3f}s"
-            f"{len(X_test) / predict:11,.0f}"
-            f"{predict / (len(X_test) * units * X.shape[1]) * 1e12:11.2f} ps"
-        )
-    print("t_syn: time to predict per row, hidden unit and feature, in picoseconds")
-    if output is not None:
-        picture(models, X_test, y_test, shape, output)
-        print(f"picture: {output}")
-
-
-def _checked_output(output):
-    """Where the picture goes, None for nowhere; an error where it cannot."""
+def _check_output(output):
+    """Return the path of the figure, or None if there will be none; raise if it is unusable."""
     if find_spec("matplotlib") is None:
         if output is None:
             return None
-        raise RuntimeError(f"--output {output}: a picture needs matplotlib; pip install matplotlib")
+        raise RuntimeError(f"--output {output}: a figure needs matplotlib; pip install matplotlib")
     from matplotlib.figure import Figure
 
-    path = Path(output or PICTURE)
+    path = Path(output or DEFAULT_OUTPUT)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"--output {path}: there is no folder {path.parent}.")
-    known = Figure().canvas.get_supported_filetypes()
-    if path.suffix[1:].lower() not in known:
-        raise ValueError(f"--output {path}: its name must end in one of {', '.join(known)}.")
+    formats = Figure().canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in formats:
+        raise ValueError(f"--output {path}: its name must end in one of {', '.join(formats)}.")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise PermissionError(f"--output {path}: no file can be written there.")
     return path
 
 
-def _check_size(n_hidden, n_rows, device):
-    """Raise for more units than there are rows for centres, or memory for the readout."""
-    if check_count("n_hidden", n_hidden) > n_rows:
+def _check_n_hidden(n_hidden, n_samples, device):
+    """Raise if there are more units than samples to select, or too little memory for H'H."""
+    if check_count("n_hidden", n_hidden) > n_samples:
         raise ValueError(
-            f"n_hidden={n_hidden} is more than the {n_rows} training images, of which hidden units "
-            f"are made; give {n_rows} at most."
+            f"n_hidden={n_hidden} is more than the {n_samples} training images, from which the "
+            f"centres are selected; give {n_samples} at most."
         )
     with get_engine(device, 0) as engine:
         limit = parse_memory(None, engine.memory()[0])
         check_fits(f"n_hidden={n_hidden}", RidgeStatistics.nbytes(n_hidden), limit)
 
 
-def _seconds(function):
+def _time(function: Callable[..., object], *args: object) -> float:
+    """Return the seconds that a call takes."""
     start = time.perf_counter()
-    function()
+    function(*args)
     return time.perf_counter() - start
-
-
-def picture(models, X_test, y_test, shape, output):
-    """One centre of each class, and the digits that each network gets wrong."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    rows = figure.subfigures(len(models) + 1)
-    rbf = models["RBFClassifier"]
-    first = [np.flatnonzero(rbf.center_labels_ == c)[0] for c in rbf.classes_]
-    titles = [f"centre: {c}" for c in rbf.classes_]
-    _images(rows[0], "Some of the training digits that became centres", rbf.centers_[first],
-            titles, shape)  # fmt: skip
-    for row, (name, model) in zip(rows[1:], models.items(), strict=True):
-        answers = model.predict(X_test)
-        wrong = np.flatnonzero(answers != y_test)
-        titles = [f"{y_test[i]}, not {answers[i]}" for i in wrong]
-        title = f"{name}: {len(wrong)} of {len(y_test)} test digits predicted wrongly"
-        _images(row, title, X_test[wrong], titles, shape)
-    figure.savefig(output, dpi=120)
-
-
-def _images(row, title, images, titles, shape):
-    row.suptitle(title, fontsize=11)
-    axes = row.subplots(1, 10)
-    for axis in axes:
-        axis.set_axis_off()
-    for axis, image, text in zip(axes, images, titles, strict=False):
-        axis.imshow(image.reshape(shape), cmap="gray_r")
-        axis.set_title(text, fontsize=8)

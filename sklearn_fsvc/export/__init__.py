@@ -1,1 +1,1 @@
-"""Fitted models for other programs: `c`, `onnx`, `skops`."""
+"""Export of fitted models: `c`, `onnx`, `skops`."""

@@ -1,4 +1,4 @@
-"""Fitted models as headers of C99."""
+"""Export to C99 headers."""
 
 from .._src.export.c import to_c
 

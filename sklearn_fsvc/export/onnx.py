@@ -1,4 +1,4 @@
-"""Fitted models for ONNX runtimes. It needs the extra `onnx`."""
+"""Export to ONNX. Needs the extra `onnx`."""
 
 from .._src.export.onnx import register, to_onnx
 

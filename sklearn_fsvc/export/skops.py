@@ -1,4 +1,4 @@
-"""Fitted models in files of skops."""
+"""Trusted types of skops files."""
 
 from .._src.export.skops import TRUSTED
 

@@ -18,7 +18,7 @@ import pytest
 
 import sklearn_fsvc
 from sklearn_fsvc import TanhProjector
-from sklearn_fsvc.__main__ import info
+from sklearn_fsvc._src.cli import info
 from sklearn_fsvc._src.engines import jit
 from sklearn_fsvc._src.engines.kernels import compiling, cpu
 from sklearn_fsvc._src.layers import RBFLayer
@@ -83,7 +83,7 @@ def zipped(tmp_path):
 
 
 def test_a_model_predicts_where_kernels_cannot_be_cached(model, zipped):
-    """`test_container.py` has a fit where nothing can be written."""
+    """`test_demo.py` has a fit where nothing can be written."""
     done = run(zipped, "-c", PREDICT, zipped, model, "f4", NUMBA_CACHE_DIR="/dev/null")
     lines = done.splitlines()
     assert len(lines) == 1, lines

@@ -13,7 +13,7 @@ import contract
 import naive
 from conftest import usable
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.__main__ import info
+from sklearn_fsvc._src.cli import info
 from sklearn_fsvc._src.engines import ALIASES, CPU, ENGINES, mkl, register, registry
 from sklearn_fsvc._src.engines.algebra import HostAlgebra
 from sklearn_fsvc._src.engines.blas import BlasEngine

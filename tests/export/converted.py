@@ -1,4 +1,4 @@
-"""Digits, and what onnxruntime answers to them with converted models."""
+"""Digits, and predictions of converted models in onnxruntime."""
 
 import numpy as np
 import onnxruntime
@@ -8,19 +8,20 @@ from sklearn_fsvc.export.onnx import to_onnx
 
 IMAGES, DIGITS = load_digits(return_X_y=True)
 X, Y, X_NEW = IMAGES[:600], DIGITS[:600], IMAGES[600:]
-WORDS = np.array(["even", "odd"])[DIGITS % 2]
+TEXT_LABELS = np.array(["even", "odd"])[DIGITS % 2]
 DTYPES = (np.float32, np.float64, np.uint8)
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-11, np.uint8: 2e-5}
-# Triangles so narrow that many images are outside all of them.
+# With triangles so narrow that many images are uncovered.
 NARROW = {"kernel": "triangular", "radius": 45.0, "feature_weights": None, "alpha": 0.1}
 
 
-def answers(model, rows, **options):
-    """name -> what onnxruntime answers to rows with the converted model."""
+def onnx_outputs(model, rows, **options):
+    """Convert a model, and return its outputs in onnxruntime by name."""
     return run(to_onnx(model, rows, **options), rows)
 
 
 def run(converted, rows):
+    """Return the outputs of an ONNX model by name."""
     session = onnxruntime.InferenceSession(converted.SerializeToString())
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, {"X": rows}), strict=True))

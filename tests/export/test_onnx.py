@@ -1,4 +1,4 @@
-"""ONNX models in onnxruntime: what they answer is what the estimators answer."""
+"""ONNX models in onnxruntime predict as the estimators do."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,18 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
 import naive
-from export.converted import DIGITS, DTYPES, NARROW, TOLERANCE, WORDS, X_NEW, X, Y, answers, run
+from export.converted import (
+    DIGITS,
+    DTYPES,
+    NARROW,
+    TEXT_LABELS,
+    TOLERANCE,
+    X_NEW,
+    X,
+    Y,
+    onnx_outputs,
+    run,
+)
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
@@ -30,27 +41,27 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc.export.onnx import register, to_onnx
 
-# Of 64 features to 20 combinations.
+# A linear map of 64 features to 20.
 MAP = np.random.default_rng(0).normal(size=(64, 20)) / 8
 
 
-def outside(model, rows):
-    """Which rows raise no activity, by the oracle."""
+def find_uncovered(model, rows):
+    """Return which samples have no activation, by the reference implementation."""
     H = naive.hidden(layer_of(model), rows).astype(np.float32)
     return H.sum(axis=1) == 0
 
 
 @pytest.mark.parametrize("bits", [8, 15])
 @pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
-def test_activations_of_few_bits(make, bits):
-    """An activation that lies between two steps may be either of them."""
+def test_quantised_activations(make, bits):
+    """Rounding ties may be resolved differently."""
     model = make(150, random_state=0, precision=bits).fit(X.astype(np.float32), Y)
     rows = X_NEW.astype(np.float32)
     step = 2.0 ** (1 - bits) * np.abs(model.readout_coef_).max()
-    found = answers(model, rows, options={"raw_scores": True})["scores"]
-    ours = model.decision_function(rows)
-    np.testing.assert_allclose(found, ours, atol=step + TOLERANCE[np.float32])
-    assert np.median(np.abs(found - ours)) < TOLERANCE[np.float32]
+    outputs = onnx_outputs(model, rows, options={"raw_scores": True})["scores"]
+    expected = model.decision_function(rows)
+    np.testing.assert_allclose(outputs, expected, atol=step + TOLERANCE[np.float32])
+    assert np.median(np.abs(outputs - expected)) < TOLERANCE[np.float32]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -65,145 +76,147 @@ def test_activations_of_few_bits(make, bits):
         TanhClassifier(80, random_state=0, readout="softmax", alpha=1.0, feature_weights=None),
         TanhClassifier(150, random_state=0),
     ],
-    ids=["chosen", "weights", "map", "narrow", "lms", "softmax", "tanh"],
+    ids=["defaults", "weights", "map", "narrow", "lms", "softmax", "tanh"],
 )
-def test_classifiers_answer_as_they_do(model, dtype):
+def test_classifiers(model, dtype):
     model.fit(X.astype(dtype), Y)
     rows = X_NEW.astype(dtype)
-    found = answers(model, rows)
-    assert found["label"].dtype == np.int64
-    np.testing.assert_array_equal(found["label"], model.predict(rows))
-    has_some = hasattr(model, "predict_proba")
-    numbers = "probabilities" if has_some else "scores"
-    ours = model.predict_proba(rows) if has_some else model.decision_function(rows)
-    assert found[numbers].dtype == (np.float64 if dtype == np.float64 else np.float32)
-    np.testing.assert_allclose(found[numbers], ours, atol=TOLERANCE[dtype])
+    outputs = onnx_outputs(model, rows)
+    assert outputs["label"].dtype == np.int64
+    np.testing.assert_array_equal(outputs["label"], model.predict(rows))
+    has_probabilities = hasattr(model, "predict_proba")
+    values = "probabilities" if has_probabilities else "scores"
+    expected = model.predict_proba(rows) if has_probabilities else model.decision_function(rows)
+    assert outputs[values].dtype == (np.float64 if dtype == np.float64 else np.float32)
+    np.testing.assert_allclose(outputs[values], expected, atol=TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("y", [Y, np.column_stack([Y > 4, Y % 3 == 0]).astype(int)])
 @pytest.mark.parametrize("final", [None, TanhClassifier(200, alpha=0.1, random_state=0)])
-def test_ensembles_of_classifiers(y, final):
-    given = {"alpha": 0.1, "random_state": 0}
-    members = [("rbf", RBFClassifier(20, **given)), ("tanh", TanhClassifier(20, **given))]
+def test_stacked_classifiers(y, final):
+    fixed = {"alpha": 0.1, "random_state": 0}
+    members = [("rbf", RBFClassifier(20, **fixed)), ("tanh", TanhClassifier(20, **fixed))]
     model = StackedClassifier(members, final_estimator=final).fit(X, y)
     assert len(model.weights_) == 2
     assert (model.final_weight_ > 0) == (final is not None)
-    found = answers(model, X_NEW)
-    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    outputs = onnx_outputs(model, X_NEW)
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
     np.testing.assert_allclose(
-        found["probabilities"], model.predict_proba(X_NEW), atol=TOLERANCE[np.float64]
+        outputs["probabilities"], model.predict_proba(X_NEW), atol=TOLERANCE[np.float64]
     )
 
 
 @pytest.mark.parametrize("final", [None, TanhRegressor(200, alpha=0.1, random_state=0)])
-def test_ensembles_of_regressors(final):
-    given = {"alpha": 0.1, "random_state": 0}
-    members = [("rbf", RBFRegressor(20, **given)), ("tanh", TanhRegressor(20, **given))]
+def test_stacked_regressors(final):
+    fixed = {"alpha": 0.1, "random_state": 0}
+    members = [("rbf", RBFRegressor(20, **fixed)), ("tanh", TanhRegressor(20, **fixed))]
     y = np.column_stack([Y, 100 + X[:, 20]])
     model = StackedRegressor(members, final_estimator=final).fit(X, y)
     assert (model.final_weight_ > 0) == (final is not None)
-    np.testing.assert_allclose(answers(model, X_NEW)["variable"], model.predict(X_NEW), rtol=1e-6)
+    np.testing.assert_allclose(
+        onnx_outputs(model, X_NEW)["variable"], model.predict(X_NEW), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
     ("readout", "kernel", "radius"),
     [("ridge", "triangular", 45.0), ("none", "triangular", 45.0), ("none", "gaussian", 10.0)],
 )
-def test_rows_that_no_unit_covers_get_the_nearest_centre(readout, kernel, radius):
-    """A Gaussian is 0 far enough away, too: in float32."""
+def test_uncovered_samples_get_the_scores_of_the_nearest_centre(readout, kernel, radius):
+    """In float32 a Gaussian underflows to 0, too."""
     narrow = NARROW | {"kernel": kernel, "radius": radius, "readout": readout}
     model = RBFClassifier(100, random_state=0, **narrow).fit(X.astype(np.float32), Y)
     rows = X_NEW.astype(np.float32)
-    is_outside = outside(model, rows)
+    is_uncovered = find_uncovered(model, rows)
     nearest = naive.distances(rows, model.centers_, "manhattan").argmin(axis=1)
-    assert 50 < is_outside.sum() < len(rows) - 50
-    label = answers(model, rows)["label"]
-    np.testing.assert_array_equal(label[is_outside], model.center_labels_[nearest][is_outside])
+    assert 50 < is_uncovered.sum() < len(rows) - 50
+    label = onnx_outputs(model, rows)["label"]
+    np.testing.assert_array_equal(label[is_uncovered], model.center_labels_[nearest][is_uncovered])
     np.testing.assert_array_equal(label, model.predict(rows))
 
 
 @pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
-def test_units_without_an_edge_fade_to_the_intercept(kernel):
-    """Wherever an engine rounds an activation to 0."""
+def test_scores_of_unbounded_kernels_tend_to_the_intercept(kernel):
+    """Also where an engine rounds activations to 0."""
     narrow = NARROW | {"kernel": kernel, "radius": 2.0}
     model = RBFClassifier(100, random_state=0, **narrow).fit(X.astype(np.float32), Y)
     far = X_NEW.astype(np.float32) + np.linspace(0, 50, len(X_NEW), dtype=np.float32)[:, None]
-    scores = answers(model, far, options={"raw_scores": True})["scores"]
+    scores = onnx_outputs(model, far, options={"raw_scores": True})["scores"]
     np.testing.assert_allclose(scores, model.decision_function(far), rtol=0, atol=1e-5)
     intercept = np.tile(model.readout_intercept_, (20, 1))
     np.testing.assert_allclose(scores[-20:], intercept, rtol=0, atol=1e-5)
 
 
-def test_rows_outside_a_layer_that_was_given_get_the_intercept():
+def test_uncovered_samples_of_a_pretrained_layer_get_the_intercept():
     pretrained = RBFProjector(100, kernel="triangular", radius=45.0, random_state=0).fit(X)
     model = RBFClassifier(layer=pretrained, alpha=0.1).fit(X, Y)
-    scores = answers(model, X_NEW, options={"raw_scores": True})["scores"]
-    is_outside = outside(model, X_NEW)
-    assert is_outside.any()
+    scores = onnx_outputs(model, X_NEW, options={"raw_scores": True})["scores"]
+    is_uncovered = find_uncovered(model, X_NEW)
+    assert is_uncovered.any()
     np.testing.assert_array_equal(
-        scores[is_outside], np.tile(model.readout_intercept_, (is_outside.sum(), 1))
+        scores[is_uncovered], np.tile(model.readout_intercept_, (is_uncovered.sum(), 1))
     )
 
 
 @pytest.mark.parametrize(
     "y",
     [
-        WORDS,
-        WORDS.astype(object),
+        TEXT_LABELS,
+        TEXT_LABELS.astype(object),
         DIGITS > 4,
         DIGITS.astype(float),
         np.array(["zwei", "drei", "fünf"])[DIGITS % 3],
     ],
-    ids=["words", "objects", "bools", "floats", "umlauts"],
+    ids=["text", "objects", "bools", "floats", "non-ASCII"],
 )
-def test_labels_of_all_types(y):
+def test_classes_of_any_type(y):
     model = TanhClassifier(50, alpha=1.0, random_state=0).fit(X, y[:600])
-    found = answers(model, X_NEW)
+    outputs = onnx_outputs(model, X_NEW)
     expected = model.predict(X_NEW)
     assert len(np.unique(expected)) > 1
-    np.testing.assert_array_equal(found["label"], expected)
-    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-12)
+    np.testing.assert_array_equal(outputs["label"], expected)
+    np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X_NEW), atol=1e-12)
 
 
 @pytest.mark.parametrize("raw_scores", [False, True])
-@pytest.mark.parametrize("columns", [(DIGITS % 3, DIGITS > 4, DIGITS), (WORDS, DIGITS)])
-def test_several_outputs(columns, raw_scores):
+@pytest.mark.parametrize("columns", [(DIGITS % 3, DIGITS > 4, DIGITS), (TEXT_LABELS, DIGITS)])
+def test_multi_output_classification(columns, raw_scores):
     y = np.column_stack(columns)
     model = RBFClassifier(100, random_state=0, **NARROW).fit(X, y[:600])
-    found = answers(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
-    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    outputs = onnx_outputs(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
     if raw_scores:
-        theirs, ours = found["scores"], model.decision_function(X_NEW)
+        actual, expected = outputs["scores"], model.decision_function(X_NEW)
     else:
-        theirs, ours = found["probabilities"], model.predict_proba(X_NEW)
-    assert len(theirs) == len(columns)
-    for one, other in zip(theirs, ours, strict=True):
+        actual, expected = outputs["probabilities"], model.predict_proba(X_NEW)
+    assert len(actual) == len(columns)
+    for one, other in zip(actual, expected, strict=True):
         other = other if other.ndim == 2 else np.column_stack([-other, other])
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
-ALL_KINDS = [
+MODELS = [
     (RBFClassifier(20, alpha=0.1), DIGITS > 4),
     (RBFClassifier(20, alpha=0.1, metric="euclidean"), DIGITS),
-    (TanhClassifier(20, alpha=0.1), WORDS),
-    (TanhClassifier(20, alpha=0.1, precision=8), WORDS),
+    (TanhClassifier(20, alpha=0.1), TEXT_LABELS),
+    (TanhClassifier(20, alpha=0.1, precision=8), TEXT_LABELS),
     (TanhClassifier(20, alpha=0.1), np.column_stack([DIGITS % 3, DIGITS > 4])),
     (TanhClassifier(20, alpha=0.1), np.column_stack([DIGITS % 2, DIGITS > 6])),
     (RBFRegressor(20, alpha=0.1, feature_weights=MAP), DIGITS),
     (TanhRegressor(20, alpha=0.1), DIGITS),
-    (StackedClassifier([("a", TanhClassifier(20)), ("b", RBFClassifier(20))]), WORDS),
+    (StackedClassifier([("a", TanhClassifier(20)), ("b", RBFClassifier(20))]), TEXT_LABELS),
     (StackedRegressor([("a", TanhRegressor(20)), ("b", RBFRegressor(20))]), DIGITS),
 ]
 
 
-@pytest.mark.parametrize(("model", "y"), ALL_KINDS)
-def test_no_product_beside_a_number(model, y):
-    """onnxruntime 1.26 to 1.31 makes one operator of both, with the number in float32.
+@pytest.mark.parametrize(("model", "y"), MODELS)
+def test_no_matmul_is_next_to_a_scalar(model, y):
+    """onnxruntime 1.26 to 1.31 fuses them, with the scalar in float32.
 
-    Only powers of two are the same there.
+    Only powers of two are exact there.
     """
     graph = to_onnx(model.fit(X, y[:600]), X).graph
-    numbers = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
     products = [node for node in graph.node if node.op_type == "MatMul"]
     inputs = {name for node in products for name in node.input}
     outputs = {name for node in products for name in node.output}
@@ -212,47 +225,47 @@ def test_no_product_beside_a_number(model, y):
         if node.op_type in ("Mul", "Div") and (
             inputs.intersection(node.output) or outputs.intersection(node.input)
         ):
-            single = [numbers[name] for name in node.input if numbers.get(name, X).size == 1]
-            assert all(abs(np.frexp(number)[0]).item() == 0.5 for number in single)
+            scalars = [constants[name] for name in node.input if constants.get(name, X).size == 1]
+            assert all(abs(np.frexp(scalar)[0]).item() == 0.5 for scalar in scalars)
 
 
 @pytest.mark.parametrize("raw_scores", [False, True])
-def test_indicators(raw_scores):
+def test_multilabel_classification(raw_scores):
     y = np.column_stack([DIGITS % 2, DIGITS > 6, DIGITS == 1]).astype(int)
     model = TanhClassifier(100, alpha=1.0, random_state=0).fit(X, y[:600])
-    found = answers(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
-    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
-    theirs = found["scores" if raw_scores else "probabilities"]
-    ours = model.decision_function(X_NEW) if raw_scores else model.predict_proba(X_NEW)
-    np.testing.assert_allclose(theirs, ours, atol=1e-12)
+    outputs = onnx_outputs(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
+    actual = outputs["scores" if raw_scores else "probabilities"]
+    expected = model.decision_function(X_NEW) if raw_scores else model.predict_proba(X_NEW)
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("cls", [RBFRegressor, TanhRegressor])
-def test_regressors_answer_as_they_do(cls, n_outputs, dtype):
+def test_regressors(cls, n_outputs, dtype):
     y = np.column_stack([X.mean(axis=1), -1e6 * X.std(axis=1)])[:, :n_outputs].squeeze()
     model = cls(100, alpha=0.1, random_state=0).fit(X.astype(dtype), y)
     rows = X_NEW.astype(dtype)
-    found = answers(model, rows)["variable"]
-    assert found.shape == (len(rows), n_outputs)
-    ours = model.predict(rows).reshape(found.shape)
-    np.testing.assert_allclose(found, ours, rtol=10 * TOLERANCE[dtype])
+    outputs = onnx_outputs(model, rows)["variable"]
+    assert outputs.shape == (len(rows), n_outputs)
+    expected = model.predict(rows).reshape(outputs.shape)
+    np.testing.assert_allclose(outputs, expected, rtol=10 * TOLERANCE[dtype])
 
 
-def test_numbers_that_float32_cannot_hold():
+def test_targets_beyond_float32():
     for factor in (1e100, 1e-100):
         model = TanhRegressor(30, alpha=0.1, random_state=0).fit(X, factor * (Y + 1.0))
-        found = answers(model, X_NEW)["variable"]
-        np.testing.assert_allclose(found[:, 0], model.predict(X_NEW), rtol=1e-9)
+        outputs = onnx_outputs(model, X_NEW)["variable"]
+        np.testing.assert_allclose(outputs[:, 0], model.predict(X_NEW), rtol=1e-9)
         with pytest.raises(ValueError, match="float64 rows"):
             to_onnx(model, X.astype(np.float32))
 
 
-def test_what_was_learnt_row_by_row():
+def test_incremental_fits():
     model = TanhClassifier(50, alpha=1.0, random_state=0)
     model.partial_fit(X[:300], Y[:300], classes=range(10)).partial_fit(X[300:], Y[300:])
-    np.testing.assert_array_equal(answers(model, X_NEW)["label"], model.predict(X_NEW))
+    np.testing.assert_array_equal(onnx_outputs(model, X_NEW)["label"], model.predict(X_NEW))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -269,54 +282,54 @@ def test_what_was_learnt_row_by_row():
 def test_pipelines(steps, dtype):
     model = make_pipeline(*steps).fit(X.astype(dtype), Y)
     rows = X_NEW.astype(dtype)
-    np.testing.assert_array_equal(answers(model, rows)["label"], model.predict(rows))
+    np.testing.assert_array_equal(onnx_outputs(model, rows)["label"], model.predict(rows))
 
 
-@pytest.mark.parametrize("y", [WORDS, DIGITS], ids=["two classes", "ten"])
-def test_networks_within_classifiers_of_scikit_learn(y):
-    """They take columns of our scores and probabilities as those of scikit-learn's own."""
+@pytest.mark.parametrize("y", [TEXT_LABELS, DIGITS], ids=["two classes", "ten"])
+def test_networks_in_meta_estimators_of_scikit_learn(y):
+    """Which read scores and probabilities as those of scikit-learn's classifiers."""
     network = TanhClassifier(50, feature_weights=None, alpha=1.0, random_state=0)
     trained = OneVsRestClassifier(network), CalibratedClassifierCV(network, cv=2)
     for model in trained:
         model.fit(X, y[:600])
         options = {"zipmap": False}
-        if isinstance(model, OneVsRestClassifier):  # which skl2onnx has compare probabilities
+        if isinstance(model, OneVsRestClassifier):  # or skl2onnx compares probabilities
             options["raw_scores"] = True
-        found = answers(model, X_NEW, options=options)
-        np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
-    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-9)
+        outputs = onnx_outputs(model, X_NEW, options=options)
+        np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X_NEW), atol=1e-9)
 
 
-def test_two_networks_of_the_same_numbers():
-    """skl2onnx keeps equal constants once."""
+def test_equal_networks():
+    """skl2onnx merges equal constants."""
     parts = [RBFProjector(20, radius=50.0, random_state=0) for _ in range(2)]
     model = make_union(*parts).fit(X)
-    (found,) = answers(model, X_NEW).values()
-    np.testing.assert_allclose(found, model.transform(X_NEW), atol=1e-12)
+    (outputs,) = onnx_outputs(model, X_NEW).values()
+    np.testing.assert_allclose(outputs, model.transform(X_NEW), atol=1e-12)
 
 
-def test_by_skl2onnx_itself():
-    """Arrays in any case, though skl2onnx asks for dictionaries."""
+def test_conversion_by_skl2onnx():
+    """Probabilities are arrays, though its default is dictionaries."""
     register()
     model = make_pipeline(StandardScaler(), RBFClassifier(50, random_state=0))
     model.fit(X, Y)
-    found = run(skl2onnx.to_onnx(model, X), X_NEW)
-    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
-    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-11)
+    outputs = run(skl2onnx.to_onnx(model, X), X_NEW)
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X_NEW), atol=1e-11)
 
 
-def test_scores_where_there_are_probabilities():
+def test_raw_scores():
     model = TanhClassifier(50, alpha=1.0, random_state=0).fit(X, Y)
-    found = answers(model, X_NEW, options={"raw_scores": True})
-    np.testing.assert_allclose(found["scores"], model.decision_function(X_NEW), atol=1e-12)
+    outputs = onnx_outputs(model, X_NEW, options={"raw_scores": True})
+    np.testing.assert_allclose(outputs["scores"], model.decision_function(X_NEW), atol=1e-12)
 
 
-def test_a_search_is_its_best_network():
+def test_search_is_converted_as_its_best_estimator():
     search = HiddenSizeSearchCV(TanhClassifier(alpha=1.0), {"n_hidden": [5, 60]}, cv=2).fit(X, Y)
-    np.testing.assert_array_equal(answers(search, X_NEW)["label"], search.predict(X_NEW))
+    np.testing.assert_array_equal(onnx_outputs(search, X_NEW)["label"], search.predict(X_NEW))
 
 
-def test_letters():
+def test_letter_recognition():
     path = Path(os.environ.get("SKLEARN_FSVC_DATA", "")) / "letter" / "letter.csv.gz"
     if "SKLEARN_FSVC_DATA" not in os.environ or not path.exists():
         pytest.skip("needs letter/letter.csv.gz in the folder that SKLEARN_FSVC_DATA names")
@@ -325,6 +338,6 @@ def test_letters():
     y, rows = table[words[0]].to_numpy(str), table.drop(columns=words).to_numpy(np.uint8)
     model = RBFClassifier(500, random_state=0, **NARROW | {"radius": 8.0})
     model.fit(rows[:6000], y[:6000])
-    found = answers(model, rows[6000:])["label"]
-    assert np.mean(found == y[6000:]) > 0.7
-    np.testing.assert_array_equal(found, model.predict(rows[6000:]))
+    outputs = onnx_outputs(model, rows[6000:])["label"]
+    assert np.mean(outputs == y[6000:]) > 0.7
+    np.testing.assert_array_equal(outputs, model.predict(rows[6000:]))

@@ -1,4 +1,4 @@
-"""What cannot be converted to ONNX, and what people are told."""
+"""Errors of the ONNX export."""
 
 import importlib
 import re
@@ -31,14 +31,14 @@ from sklearn_fsvc.export.onnx import register, to_onnx
     ("rows", "options", "error", "message"),
     [
         (X[:, :5], {}, ValueError, "X has 5 features, and .* with 64"),
-        (X.astype(str), {}, TypeError, "must be of numbers"),
+        (X.astype(str), {}, TypeError, "must be numeric"),
         (pd.DataFrame(X).add_prefix("f"), {}, ValueError, "64 inputs.*to_numpy"),
         (X, {"target_opset": 13}, ValueError, "target_opset=13.*14 or more"),
         (X, {"options": {"zipmap": "columns"}}, ValueError, "zipmap"),
         (X, {"options": {"nocl": True}}, NameError, "nocl.*raw_scores"),
     ],
 )
-def test_what_cannot_be_converted(rows, options, error, message):
+def test_invalid_input(rows, options, error, message):
     model = TanhClassifier(5, alpha=1.0, random_state=0).fit(X, Y)
     with pytest.raises(error, match=message):
         to_onnx(model, rows, **options)
@@ -47,12 +47,12 @@ def test_what_cannot_be_converted(rows, options, error, message):
 @pytest.mark.parametrize(
     "model", [RBFClassifier(), make_pipeline(StandardScaler(), TanhRegressor())]
 )
-def test_a_model_that_is_not_fitted(model):
+def test_unfitted_models(model):
     with pytest.raises(NotFittedError, match=type(model).__name__):
         to_onnx(model, X)
 
 
-def test_a_model_that_is_not_fitted_by_skl2onnx_itself():
+def test_unfitted_models_by_skl2onnx():
     register()
     for model in (RBFClassifier(), TanhRegressor(), RBFProjector()):
         with pytest.raises(NotFittedError):
@@ -61,14 +61,14 @@ def test_a_model_that_is_not_fitted_by_skl2onnx_itself():
 
 @pytest.mark.parametrize("kind", [PatchClassifier, PatchRegressor, PatchProjector])
 @pytest.mark.parametrize("in_pipeline", [False, True])
-def test_units_on_patches(kind, in_pipeline):
-    """By us and by skl2onnx itself, which would ask for a converter as an issue of its own."""
+def test_patch_estimators(kind, in_pipeline):
+    """Also by skl2onnx itself, whose own error would request a converter."""
     model = kind(5, image_shape=(8, 8), patch_size=3, random_state=0)
     model = make_pipeline(StandardScaler(), model) if in_pipeline else model
     model.fit(X, Y)
     register()
     for convert in (to_onnx, skl2onnx.to_onnx):
-        with pytest.raises(TypeError, match=f"{kind.__name__} cannot be written.*RBF or tanh"):
+        with pytest.raises(TypeError, match=f"{kind.__name__} cannot be exported.*RBF or tanh"):
             convert(model, X)
 
 
@@ -80,25 +80,25 @@ def test_units_on_patches(kind, in_pipeline):
         pd.DataFrame(X[:, :9].astype(str)).add_prefix("f"),
     ],
 )
-def test_what_stands_before_a_network_of_a_table(rows):
-    """The network alone is converted."""
+def test_tabular_preprocessing(rows):
+    """The network alone can be converted."""
     model = make_tabular_pipeline(TanhClassifier(5, alpha=1.0, random_state=0)).fit(rows, Y)
     register()
     for convert in (to_onnx, skl2onnx.to_onnx):
-        with pytest.raises(TypeError, match=r"make_tabular_pipeline puts.*pipeline\[-1\]"):
+        with pytest.raises(TypeError, match=r"make_tabular_pipeline, such.*pipeline\[-1\]"):
             convert(model, rows[:1])
     to_onnx(model[-1], model[:-1].transform(rows[:1]))
 
 
-def test_labels_that_onnx_has_no_type_for():
+def test_classes_beyond_int64():
     model = TanhClassifier(5, alpha=1.0).fit(X, Y.astype(np.uint64) + 2**63)
     with pytest.raises(ValueError, match="LabelEncoder"):
         to_onnx(model, X)
 
 
-def test_without_the_packages_of_the_extra(monkeypatch):
+def test_missing_optional_packages(monkeypatch):
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
-    for place in ("sklearn_fsvc.export.onnx", "sklearn_fsvc._src.export.onnx"):
-        monkeypatch.delitem(sys.modules, place)
+    for module in ("sklearn_fsvc.export.onnx", "sklearn_fsvc._src.export.onnx"):
+        monkeypatch.delitem(sys.modules, module)
     with pytest.raises(ImportError, match=re.escape(install("onnx"))):
         importlib.import_module("sklearn_fsvc.export.onnx")

@@ -1,4 +1,4 @@
-"""Hidden layers as ONNX: the formula on paper, in blocks, in each dtype and opset."""
+"""Hidden layers in ONNX: formulas, blocks, dtypes and opsets."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import naive
-from export.converted import DTYPES, NARROW, TOLERANCE, X_NEW, X, Y, answers, run
+from export.converted import DTYPES, NARROW, TOLERANCE, X_NEW, X, Y, onnx_outputs, run
 from sklearn_fsvc import (
     RBFClassifier,
     RBFProjector,
@@ -22,11 +22,11 @@ from sklearn_fsvc.kernels import EXP, Affine, Function, Kernel
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_rbf_units_are_their_formula(kernel, metric, dtype):
+def test_rbf_layer(kernel, metric, dtype):
     radius = 1000.0 if metric == "sqeuclidean" else 100.0 if metric == "manhattan" else 20.0
     units = {"kernel": kernel, "metric": metric, "radius": radius, "selection": "random"}
     model = RBFProjector(70, random_state=0, **units).fit(X.astype(dtype))
-    H = answers(model, X_NEW.astype(dtype))["variable"]
+    H = onnx_outputs(model, X_NEW.astype(dtype))["variable"]
     expected = naive.rbf(X_NEW, model.centers_, radius, metric, kernel)
     assert expected.std() > 0.01
     np.testing.assert_allclose(H, expected, atol=TOLERANCE[dtype])
@@ -34,27 +34,27 @@ def test_rbf_units_are_their_formula(kernel, metric, dtype):
 
 @pytest.mark.parametrize("bits", [8, 15])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_rounded_units_of_bytes_are_the_same_to_the_bit(kernel, bits):
+def test_quantised_layers_of_uint8_are_bit_identical(kernel, bits):
     units = {"kernel": kernel, "radius": 1500.0, "selection": "random", "precision": bits}
     random = np.random.default_rng(0)
     rows = random.integers(0, 256, (400, 60)).astype(np.uint8)
     model = RBFProjector(70, random_state=0, **units).fit(rows)
-    H = answers(model, rows)["variable"]
+    H = onnx_outputs(model, rows)["variable"]
     np.testing.assert_array_equal(H, model.transform(rows))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_tanh_units_are_their_formula(dtype):
+def test_tanh_layer(dtype):
     model = TanhProjector(70, random_state=0).fit(X.astype(dtype))
-    H = answers(model, X_NEW.astype(dtype))["variable"]
+    H = onnx_outputs(model, X_NEW.astype(dtype))["variable"]
     expected = naive.tanh(X_NEW, model.components_, model.hidden_intercept_)
     np.testing.assert_allclose(H, expected, atol=TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 8, 9, 17])
 @pytest.mark.parametrize("n_units", [1, 3, 7])
-def test_blocks_need_not_divide_anything(n_rows, n_units):
-    """Of so many features, blocks have 3 units at most, and those of 3 have 8 rows at most."""
+def test_sizes_that_blocks_do_not_divide(n_rows, n_units):
+    """With 10,000 features a block has up to 3 units, and with 3 units up to 8 rows."""
     wide = np.random.default_rng(0).random((20, 10_000))
     model = RBFProjector(n_units, selection="random", radius=2000.0, random_state=0).fit(wide)
     rows = wide[:n_rows] / 2
@@ -62,8 +62,8 @@ def test_blocks_need_not_divide_anything(n_rows, n_units):
     np.testing.assert_allclose(H, naive.rbf(rows, model.centers_, 2000.0), atol=1e-12)
 
 
-def test_memory_is_for_the_answer_and_not_for_all_differences():
-    """Of 3000 rows, 500 units and 64 features they would be 384 MB."""
+def test_memory_is_bounded():
+    """All differences of 3000 rows, 500 units and 64 features would take 384 MB."""
     code = (
         "import resource, numpy as np, onnxruntime\n"
         "from sklearn_fsvc import RBFProjector\n"
@@ -81,32 +81,32 @@ def test_memory_is_for_the_answer_and_not_for_all_differences():
 
 
 @pytest.mark.parametrize(("dtype", "far"), [(np.float32, 1e4), (np.float64, 1e7)])
-def test_rows_that_hardly_differ_from_a_centre_far_away(dtype, far):
-    """Squares are made of what rows and centres are beside the mean centre: little cancels."""
+def test_distances_that_are_small_relative_to_the_values(dtype, far):
+    """Squares are computed relative to the mean centre, so that few digits cancel."""
     rows = (far + np.random.default_rng(0).random((50, 5))).astype(dtype)
     units = {"metric": "euclidean", "kernel": "laplacian", "radius": 0.5, "selection": "random"}
     model = RBFProjector(20, random_state=0, **units).fit(rows)
-    H = answers(model, rows)["variable"]
+    H = onnx_outputs(model, rows)["variable"]
     expected = naive.rbf(rows, model.centers_, 0.5, "euclidean", "laplacian")
     np.testing.assert_allclose(H, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("fit_dtype", DTYPES)
 @pytest.mark.parametrize("dtype", [*DTYPES, np.int64])
-def test_rows_may_be_of_another_dtype_than_those_of_fit(fit_dtype, dtype):
-    """The layer is computed in the wider one."""
+def test_input_of_another_dtype_than_in_fit(fit_dtype, dtype):
+    """The layer is computed in the wider dtype."""
     model = TanhClassifier(100, alpha=1e-6, random_state=0).fit((0.7 * X).astype(fit_dtype), Y)
     rows = (0.7 * X_NEW).astype(dtype)
-    found = answers(model, rows, options={"raw_scores": True})
-    np.testing.assert_array_equal(found["label"], model.predict(rows))
-    ours = model.decision_function(rows)
+    outputs = onnx_outputs(model, rows, options={"raw_scores": True})
+    np.testing.assert_array_equal(outputs["label"], model.predict(rows))
+    expected = model.decision_function(rows)
     is_wide = np.float64 in (fit_dtype, dtype) or dtype == np.int64
-    np.testing.assert_allclose(found["scores"], ours, atol=2e-7 if is_wide else 1e-3)
+    np.testing.assert_allclose(outputs["scores"], expected, atol=2e-7 if is_wide else 1e-3)
 
 
 @pytest.mark.parametrize("target_opset", [None, 14, 18, 21])
-def test_older_and_newer_operators(target_opset):
-    """By default old ones, which all runtimes know."""
+def test_opsets(target_opset):
+    """The default is the oldest one, which all runtimes support."""
     model = RBFClassifier(50, random_state=0, **NARROW).fit(X, Y)
     converted = to_onnx(model, X, target_opset=target_opset)
     (version,) = (each.version for each in converted.opset_import if not each.domain)
@@ -115,7 +115,7 @@ def test_older_and_newer_operators(target_opset):
 
 
 class Steep(Kernel):
-    """``exp(-d^2)`` with an edge: a kernel of its own, of steps that ONNX has."""
+    """``exp(-d^2)`` with a floor: a custom kernel whose steps are supported in ONNX."""
 
     name, power, function = "steep", 2, EXP
 
@@ -134,11 +134,11 @@ class Cauchy(Steep):
         return Affine(scale=1 / radius**2, offset=1.0)
 
 
-def test_kernels_of_your_own():
+def test_custom_kernels():
     plain = {"radius": 100.0, "selection": "random", "random_state": 0}
     steep = RBFProjector(20, kernel=Steep(), **plain).fit(X)
     d = naive.distances(X_NEW, steep.centers_, "manhattan")
-    H = answers(steep, X_NEW)["variable"]
+    H = onnx_outputs(steep, X_NEW)["variable"]
     np.testing.assert_allclose(H, np.exp(np.maximum(-3, 0.5 - (d / 100) ** 2)), atol=1e-12)
     cauchy = RBFProjector(20, kernel=Cauchy(), **plain).fit(X)
     with pytest.raises(ValueError, match=r"Cauchy\(\).*'reciprocal'.*kernel=\"triangular\""):

@@ -1,4 +1,4 @@
-"""Exported models on numbers of any size: they answer as the model does, and never NaN."""
+"""Exported models on values of any magnitude: their outputs are those of the model, never NaN."""
 
 from functools import cache
 
@@ -7,11 +7,11 @@ import pytest
 from sklearn.base import clone
 
 from export.compiled import in_c
-from export.converted import answers
+from export.converted import onnx_outputs
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.kernels import KERNELS, METRICS
 
-# Powers of two by which the training rows are multiplied: about 1e-30 to 1e30 of float32.
+# Exponents of the factor of the training samples: 2^-100 is about 1e-30, and 2^100 about 1e30.
 EXPONENTS = {np.float32: (-100, 0, 100), np.float64: (-400, 0, 332)}
 Y = np.digitize(np.random.default_rng(0).normal(size=(120, 6))[:, :2].sum(axis=1), [-0.5, 0.5])
 
@@ -20,14 +20,14 @@ def rows(dtype, exponent=0):
     return np.ldexp(np.random.default_rng(0).normal(size=(120, 6)).astype(dtype), exponent)
 
 
-def asked(X):
-    """Some of the rows, and rows of sizes that no fit has seen."""
-    found, dtype = X[:12].copy(), X.dtype
-    found[0, 0], found[1], found[2], found[3, 2] = 1e30, -1e30, 1e-30, 1e-30
-    found[4, 1] = 3e38 if dtype == np.float32 else 1e300
-    found[5] = np.ldexp(found[5], -20)
-    found[6] = np.ldexp(found[6], 20)
-    return found
+def with_extremes(X):
+    """Return some of the samples, with values of magnitudes that are not in the training data."""
+    actual, dtype = X[:12].copy(), X.dtype
+    actual[0, 0], actual[1], actual[2], actual[3, 2] = 1e30, -1e30, 1e-30, 1e-30
+    actual[4, 1] = 3e38 if dtype == np.float32 else 1e300
+    actual[5] = np.ldexp(actual[5], -20)
+    actual[6] = np.ldexp(actual[6], 20)
+    return actual
 
 
 def models():
@@ -39,44 +39,44 @@ def models():
     yield TanhRegressor(10, random_state=0)
 
 
-def are_squares(model, dtype, exponent):
-    """Whether a model makes no squares of distances between rows, or these are numbers."""
-    is_plain = getattr(model, "metric", "manhattan") == "manhattan"
-    return is_plain or dtype == np.float64 or exponent == 0
+def has_finite_squares(model, dtype, exponent):
+    """Return whether squared distances are finite, or the model does not use them."""
+    is_manhattan = getattr(model, "metric", "manhattan") == "manhattan"
+    return is_manhattan or dtype == np.float64 or exponent == 0
 
 
 def scores(model, X):
     return model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
 
 
-def of_header(model, X, folder):
-    found = in_c(model, X, folder)
-    return found[0] if isinstance(found, tuple) else found
+def run_c(model, X, folder):
+    actual = in_c(model, X, folder)
+    return actual[0] if isinstance(actual, tuple) else actual
 
 
-def of_onnx(model, X, folder):
+def run_onnx(model, X, folder):
     is_classifier = hasattr(model, "classes_")
-    found = answers(model, X, options={"raw_scores": True} if is_classifier else None)
-    return found["scores"] if "scores" in found else found["variable"][:, 0]
+    actual = onnx_outputs(model, X, options={"raw_scores": True} if is_classifier else None)
+    return actual["scores"] if "scores" in actual else actual["variable"][:, 0]
 
 
 @cache
 def fitted(model, dtype, exponent):
-    """A copy that is fitted, once for both exports."""
+    """Return a fitted clone; both exports share it."""
     return clone(model).fit(rows(dtype, exponent), Y)
 
 
-@pytest.mark.parametrize("exported", [of_header, of_onnx])
+@pytest.mark.parametrize("exported", [run_c, run_onnx])
 @pytest.mark.parametrize("dtype", EXPONENTS)
 @pytest.mark.parametrize("model", list(models()), ids=str)
-def test_the_answers_are_those_of_the_model(model, dtype, exported, tmp_path):
+def test_exported_models_have_the_same_outputs(model, dtype, exported, tmp_path):
     for exponent in EXPONENTS[dtype]:
-        if not are_squares(model, dtype, exponent):
+        if not has_finite_squares(model, dtype, exponent):
             with pytest.raises(ValueError, match="Scale the features"):
                 fitted(model, dtype, exponent)
             continue
         fit = fitted(model, dtype, exponent)
-        X = asked(rows(dtype, exponent))
+        X = with_extremes(rows(dtype, exponent))
         (folder := tmp_path / str(exponent)).mkdir()
-        found, expected = exported(fit, X, folder), scores(fit, X)
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4, err_msg=f"2^{exponent}")
+        actual, expected = exported(fit, X, folder), scores(fit, X)
+        np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4, err_msg=f"2^{exponent}")

@@ -1,4 +1,4 @@
-"""Models saved with skops, whose reader names what it trusts."""
+"""Models saved with skops, which loads trusted types only."""
 
 import functools
 
@@ -32,11 +32,13 @@ pytest.importorskip("skops.io")
 
 X, Y = load_iris(return_X_y=True)
 TABLE = pd.DataFrame({"size": X[:, 0], "kind": np.array(list("abc"))[Y]})
-# Of two columns that say which class it is, and neither by itself.
-RULES = pd.DataFrame({"a": np.arange(150) % 3, "b": (Y + np.arange(150)) % 3}).astype("category")
+# The class depends on both columns together, and on neither alone.
+INTERACTION = pd.DataFrame({"a": np.arange(150) % 3, "b": (Y + np.arange(150)) % 3}).astype(
+    "category"
+)
 FIXED = {"random_state": 0, "device": "cpu"}
 FROZEN = FrozenEstimator(TanhProjector(10, **FIXED).fit(X))
-# name -> what makes a model, and the rows that it learns and answers.
+# name -> a function that returns a model, and its samples.
 MAKERS = {
     "rbf classifier": (lambda: RBFClassifier(10, **FIXED), X),
     "tanh classifier": (lambda: TanhClassifier(10, **FIXED), X),
@@ -44,17 +46,17 @@ MAKERS = {
     "patch classifier": (lambda: PatchClassifier(10, **FIXED), X),
     "patch regressor": (lambda: PatchRegressor(10, uncertainty=True, **FIXED), X),
     "patch projector": (lambda: PatchProjector(10, kernel="laplacian", **FIXED), X),
-    "rbf map": (lambda: RBFRegressor(10, feature_weights=X[:4], **FIXED), X),
+    "rbf, linear map": (lambda: RBFRegressor(10, feature_weights=X[:4], **FIXED), X),
     "rbf regressor": (lambda: RBFRegressor(10, uncertainty=True, **FIXED), X),
     "tanh regressor": (lambda: TanhRegressor(10, **FIXED), X),
     "rbf projector": (lambda: RBFProjector(10, **FIXED), X),
     "tanh projector": (lambda: TanhProjector(10, **FIXED), X),
     "search": (lambda: HiddenSizeSearchCV(RBFClassifier(**FIXED), {"n_hidden": [4, 8]}, cv=2), X),
     "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
-    "table of numbers": (lambda: make_tabular_pipeline(TanhRegressor(10, **FIXED)), TABLE),
-    "crosses": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), RULES),
-    "classifiers": (lambda: StackedClassifier([("a", TanhClassifier(10, **FIXED))]), X),
-    "regressors": (lambda: StackedRegressor([("a", TanhRegressor(10, **FIXED))]), X),
+    "table, regression": (lambda: make_tabular_pipeline(TanhRegressor(10, **FIXED)), TABLE),
+    "interactions": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), INTERACTION),
+    "stacked classifier": (lambda: StackedClassifier([("a", TanhClassifier(10, **FIXED))]), X),
+    "stacked regressor": (lambda: StackedRegressor([("a", TanhRegressor(10, **FIXED))]), X),
     "pretrained": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),
 } | {
     f"kernel {kernel.name}": (functools.partial(RBFProjector, 10, kernel=kernel, **FIXED), X)
@@ -68,33 +70,36 @@ def fitted(name):
     return make().fit(rows, Y), rows
 
 
-def again(model):
+def reload(model):
+    """Save and load a model."""
     return skops.io.loads(skops.io.dumps(model), trusted=TRUSTED)
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_it_is_the_same_model(name):
+def test_predictions_are_the_same(name):
     model, rows = fitted(name)
-    ask = "predict" if hasattr(model, "predict") else "transform"
-    np.testing.assert_array_equal(getattr(again(model), ask)(rows), getattr(model, ask)(rows))
+    method = "predict" if hasattr(model, "predict") else "transform"
+    np.testing.assert_array_equal(
+        getattr(reload(model), method)(rows), getattr(model, method)(rows)
+    )
 
 
 @pytest.mark.parametrize("is_solved", [True, False])
 @pytest.mark.parametrize("form", [np.asarray, csr_array])
 @pytest.mark.parametrize("layer", [None, FROZEN], ids=["own layer", "pretrained layer"])
-def test_sums_go_on(layer, form, is_solved):
+def test_partial_fit_continues(layer, form, is_solved):
     model = TanhClassifier(10, layer=layer, **FIXED)
     model.partial_fit(form(X[:100]), Y[:100], classes=range(3))
     if is_solved:
         model.solve()
-    loaded = again(model).partial_fit(form(X[100:]), Y[100:])
+    loaded = reload(model).partial_fit(form(X[100:]), Y[100:])
     model.partial_fit(form(X[100:]), Y[100:])
     coefs = loaded.solve().readout_coef_, model.solve().readout_coef_
     np.testing.assert_allclose(*coefs, rtol=1e-9, atol=1e-9)
 
 
-def test_no_more_is_trusted_than_models_need():
-    """And all of it is there: a name that nothing is made of is one that was moved."""
+def test_every_trusted_type_is_needed():
+    """And exists: a name that no model needs may have moved."""
     learning = TanhClassifier(10, **FIXED).partial_fit(X, Y, classes=range(3)).solve()
     sparse = TanhClassifier(10, **FIXED).partial_fit(csr_array(X), Y, classes=range(3))
     models = [
@@ -104,7 +109,7 @@ def test_no_more_is_trusted_than_models_need():
         *(fitted(n)[0] for n in MAKERS),
     ]
     needed = [skops.io.get_untrusted_types(data=skops.io.dumps(model)) for model in models]
-    # The latter by the place where this NumPy has it, which skops trusts, or where another has.
+    # skops trusts the name of the installed NumPy; other versions have the other one.
     moved = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}
     assert set().union(moved, *needed) == set(TRUSTED)
 

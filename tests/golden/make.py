@@ -1,6 +1,6 @@
-"""Models as this version saves them: python tests/golden/make.py
+"""Save models with the current version: python tests/golden/make.py
 
-Run once for a version, when it is released; what a released version saved is kept for ever.
+Run it once per release; files of released versions are never changed.
 """
 
 import pickle
@@ -23,7 +23,7 @@ from sklearn_fsvc import (
 
 
 def models():
-    """name -> a fitted model, of few units; and the rows that it is asked about."""
+    """Yield (name, fitted model of few units, samples to predict)."""
     X, y = load_iris(return_X_y=True)
     X, y = X[::3].astype(np.float32), y[::3]
     words = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -33,7 +33,7 @@ def models():
     yield "rbf_classifier_of_bytes", RBFClassifier(6, **fixed).fit(rows, y), rows
     yield "rbf_regressor", RBFRegressor(6, uncertainty=True, **fixed).fit(X, X[:, 3]), X
     yield "rbf_projector", RBFProjector(6, **fixed).fit(X), X
-    # One that may go on to learn.
+    # Saved in the middle of a stream.
     classifier = TanhClassifier(6, **fixed).partial_fit(X, y, classes=range(3))
     yield "tanh_classifier", classifier, X
     yield "tanh_regressor", TanhRegressor(6, **fixed).fit(X, X[:, 2:]), X
@@ -42,19 +42,19 @@ def models():
     yield "search", search.fit(X, y), X
 
 
-def answers(model, X):
-    """What a model says to rows, by all its methods that do."""
+def outputs(model, X):
+    """Return the outputs of all prediction methods of a model, by name."""
     names = "predict", "predict_proba", "decision_function", "transform"
     return {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
 
 
 def main():
-    import skops.io  # here because a reader of the models may be without it
+    import skops.io  # here, since loading pickles does not need it
 
     folder = Path(__file__).parent / sklearn_fsvc.__version__
     folder.mkdir(exist_ok=True)
     for name, model, X in models():
-        np.savez_compressed(folder / f"{name}.npz", X=X, **answers(model, X))
+        np.savez_compressed(folder / f"{name}.npz", X=X, **outputs(model, X))
         (folder / f"{name}.pickle").write_bytes(pickle.dumps(model, protocol=5))
         skops.io.dump(
             model, folder / f"{name}.skops", compression=zipfile.ZIP_DEFLATED, compresslevel=9

@@ -1,1 +1,1 @@
-"""Readers of fitted models, which write them down for other programs."""
+"""Export of fitted models to C, ONNX and skops."""

@@ -1,89 +1,162 @@
-"""A fitted classifier or regressor as one header of C99: tables and loops, and nothing else."""
+"""Export of fitted classifiers and regressors as a C99 header of constant tables and loops."""
 
 import re
 from dataclasses import dataclass
 from string import Template
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import is_classifier
 
 from ..formulas import EXP, IDENTITY, TANH, finite
 from ..parts import layer_of, parts_of
 from ..readouts.linear import least_activity
 from ..version import __version__
-from .unwrap import unwrap
+from .unwrap import InputTransform, unwrap
 
-# Arrays as constants of C99.
+# C functions of the last step of an activation; IDENTITY has none.
+_C_FUNCTIONS = {IDENTITY: "", EXP: "exp", TANH: "tanh"}
+# The largest magnitude of a double is below 2^1024: products of two doubles that were scaled by
+# 2^-520 each stay finite. A power of two rounds nothing, but for subnormal numbers.
+_DOWNSCALE = "0x1p-520"
+# Suffixes of literals, by the type of the constant.
+_SUFFIXES = {"float": "f", "int64_t": "LL"}
+_VALUES_PER_LINE = 12
+# The type of string constants, after ``const``.
+_STRING = "char *const"
+_POINTER_BYTES = 4  # on 32-bit microcontrollers
 
-# What a constant of a type ends in.
-_ENDS = {"float": "f", "int64_t": "LL"}
-_A_LINE = 12
-# The type of strings, after ``const``.
-TEXT = "char *const"
+
+@dataclass(frozen=True)
+class Header:
+    """The text of a C header, and the number of bytes of its constants."""
+
+    text: str
+    n_bytes: int
+
+
+def to_c(model: Any, name: str = "model") -> str:
+    """Export a fitted model as a C header, for a machine without Python.
+
+    The header includes ``<math.h>`` and ``<stdint.h>`` only and allocates nothing. Input arrays
+    have the dtype of the centres or, with tanh units, of their weights: uint8, whose distances
+    are integers, float or double. It defines, for ``name="model"``,
+
+    - ``model_predict(x)`` of a classifier, which returns the class of a sample, a number or a
+      string; ``model_predict(x, y)`` of a regressor, which writes a double per output to y;
+    - ``model_scores(x, y)`` of a classifier, its `decision_function`;
+    - ``MODEL_N_FEATURES``, ``MODEL_N_OUTPUTS`` and the tables.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted `RBFClassifier`, `TanhClassifier`, `RBFRegressor` or `TanhRegressor`; a
+        `Pipeline` of a `StandardScaler` or `MinMaxScaler` and one of them; or a search that
+        was fitted to either.
+    name : str, default="model"
+        Prefix of all names in the header.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model cannot be exported, with the reason, or the name is not a C identifier.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_fsvc import RBFClassifier
+    >>> from sklearn_fsvc.export.c import to_c
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = RBFClassifier(10, random_state=0).fit(X.astype("float32"), y)
+    >>> text = to_c(clf, "iris")
+    >>> "static inline int32_t iris_predict(const float *x)" in text
+    True
+    """
+    return header_of(model, name).text
+
+
+def header_of(model: Any, name: str = "model") -> Header:
+    """Return the `Header` of a model; the parameters are those of `to_c`."""
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(
+            f"name={name!r} is not a C identifier; begin with a letter, followed by letters, "
+            "digits and underscores."
+        )
+    return _HeaderBuilder(name, *unwrap(model)).build()
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A constant array, without dimensions within: any compiler takes it without more braces."""
+    """A constant one-dimensional C array.
+
+    Matrices are flattened, since compilers differ in the inner braces that they require.
+    """
 
     name: str
     ctype: str
-    values: np.ndarray
-    n_bytes: int  # on a machine whose pointers have 4 bytes
+    values: npt.NDArray
+    n_bytes: int
 
     @classmethod
-    def of(cls, name, values):
-        """Make the table of an array of numbers, in their own type."""
+    def from_numbers(cls, name: str, values: npt.NDArray) -> "Table":
+        """Return the table of a numeric array, in the C type of its dtype."""
         return cls(name, ctype_of(values.dtype), values, values.nbytes)
 
-    def __str__(self):
-        written = [literal(value, self.ctype) for value in self.values.ravel()]
-        lines = [", ".join(written[i : i + _A_LINE]) for i in range(0, len(written), _A_LINE)]
-        head = f"static const {self.ctype} {self.name}[{len(written)}] = {{"
+    @classmethod
+    def from_labels(cls, name: str, classes: npt.NDArray) -> "Table":
+        """Return the table of the classes of a classifier: numbers, or strings in UTF-8.
+
+        Raises TypeError for labels of other types, and for integers beyond 64 bits.
+        """
+        kind = classes.dtype.kind
+        if kind in "OTU" and all(isinstance(label, str) for label in classes):
+            n_bytes = sum(_POINTER_BYTES + len(label.encode()) + 1 for label in classes)
+            return cls(name, _STRING, classes, n_bytes)
+        largest = max(abs(int(label)) for label in classes) if kind in "biu" else np.inf
+        if largest < 2**63:
+            return cls.from_numbers(name, classes.astype(np.int32 if largest < 2**31 else np.int64))
+        if kind == "f":
+            return cls.from_numbers(name, classes.astype(np.float64))
+        raise TypeError(
+            f"classes_={classes!r} are neither integers, floats nor strings; fit the model to "
+            "integer codes of the classes, from 0."
+        )
+
+    def __str__(self) -> str:
+        literals = [format_literal(value, self.ctype) for value in self.values.ravel()]
+        starts = range(0, len(literals), _VALUES_PER_LINE)
+        lines = [", ".join(literals[i : i + _VALUES_PER_LINE]) for i in starts]
+        head = f"static const {self.ctype} {self.name}[{len(literals)}] = {{"
         return "\n".join([head, *(f"    {line}," for line in lines), "};"])
 
 
-def ctype_of(dtype):
-    """The C type of an array's elements."""
+def ctype_of(dtype: npt.DTypeLike) -> str:
+    """Return the C type of array elements of a dtype."""
     dtype = np.dtype(dtype)
-    floats = {4: "float", 8: "double"}
-    return floats[dtype.itemsize] if dtype.kind == "f" else f"{dtype.name}_t"
+    if dtype.kind == "f":
+        return {4: "float", 8: "double"}[dtype.itemsize]
+    return f"{dtype.name}_t"
 
 
-def literal(value, ctype):
-    """A constant that the compiler reads back as the same number, or the same text."""
-    if ctype == TEXT:
-        return _quoted(str(value))
-    return f"{value!s}{_ENDS.get(ctype, '')}"
+def format_literal(value: Any, ctype: str) -> str:
+    """Return a constant that a compiler reads back as the same number or string."""
+    if ctype == _STRING:
+        return _quote(str(value))
+    return f"{value!s}{_SUFFIXES.get(ctype, '')}"
 
 
-def table_of_labels(name, classes):
-    """Return the classes of a classifier: numbers, or strings in UTF-8; TypeError for others."""
-    kind = classes.dtype.kind
-    if kind in "OTU" and all(isinstance(label, str) for label in classes):
-        n_bytes = sum(4 + len(label.encode()) + 1 for label in classes)
-        return Table(name, TEXT, classes, n_bytes)
-    largest = max(abs(int(label)) for label in classes) if kind in "biu" else np.inf
-    if largest < 2**63:
-        is_short = largest < 2**31
-        return Table.of(name, classes.astype(np.int32 if is_short else np.int64))
-    if kind == "f":
-        return Table.of(name, classes.astype(np.float64))
-    raise TypeError(
-        f"classes_={classes!r} are neither whole numbers, floats nor strings; fit the model to "
-        "numbers of the classes, from 0."
-    )
-
-
-def _quoted(text):
-    """A C string; what is not plain ASCII is in octal, and so are question marks (trigraphs)."""
+def _quote(text):
+    """Return a C string; other than printable ASCII is octal, as is "?", which starts trigraphs."""
     plain = set(range(32, 127)) - set(b'"\\?')
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
 
 
-# The parts of a header of C99, with places for names, numbers and steps.
-
-HEADER = Template("""\
+_HEADER = Template("""\
 /* $title
  *
  * Written by sklearn_fsvc $version. C99; nothing is allocated. $n_bytes bytes of constants.
@@ -104,55 +177,52 @@ $functions
 #endif
 """)
 
-OUTPUTS = Template("""\
-/* $what */
-static inline void $function(const $row_type *x, $answer *y)
+# One pass over the units: each activation is added to all outputs at once, so that none is stored.
+_OUTPUTS = Template("""\
+/* $comment */
+static inline void $function(const $input_type *x, $output_type *y)
 {
     const $unit_type *unit = ${name}_units;
     const $real *weight = ${name}_readout;
     $real total[$n_outputs] = {0};
-$before    for (int j = 0; j < $n_units; j++) {
+$prologue    for (int j = 0; j < $n_units; j++) {
         $sum_type sum = 0;
         for (int k = 0; k < $n_inputs; k++, unit++) {
-            $add
+            $add_term
         }
-$again$formula        for (int o = 0; o < $n_outputs; o++)
+$rescue$activation        for (int o = 0; o < $n_outputs; o++)
             total[o] += h * *weight++;
-$watch    }
+$track_nearest    }
     for (int o = 0; o < $n_outputs; o++)
-        y[o] = $scaled + ${name}_intercept[o];
+        y[o] = $scaled_total + ${name}_intercept[o];
 $uncovered}
 """)
 
-# A row through a linear map; infinity less infinity is as far away as infinity.
-MAP = """\
-{real} mapped[{n_inputs}];
-for (int i = 0; i < {n_inputs}; i++) {{
-    mapped[i] = 0;
-    for (int k = 0; k < {n_features}; k++)
-        mapped[i] += $row[k] * {name}_map[k * {n_inputs} + i];
-    if (mapped[i] != mapped[i])
-        mapped[i] = ({real})HUGE_VAL;
-}}
-"""
+# The linear map of the features. The difference of two infinite terms is NaN: such a sample is
+# infinitely far from every unit.
+_MAP = Template("""\
+    $real mapped[$n_inputs];
+    for (int i = 0; i < $n_inputs; i++) {
+        mapped[i] = 0;
+        for (int k = 0; k < $n_features; k++)
+            mapped[i] += $input[k] * ${name}_map[k * $n_inputs + i];
+        if (mapped[i] != mapped[i])
+            mapped[i] = ($real)HUGE_VAL;
+    }
+""")
 
-# Products of huge numbers: infinite ones may have had another sign than their sum.
-AGAIN = Template("""\
+# A sum of products that overflowed is computed again in double, on scaled factors: partial sums
+# may be infinite, or NaN, where the whole sum is finite.
+_RESCUE = Template("""\
         if (!(sum - sum == 0)) {
             double exact = 0;
             for (int k = 0; k < $n_features; k++)
-                exact += (double)$row[k]$scale * (unit[k - $n_features]$scale);
-            sum = ($real)(exact$grown);
+                exact += (double)$input[k]$downscale * (unit[k - $n_features]$downscale);
+            sum = ($real)(exact$upscale);
         }
 """)
 
-UNCOVERED = Template("""\
-    if (activity <= $least) /* no unit covers the row: the nearest one decides */
-        for (int o = 0; o < $n_outputs; o++)
-            y[o] = $score;
-""")
-
-WATCH = """\
+_TRACK_NEAREST = """\
         activity += h;
         if (j == 0 || d < least) {
             least = d;
@@ -160,241 +230,206 @@ WATCH = """\
         }
 """
 
-CLASS = Template("""\
-/* The class of a row. */
-static inline $label_type${name}_predict(const $row_type *x)
+_UNCOVERED = Template("""\
+    if (activity <= $least_activity) /* no unit covers the sample: the nearest centre decides */
+        for (int o = 0; o < $n_outputs; o++)
+            y[o] = $score;
+""")
+
+_PREDICT_CLASS = Template("""\
+/* The class of a sample. */
+static inline $label_type${name}_predict(const $input_type *x)
 {
-    $answer y[$n_outputs];
+    $output_type y[$n_outputs];
     int best = 0;
     ${name}_scores(x, y);
-$choose    return ${name}_classes[best];
+$argmax    return ${name}_classes[best];
 }
 """)
 
-LARGEST = """\
-    for (int o = 1; o < {n_outputs}; o++)
+_ARGMAX = Template("""\
+    for (int o = 1; o < $n_outputs; o++)
         if (y[o] > y[best])
             best = o;
-"""
+""")
 
-TERMS = {
-    "manhattan": "sum += {abs}({row}[k] - *unit);",
-    "sqeuclidean": """\
-const {real} apart = {row}[k] - *unit;
-            sum += apart * apart;""",
-    "product": "sum += {row}[k] * *unit;",
+# One term of the sum over the features, by `Layer.accumulation`.
+_TERMS = {
+    "manhattan": Template("sum += $abs($input[k] - *unit);"),
+    "sqeuclidean": Template("""\
+const $real diff = $input[k] - *unit;
+            sum += diff * diff;"""),
+    "product": Template("sum += $input[k] * *unit;"),
 }
-# Of bytes, in integers.
-MANHATTAN_OF_BYTES = """\
-const int apart = {row}[k] - *unit;
-            sum += apart < 0 ? -apart : apart;"""
+# Of uint8, in integers.
+_BYTE_TERM = Template("""\
+const int diff = $input[k] - *unit;
+            sum += diff < 0 ? -diff : diff;""")
 
 
-_FUNCTIONS = {IDENTITY: "", EXP: "exp", TANH: "tanh"}
-# 2 to the power of minus 520: products of doubles that were multiplied by it are finite.
-_SHRUNK = "0x1p-520"
-
-
-@dataclass(frozen=True)
-class Header:
-    """A header, and how many bytes its constants take."""
-
-    text: str
-    n_bytes: int
-
-
-def to_c(model, name="model"):
-    """Write a fitted model as a C header, for a machine without Python.
-
-    The header needs ``<math.h>`` and ``<stdint.h>`` alone and allocates nothing. Rows have the
-    dtype of the centres or, of tanh units, of their weights: bytes, whose distances are
-    integers, float or double. It defines, for ``name="model"``,
-
-    - ``model_predict(x)``, the class of a row, a number or a string; of a regressor
-      ``model_predict(x, y)``, which writes a double for each output;
-    - ``model_scores(x, y)`` of a classifier: `decision_function`;
-    - ``MODEL_N_FEATURES``, ``MODEL_N_OUTPUTS`` and the tables.
+class _HeaderBuilder:
+    """Fills in the templates with the tables and formulas of one fitted model.
 
     Parameters
     ----------
-    model : estimator
-        A fitted `RBFClassifier`, `TanhClassifier`, `RBFRegressor` or `TanhRegressor`; a
-        `Pipeline` of a `StandardScaler` or `MinMaxScaler` and one of them; or a search that
-        was fitted to either.
-    name : str, default="model"
-        What all names in the header begin with.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    TypeError, ValueError
-        For models and names that cannot be exported, with the reason.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn_fsvc import RBFClassifier
-    >>> from sklearn_fsvc.export.c import to_c
-    >>> X, y = load_iris(return_X_y=True)
-    >>> clf = RBFClassifier(10, random_state=0).fit(X.astype("float32"), y)
-    >>> text = to_c(clf, "iris")
-    >>> "static inline int32_t iris_predict(const float *x)" in text
-    True
+    name : str
+        Prefix of all names in C.
+    network : estimator
+        Fitted, with its readout solved.
+    input_transform : InputTransform
+        From the samples of the header to those of the network, including its feature weights.
     """
-    return header_of(model, name).text
 
-
-def header_of(model, name="model"):
-    """The `Header` of a model; as `to_c`."""
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise ValueError(
-            f"name={name!r} is no name in C; begin with a letter, and go on with letters, digits "
-            "and underscores."
-        )
-    return _Writer(name, *unwrap(model)).header()
-
-
-class _Writer:
-    """Puts the parts of a header together, by what the model has of each."""
-
-    def __init__(self, name, network, arrival):
+    def __init__(self, name: str, network: Any, input_transform: InputTransform) -> None:
         layer, self._is_classifier = layer_of(network), is_classifier(network)
-        self._check(network, layer)
-        rows = getattr(network, "centers_", layer.units).dtype
+        self._check_supported(network, layer)
+        input_dtype = getattr(network, "centers_", layer.units).dtype
         if layer.accumulation != "manhattan" and layer.units.dtype == np.uint8:
-            layer = layer.astype(np.float32)
-        self._name, self._network, self._layer, self._arrival = name, network, layer, arrival
-        self._real = layer.hidden_dtype
+            layer = layer.astype(np.float32)  # only Manhattan distances are computed in integers
+        self._name, self._network, self._layer = name, network, layer
+        self._input_transform, self._real = input_transform, layer.hidden_dtype
         self._parts = parts_of(network)
-        self._finds_uncovered = self._parts.uses_nearest_unit
-        self._tables = []
-        self._words = {
+        self._has_fallback = self._parts.uses_nearest_unit
+        self._tables: list[Table] = []
+        self._fields = {
             "name": name, "guard": name.upper(), "version": __version__,
-            "row_type": ctype_of(rows), "unit_type": ctype_of(layer.units.dtype),
+            "input_type": ctype_of(input_dtype), "unit_type": ctype_of(layer.units.dtype),
             "real": ctype_of(self._real), "n_features": layer.n_features_in,
             "n_inputs": layer.n_features,
             "n_units": layer.n_units, "n_outputs": len(network.readout_coef_),
-            "answer": ctype_of(network.readout_intercept_.dtype),
+            "output_type": ctype_of(network.readout_intercept_.dtype),
         }  # fmt: skip
 
-    def _check(self, network, layer):
-        """Raise for what there are no words for in C."""
-        is_known = layer.function in _FUNCTIONS or layer.function.exponent
+    def build(self) -> Header:
+        """Return the header. The functions come first, since they define the tables."""
+        functions = [self._outputs_function()]
+        if self._is_classifier:
+            functions.append(self._class_function())
+        n_bytes = sum(table.n_bytes for table in self._tables)
+        text = _HEADER.substitute(
+            self._fields, title=self._title(), n_bytes=n_bytes,
+            tables="\n\n".join(map(str, self._tables)), functions="\n".join(functions),
+        )  # fmt: skip
+        return Header(text, n_bytes)
+
+    def _check_supported(self, network, layer):
+        """Raise ValueError for functions and outputs without a counterpart in the header."""
+        is_known = layer.function in _C_FUNCTIONS or layer.function.exponent
         if not is_known and layer.table is None:
             raise ValueError(
                 f"kernel={layer.kernel!r} ends in the function {layer.function.name!r}, which is "
-                'not known in C; use "triangular", "gaussian", "laplacian", or a Kernel whose '
+                'not supported in C; use "triangular", "gaussian", "laplacian", or a Kernel whose '
                 "function is IDENTITY, EXP or TANH of sklearn_fsvc.kernels."
             )
         if self._is_classifier and not parts_of(network).task.labels.is_single:
             raise ValueError(
-                f"model={network!r} has several outputs, and a function in C has one answer; fit "
-                "a classifier to each column of y, and export each by a name of its own."
+                f"model={network!r} has several outputs, and the header returns one class; fit "
+                "a classifier to each column of y, and export each under its own name."
             )
 
-    def header(self):
-        functions = [self._outputs()]
-        if self._is_classifier:
-            functions.append(self._class())
-        n_bytes = sum(table.n_bytes for table in self._tables)
-        words = self._words | {
-            "title": self._title(), "n_bytes": n_bytes,
-            "tables": "\n\n".join(map(str, self._tables)), "functions": "\n".join(functions),
-        }  # fmt: skip
-        return Header(HEADER.substitute(words), n_bytes)
-
     def _title(self):
-        words = "{row_type}, {n_units} units, {n_outputs} outputs".format_map(self._words)
-        name = type(self._network).__name__
-        return f"{name} for rows of {self._layer.n_features_in} {words}"
+        fields = self._fields
+        return (
+            f"{type(self._network).__name__}: {fields['n_features']} features of type "
+            f"{fields['input_type']}, {fields['n_units']} units, {fields['n_outputs']} outputs"
+        )
 
-    def _table(self, name, values, dtype=None):
-        """Keep an array; its name in C."""
-        table = Table.of(f"{self._name}_{name}", np.asarray(values, dtype))
+    def _add_table(self, name, values, dtype=None):
+        """Add an array to the tables of the header, and return its C name."""
+        table = Table.from_numbers(f"{self._name}_{name}", np.asarray(values, dtype))
         self._tables.append(table)
         return table.name
 
     def _number(self, value):
-        return literal(finite(value, self._real), self._words["real"])
+        """Return a literal of the type of the activations."""
+        return format_literal(finite(value, self._real), self._fields["real"])
 
     def _call(self, function, argument):
-        end = "f" if self._real == np.float32 else ""
-        return f"{function}{end}({argument})"
+        suffix = "f" if self._real == np.float32 else ""
+        return f"{function}{suffix}({argument})"
 
-    def _outputs(self):
-        """The function that computes the outputs of the readout."""
-        self._table("units", self._layer.units)
-        before, row = self._before()
-        words = self._words | {
-            "before": before, "add": self._add(row), "formula": self._formula(),
-            "scaled": self._scaled(), "watch": "", "uncovered": "",
-            "again": self._again(row), "sum_type": self._sum_type(),
-            "function": f"{self._name}_scores",
-            "what": "Scores of the classes; of two classes one, positive for the second.",
+    def _outputs_function(self):
+        """Return the function that computes the outputs of the readout."""
+        self._add_table("units", self._layer.units)
+        prologue, inputs = self._prologue()
+        fields = self._fields | {
+            "prologue": prologue, "add_term": self._add_term(inputs),
+            "rescue": self._rescue(inputs), "activation": self._activation(),
+            "scaled_total": self._scaled_total(), "track_nearest": "", "uncovered": "",
+            "sum_type": self._sum_type(), "function": f"{self._name}_scores",
+            "comment": "Scores of the classes; one score for two classes, positive for the second.",
         }  # fmt: skip
         if not self._is_classifier:
-            words |= {"function": f"{self._name}_predict", "what": "The predictions for a row."}
-        if self._finds_uncovered:
-            words |= {"watch": WATCH, "uncovered": self._uncovered()}
-        return OUTPUTS.substitute(words)
+            fields |= {"function": f"{self._name}_predict", "comment": "Predictions of a sample."}
+        if self._has_fallback:
+            fields |= {"track_nearest": _TRACK_NEAREST, "uncovered": self._uncovered()}
+        return _OUTPUTS.substitute(fields)
 
     def _sum_type(self):
+        """Return the type of the sum over features: the smallest that holds integer distances."""
         if self._layer.units.dtype != np.uint8:
-            return self._words["real"]
+            return self._fields["real"]
         return "uint16_t" if 255 * self._layer.n_features < 2**16 else "uint32_t"
 
-    def _before(self):
-        """What is done before the units are met, and the name of the row that meets them."""
-        lines, row = [], "x"
-        if self._finds_uncovered:
-            lines += ["int nearest = 0;", "{real} least = 0, activity = 0;"]
-        step, arrival = "x[k]", self._arrival
-        if np.any(arrival.shift):
-            step = f"({step} - {self._table('shift', arrival.shift, self._real)}[k])"
-        if np.any(arrival.factor != 1):
-            step = f"{step} * {self._table('factor', arrival.factor, self._real)}[k]"
-        if np.any(arrival.offset):
-            step = f"{step} + {self._table('offset', arrival.offset, self._real)}[k]"
-        if step != "x[k]":
-            row = "row"
-            lines += ["{real} row[{n_features}];", "for (int k = 0; k < {n_features}; k++)"]
-            lines += [f"    row[k] = {step};"]
-        if self._layer.is_mapped:
-            self._table("map", self._layer.weights, self._real)
-            lines, row = [*lines, *MAP.replace("$row", row).splitlines()], "mapped"
-        return "".join(f"    {line.format_map(self._words)}\n" for line in lines), row
+    def _prologue(self):
+        """Return the statements before the loop over units, and the name of its input array."""
+        real, lines, inputs = self._fields["real"], [], "x"
+        if self._has_fallback:
+            lines += ["int nearest = 0;", f"{real} least = 0, activity = 0;"]
+        value, transform = "x[k]", self._input_transform
+        if np.any(transform.shift):
+            value = f"({value} - {self._add_table('shift', transform.shift, self._real)}[k])"
+        if np.any(transform.factor != 1):
+            value = f"{value} * {self._add_table('factor', transform.factor, self._real)}[k]"
+        if np.any(transform.offset):
+            value = f"{value} + {self._add_table('offset', transform.offset, self._real)}[k]"
+        if value != "x[k]":
+            n_features, inputs = self._fields["n_features"], "row"
+            lines += [f"{real} row[{n_features}];", f"for (int k = 0; k < {n_features}; k++)"]
+            lines += [f"    row[k] = {value};"]
+        code = "".join(f"    {line}\n" for line in lines)
+        if not self._layer.is_mapped:
+            return code, inputs
+        self._add_table("map", self._layer.weights, self._real)
+        return code + _MAP.substitute(self._fields, input=inputs), "mapped"
 
-    def _add(self, row):
+    def _add_term(self, inputs):
         layer = self._layer
-        term = MANHATTAN_OF_BYTES if layer.units.dtype == np.uint8 else TERMS[layer.accumulation]
+        term = _BYTE_TERM if layer.units.dtype == np.uint8 else _TERMS[layer.accumulation]
         absolute = "fabsf" if self._real == np.float32 else "fabs"
-        return term.format(row=row, abs=absolute, real=self._words["real"])
+        return term.substitute(input=inputs, abs=absolute, real=self._fields["real"])
 
-    def _again(self, row):
-        """What is done where a sum of products is no number; other sums may be infinite."""
+    def _rescue(self, inputs):
+        """Return the second computation of sums of products; only products cancel."""
         if self._layer.accumulation != "product":
             return ""
-        scale = "" if self._real == np.float32 else f" * {_SHRUNK}"
-        grown = "" if self._real == np.float32 else f" / {_SHRUNK} / {_SHRUNK}"
-        return AGAIN.substitute(self._words, row=row, scale=scale, grown=grown)
+        is_float = self._real == np.float32  # whose products a double holds
+        return _RESCUE.substitute(
+            self._fields,
+            input=inputs,
+            downscale="" if is_float else f" * {_DOWNSCALE}",
+            upscale="" if is_float else f" / {_DOWNSCALE} / {_DOWNSCALE}",
+        )
 
-    def _formula(self):
-        """From the sum to h, a step a line, without those that do nothing."""
+    def _activation(self):
+        """Return the statements from ``sum`` to the activation ``h``, without idle ones.
+
+        They follow `layers` step by step: the power of the distance, the affine map, its floor,
+        the function of the kernel, and the rounding to `precision` bits.
+        """
         if self._layer.table is not None:
-            return self._written(self._look_up())
+            return self._statements(self._table_lookup())
         layer, affine = self._layer, self._layer.affine
         steps = [("d", self._call("sqrt", "sum") if layer.power == 0.5 else "sum")]
         a = "d * d" if layer.power == 2 else "d"
-        if layer.power == 2 and layer.on_sums.scale != 1:  # else the square is no number
-            steps.append(("near", f"{self._number(layer.on_sums.scale)} * d"))
-            a = "near * near"
+        if layer.power == 2 and layer.on_sums.scale != 1:
+            # Scale before squaring, which would overflow.
+            steps.append(("scaled", f"{self._number(layer.on_sums.scale)} * d"))
+            a = "scaled * scaled"
         if affine.scale != 1:
             a = f"{self._number(affine.scale)} * {a}"
         if np.ndim(affine.offset):
-            a = f"{a} + {self._table('bias', affine.offset, self._real)}[j]"
+            a = f"{a} + {self._add_table('bias', affine.offset, self._real)}[j]"
         elif affine.offset:
             a = f"{a} + {self._number(affine.offset)}"
         steps.append(("a", a))
@@ -402,26 +437,19 @@ class _Writer:
             floor = self._number(affine.floor)
             steps.append(("b", f"a > {floor} ? a : {floor}"))
         exponent = layer.function.exponent
-        if exponent not in (0, 1):  # as of `formulas.powered_exp`
+        if exponent not in (0, 1):  # as in `formulas.powered_exp`
             power = self._call("pow", f"-{steps[-1][0]}, {self._number(exponent)}")
             steps.append(("e", f"-{power}"))
-        last, function = steps[-1][0], "exp" if exponent else _FUNCTIONS[layer.function]
-        steps.append(("f", self._call(function, last) if function else last))
-        steps += self._rounding()
-        return self._written(steps)
+        argument, function = steps[-1][0], "exp" if exponent else _C_FUNCTIONS[layer.function]
+        steps.append(("f", self._call(function, argument) if function else argument))
+        return self._statements(steps + self._rounding())
 
-    def _look_up(self):
-        """The same by the table of rounded outputs: integers to the end."""
+    def _table_lookup(self):
+        """Return the steps of `formulas.looked_up`: integer distances index rounded activations."""
         last = len(self._layer.table) - 1
-        table = self._table("outputs", self._layer.table)
+        table = self._add_table("outputs", self._layer.table)
         step = self._number(1 / self._layer.steps.scale)
         return [("d", "sum"), ("h", f"{step} * {table}[sum < {last} ? sum : {last}]")]
-
-    def _written(self, steps):
-        """Steps (name, formula) as lines; the last one is h."""
-        steps[-1] = "h", steps[-1][1]
-        real = self._words["real"]
-        return "".join(f"        const {real} {name} = {step};\n" for name, step in steps)
 
     def _rounding(self):
         """Return the steps of `formulas.Steps.apply`."""
@@ -429,45 +457,65 @@ class _Writer:
         if rounding is None:
             return []
         most, least = self._number(rounding.most), self._number(-rounding.most)
-        steps = [("q", self._call("rint", f"f * {self._number(rounding.scale)}"))]
-        steps.append(("r", f"q < {most} ? q : {most}"))
+        clipped = f"q < {most} ? q : {most}"
         if rounding.is_signed:
-            steps[-1] = "r", f"q < {most} ? (q > {least} ? q : {least}) : {most}"
-        return [*steps, ("s", f"r * {self._number(1 / rounding.scale)}")]
+            clipped = f"q < {most} ? (q > {least} ? q : {least}) : {most}"
+        return [
+            ("q", self._call("rint", f"f * {self._number(rounding.scale)}")),
+            ("r", clipped),
+            ("s", f"r * {self._number(1 / rounding.scale)}"),
+        ]
 
-    def _scaled(self):
-        """An output, of weights in units of their own where they are wider than H."""
+    def _statements(self, steps):
+        """Return steps (name, expression) as statements; the last one defines ``h``."""
+        *first, (_, last) = steps
+        real = self._fields["real"]
+        lines = [*first, ("h", last)]
+        return "".join(f"        const {real} {name} = {value};\n" for name, value in lines)
+
+    def _scaled_total(self):
+        """Return the expression of an output, and add the tables of the readout.
+
+        Coefficients that are wider than the activations are stored relative to the largest one of
+        their output, so that none is beyond the range of the narrower type.
+        """
         network = self._network
         W, unit = network.readout_coef_, None
         if W.dtype > self._real:
             unit = np.abs(W).max(axis=1)
             unit[unit == 0] = 1
             W = W / unit[:, None]
-        self._table("readout", W.T, self._real)
-        self._table("intercept", network.readout_intercept_)
-        return "total[o]" if unit is None else f"total[o] * {self._table('scale', unit)}[o]"
+        self._add_table("readout", W.T, self._real)
+        self._add_table("intercept", network.readout_intercept_)
+        return "total[o]" if unit is None else f"total[o] * {self._add_table('scale', unit)}[o]"
 
     def _uncovered(self):
-        """The scores of a row that no unit covers: those of its nearest unit, by its class."""
+        """Return the statements for a sample outside all units: the scores of the nearest centre.
+
+        All units of a class have the same scores. So the tables are the class of each unit, and
+        the scores of each class.
+        """
         network = self._network
         codes = np.searchsorted(network.classes_, network.center_labels_)
-        # Each class has one row of scores, as all units of a class have the same.
         _, first = np.unique(codes, return_index=True)
-        scores = np.zeros((len(network.classes_), self._words["n_outputs"]))
+        scores = np.zeros((len(network.classes_), self._fields["n_outputs"]))
         scores[codes[first]] = self._parts.nearest_scores[first]
-        codes = self._table("labels", codes, np.min_scalar_type(len(network.classes_)))
-        scores = self._table("nearest", scores, network.readout_intercept_.dtype)
-        at = f"{codes}[nearest] * {self._words['n_outputs']} + o"
-        least = self._number(least_activity(self._real))
-        return UNCOVERED.substitute(self._words, score=f"{scores}[{at}]", least=least)
+        codes_name = self._add_table("labels", codes, np.min_scalar_type(len(network.classes_)))
+        scores_name = self._add_table("nearest", scores, network.readout_intercept_.dtype)
+        index = f"{codes_name}[nearest] * {self._fields['n_outputs']} + o"
+        return _UNCOVERED.substitute(
+            self._fields,
+            score=f"{scores_name}[{index}]",
+            least_activity=self._number(least_activity(self._real)),
+        )
 
-    def _class(self):
-        """The function that says which class it is."""
-        table = table_of_labels(f"{self._name}_classes", self._network.classes_)
+    def _class_function(self):
+        """Return the function that predicts the class."""
+        table = Table.from_labels(f"{self._name}_classes", self._network.classes_)
         self._tables.append(table)
         is_binary = len(self._network.classes_) == 2
-        return CLASS.substitute(
-            self._words,
-            choose="    best = y[0] > 0;\n" if is_binary else LARGEST.format_map(self._words),
-            label_type="const char *" if table.ctype == TEXT else f"{table.ctype} ",
+        return _PREDICT_CLASS.substitute(
+            self._fields,
+            argmax="    best = y[0] > 0;\n" if is_binary else _ARGMAX.substitute(self._fields),
+            label_type="const char *" if table.ctype == _STRING else f"{table.ctype} ",
         )

@@ -1,8 +1,10 @@
-"""What is inside a fitted model: its network, and what becomes of rows before they meet it."""
+"""Extraction of the network of a fitted model, and of the scaling of its inputs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
@@ -13,69 +15,82 @@ from ..parts import layer_of, parts_of
 
 @dataclass(frozen=True, eq=False)
 class InputTransform:
-    """Rows on their way to the units: ``(x - shift) * factor + offset``, feature by feature."""
+    """The map ``(x - shift) * factor + offset`` of each feature, before the hidden layer.
 
-    # (n_features,), float64
-    shift: np.ndarray
-    factor: np.ndarray
-    offset: np.ndarray
+    Parameters
+    ----------
+    shift, factor, offset : ndarray of shape (n_features,), float64
+    """
+
+    shift: npt.NDArray
+    factor: npt.NDArray
+    offset: npt.NDArray
 
     @classmethod
-    def unchanged(cls, n_features):
+    def identity(cls, n_features: int) -> "InputTransform":
         return cls(np.zeros(n_features), np.ones(n_features), np.zeros(n_features))
 
-    def then_times(self, weights):
+    @classmethod
+    def of_scaler(cls, scaler: Any) -> "InputTransform":
+        """Return the map of a fitted StandardScaler or MinMaxScaler; ValueError for others."""
+        identity = cls.identity(getattr(scaler, "n_features_in_", 0))
+        if type(scaler) is StandardScaler:
+            has_mean = scaler.with_mean and scaler.mean_ is not None
+            shift = scaler.mean_ if has_mean else identity.shift
+            scale = identity.factor if scaler.scale_ is None else scaler.scale_
+            return cls(shift, 1 / scale, identity.offset)
+        if type(scaler) is MinMaxScaler and not scaler.clip:
+            low, _ = scaler.feature_range
+            return cls(scaler.data_min_, scaler.scale_, identity.offset + low)
+        raise ValueError(_why_unsupported(scaler))
+
+    def weighted(self, weights: npt.NDArray) -> "InputTransform":
+        """Return this map, followed by a multiplication with feature weights."""
         return InputTransform(self.shift, self.factor * weights, self.offset * weights)
 
 
-def unwrap(model):
-    """The network within a fitted model, its readout solved, and the `InputTransform` of its rows.
+def unwrap(model: Any) -> tuple[Any, InputTransform]:
+    """Return the network of a fitted model, and the transform of its inputs.
 
-    The model is a classifier or regressor of this package, a `Pipeline` of a scaler and such a one,
-    or a search that was fitted to either; others raise TypeError or ValueError.
+    Parameters
+    ----------
+    model : estimator
+        A classifier or regressor of this package, a `Pipeline` of a scaler and one of them, or
+        a search that was fitted to either. Others raise TypeError or ValueError.
+
+    Returns
+    -------
+    network : estimator
+        With its readout solved.
+    transform : InputTransform
+        Of the scaler, and of the feature weights of the network unless they are a linear map.
     """
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
-    *before, network = (step for step in steps if step not in (None, "passthrough"))
+    *scalers, network = (step for step in steps if step not in (None, "passthrough"))
     parts = parts_of(network)
     if parts is None or parts.readout is None or isinstance(parts.units.layer, PatchLayer):
         raise TypeError(
-            f"model={network!r} has no readout that is written; give a fitted RBFClassifier, "
-            "TanhClassifier, RBFRegressor or TanhRegressor, a Pipeline that ends in one, or a "
-            "search with refit=True."
+            f"model={network!r} cannot be exported; give a fitted RBFClassifier, TanhClassifier, "
+            "RBFRegressor or TanhRegressor, a Pipeline that ends in one, or a search with "
+            "refit=True."
         )
-    if len(before) > 1:
-        raise ValueError(_refused(before[0]))
+    if len(scalers) > 1:
+        raise ValueError(_why_unsupported(scalers[0]))
     network = network._snapshot()
-    arrival = _of_scaler(before[0]) if before else InputTransform.unchanged(network.n_features_in_)
-    return network, _with_feature_weights(arrival, network)
-
-
-def _of_scaler(step):
-    n_features = getattr(step, "n_features_in_", 0)
-    plain = InputTransform.unchanged(n_features)
-    if type(step) is StandardScaler:
-        shift = plain.shift if step.mean_ is None or not step.with_mean else step.mean_
-        scale = plain.factor if step.scale_ is None else step.scale_
-        return InputTransform(shift, 1 / scale, plain.offset)
-    if type(step) is MinMaxScaler and not step.clip:
-        low, _ = step.feature_range
-        return InputTransform(step.data_min_, step.scale_, plain.offset + low)
-    raise ValueError(_refused(step))
-
-
-def _refused(step):
-    return (
-        f"Step {step!r} cannot be exported; have one StandardScaler, or one MinMaxScaler with "
-        "clip=False, before the network, or export the network alone and give it rows that have "
-        "been prepared."
-    )
-
-
-def _with_feature_weights(arrival, network):
-    """The arrival, also through weights; a linear map comes after it."""
+    if scalers:
+        transform = InputTransform.of_scaler(scalers[0])
+    else:
+        transform = InputTransform.identity(network.n_features_in_)
     layer = layer_of(network)
     if layer.weights is None or layer.is_mapped:
-        return arrival
-    return arrival.then_times(np.asarray(layer.weights, np.float64))
+        return network, transform
+    return network, transform.weighted(np.asarray(layer.weights, np.float64))
+
+
+def _why_unsupported(step):
+    return (
+        f"Step {step!r} cannot be exported; use one StandardScaler, or one MinMaxScaler with "
+        "clip=False, before the network, or export the network alone and preprocess its inputs."
+    )

@@ -1,1 +1,1 @@
-"""Pipelines for tables."""
+"""Pipelines for tabular data."""

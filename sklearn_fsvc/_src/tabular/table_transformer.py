@@ -1,9 +1,11 @@
-"""TableTransformer: what a table needs before a network, and what is said of columns of no use.
+"""TableTransformer: a ColumnTransformer with errors and warnings that name the column.
 
-A file of its own, since scikit-learn's part takes half as long to import as this package.
+In a module of its own, since scikit-learn's part takes half as long to import as this package.
 """
 
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -14,52 +16,54 @@ from ..utils.user_warnings import warn
 
 
 class TableTransformer(ColumnTransformer):
-    """ColumnTransformer that names the column which it cannot take, and takes tables of Arrow."""
+    """ColumnTransformer that names the invalid column in errors, and accepts pyarrow Tables."""
 
-    def fit_transform(self, X, y=None, **params):
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         X = _as_table(X)
-        with self._naming(X):
+        with self._explain_errors(X):
             H = super().fit_transform(X, y, **params)
-        if names := rounded(X, self._columns_of("numbers", X)):
+        if names := rounded(X, self._columns_of("numerical", X)):
             warn(
-                f"Columns {names!r} of X hold integers beyond 2**53, of which some that differ are "
-                "the same in float64. Subtract the least of a column from it before; if it is an "
-                "ID, leave it out."
+                f"Columns {names!r} of X hold integers beyond 2**53, of which some are distinct "
+                "and equal in float64. Subtract the smallest value of the column first; if it is "
+                "an ID, drop it."
             )
         return H
 
-    def transform(self, X, **params):
+    def transform(self, X: Any, **params: Any) -> Any:
         X = _as_table(X)
-        with self._naming(X):
+        with self._explain_errors(X):
             return super().transform(X, **params)
 
     @contextmanager
-    def _naming(self, X):
+    def _explain_errors(self, X: Any) -> Iterator[None]:
+        """Replace errors of the steps, which lack the name of the column, by an explanation."""
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # sums of what is huge
+            with np.errstate(over="ignore", invalid="ignore"):  # sums of huge values
                 yield
         except (TypeError, ValueError, ArithmeticError) as error:
             if "infinity" in str(error):
-                kind, why = ValueError, why_infinite(X)
-            else:
-                kind, why = TypeError, why_no_levels(X, self._columns_of("categories", X))
-            if why is None:
-                raise
-            raise kind(why) from error
+                if (why := why_infinite(X)) is not None:
+                    raise ValueError(why) from error
+            elif (why := why_no_levels(X, self._columns_of("categorical", X))) is not None:
+                raise TypeError(why) from error
+            raise
 
     def _columns_of(self, name, X):
-        """Positions of the columns that a part of the table goes by; none where it cannot tell."""
+        """Return the columns of a transformer, or nothing if they cannot be determined."""
         columns = {name: columns for name, _, columns in self.transformers}.get(name)
+        # Selection fails on an invalid X, whose error is the one to report.
         with suppress(AttributeError, TypeError, ValueError):
             return columns(X) if callable(columns) else []
         return []
 
 
 def _as_table(X):
-    """X, or a DataFrame of what pyarrow holds; TypeError for rows that are no table."""
+    """Return X, with lists as arrays and pyarrow as pandas; TypeError for other containers."""
     why = why_no_table(X)
     if why is None:
-        is_list = isinstance(X, (list, tuple))  # of which scikit-learn makes the same array
+        # scikit-learn converts lists to the same array, after the columns have been selected.
+        is_list = isinstance(X, (list, tuple))
         return check_array(X, dtype=object, ensure_all_finite="allow-nan") if is_list else X
     if hasattr(X, "to_pandas"):
         return X.to_pandas()

@@ -1,4 +1,6 @@
-"""Networks as ONNX models, alone or in pipelines of scikit-learn, by skl2onnx."""
+"""Export of networks to ONNX, alone or in pipelines of scikit-learn, with skl2onnx."""
+
+from typing import Any
 
 from ...utils.availability import install
 
@@ -6,7 +8,7 @@ try:
     import skl2onnx
 except ImportError as error:
     raise ImportError(
-        f"{error}. ONNX models are made by packages of their own: {install('onnx')}"
+        f"{error}. The ONNX export needs optional packages: {install('onnx')}"
     ) from error
 
 from sklearn.base import is_classifier
@@ -23,87 +25,52 @@ from . import converters
 __all__ = ["register", "to_onnx"]
 
 
-def register():
-    """Let skl2onnx know the networks of this package.
-
-    From then on ``skl2onnx.to_onnx`` and ``skl2onnx.convert_sklearn`` take them, alone and
-    within pipelines. It does not matter how often it is called.
-    """
-    kinds = {
-        (StackedClassifier, RBFClassifier, TanhClassifier): {
-            "shape_fct": converters.shape_classifier,
-            "convert_fct": converters.convert_classifier,
-            "parser": converters.parse_classifier,
-            "options": converters.CLASSIFIER_OPTIONS,
-        },
-        (StackedRegressor, RBFRegressor, TanhRegressor): {
-            "shape_fct": converters.shape_regressor,
-            "convert_fct": converters.convert_regressor,
-        },
-        (RBFProjector, TanhProjector): {
-            "shape_fct": converters.shape_transformer,
-            "convert_fct": converters.convert_transformer,
-        },
-        (PatchClassifier, PatchRegressor, PatchProjector): {
-            "shape_fct": converters.refuse_patches,
-            "convert_fct": converters.convert_transformer,  # which is not reached
-        },
-        (TableTransformer,): {
-            "shape_fct": converters.refuse_tables,
-            "convert_fct": converters.convert_transformer,
-        },
-    }
-    for estimators, functions in kinds.items():
-        for each in estimators:
-            skl2onnx.update_registered_converter(each, f"SklearnFsvc{each.__name__}", **functions)
-
-
-def to_onnx(model, X, *, options=None, **more):
+def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -> Any:
     """Convert a fitted model to an ONNX model.
 
-    `register`, and then ``skl2onnx.to_onnx`` without dictionaries in the place of
-    probabilities. The model predicts as ``model`` does, but nothing is checked: rows with NaN
+    Calls `register`, and then ``skl2onnx.to_onnx`` with arrays instead of dictionaries for
+    probabilities. Predictions are those of ``model``, but inputs are not validated: rows with NaN
     get a prediction, too.
 
     Parameters
     ----------
     model : estimator
-        A network of this package, a pipeline or another estimator of scikit-learn with
-        networks in it, or a `HiddenSizeSearchCV`, of which it is ``best_estimator_``.
+        A network of this package, a pipeline or another estimator of scikit-learn that contains
+        networks, or a `HiddenSizeSearchCV`, of which ``best_estimator_`` is converted.
     X : ndarray of shape (n_samples, n_features)
-        Rows such as the model will meet: of one row or more, what counts is the dtype. Of
-        float32, float64 and uint8 rows the layer is computed as in ``model``; other numbers
-        become float64. A DataFrame is an input for each column, which only a pipeline that
-        begins with a ``ColumnTransformer`` takes.
+        Samples in the dtype of later inputs; one is enough. For float32, float64 and uint8 the
+        layer is computed as in ``model``; other dtypes are converted to float64. A DataFrame
+        gives the model one input per column, which only a pipeline that begins with a
+        ``ColumnTransformer`` accepts.
     options : dict, optional
-        As of skl2onnx. Classifiers know ``raw_scores=True``: decision values instead of
+        Options of skl2onnx. Classifiers support ``raw_scores=True``: decision values instead of
         probabilities. By default ``{"zipmap": False}`` for classifiers.
-    **more
-        As of ``skl2onnx.to_onnx``, such as ``target_opset``, 14 or more.
+    **kwargs
+        Parameters of ``skl2onnx.to_onnx``, such as ``target_opset``, at least 14.
 
     Returns
     -------
     onnx.ModelProto
-        Its input is ``X``. Numbers that come out are float64 if X is, else float32.
+        Its input is ``X``. Floating-point outputs are float64 if X is, else float32.
 
         A classifier has the outputs ``label``, (n_samples,) or (n_samples, n_outputs), of
-        int64 or strings; and ``probabilities``, as of `predict_proba`. Where it has none, or with
-        ``raw_scores=True``, ``scores``, as of `decision_function`, but with two columns for two
-        classes: minus the decision value, and the decision value. Those of several outputs
-        are a sequence.
+        int64 or strings, and ``probabilities``, as of `predict_proba`. Without `predict_proba`, or
+        with ``raw_scores=True``, the second output is ``scores``, as of `decision_function`, but
+        with two columns for two classes: minus the decision value, and the decision value. For
+        several outputs they are a sequence.
 
-        A regressor has ``variable``, (n_samples, n_outputs), also of one output; a projector
+        A regressor has ``variable``, (n_samples, n_outputs), also for one output; a projector
         has ``variable``, (n_samples, n_components).
 
     Raises
     ------
     NotFittedError
-        For a model that is not fitted.
+        If the model is not fitted.
     ValueError, TypeError
-        For a kernel of your own whose function has no ONNX operator here, for labels that
-        are neither strings nor whole numbers, for X of other features, for float32 X where y
-        is beyond the range of float32, for units on patches of images, and for what
-        `make_tabular_pipeline` puts before a network.
+        For a custom kernel whose function has no ONNX operator here, for labels that are
+        neither strings nor integers, for X with other features, for float32 X if y is beyond the
+        range of float32, for units on patches of images, and for the preprocessing of
+        `make_tabular_pipeline`.
 
     Examples
     --------
@@ -126,4 +93,40 @@ def to_onnx(model, X, *, options=None, **more):
         model = model.best_estimator_
     if options is None and is_classifier(model):
         options = {"zipmap": False}
-    return skl2onnx.to_onnx(model, X, options=options, **more)
+    return skl2onnx.to_onnx(model, X, options=options, **kwargs)
+
+
+def register() -> None:
+    """Register the converters of this package with skl2onnx.
+
+    From then on ``skl2onnx.to_onnx`` and ``skl2onnx.convert_sklearn`` support its networks, alone
+    and within pipelines. Repeated calls have no effect.
+    """
+    converters_of: dict[tuple[type, ...], dict[str, Any]] = {
+        (StackedClassifier, RBFClassifier, TanhClassifier): {
+            "shape_fct": converters.shape_classifier,
+            "convert_fct": converters.convert_classifier,
+            "parser": converters.parse_classifier,
+            "options": converters.CLASSIFIER_OPTIONS,
+        },
+        (StackedRegressor, RBFRegressor, TanhRegressor): {
+            "shape_fct": converters.shape_regressor,
+            "convert_fct": converters.convert_regressor,
+        },
+        (RBFProjector, TanhProjector): {
+            "shape_fct": converters.shape_transformer,
+            "convert_fct": converters.convert_transformer,
+        },
+        # Their shape function raises, so that the converter is not called.
+        (PatchClassifier, PatchRegressor, PatchProjector): {
+            "shape_fct": converters.refuse_patches,
+            "convert_fct": converters.convert_transformer,
+        },
+        (TableTransformer,): {
+            "shape_fct": converters.refuse_tables,
+            "convert_fct": converters.convert_transformer,
+        },
+    }
+    for classes, functions in converters_of.items():
+        for cls in classes:
+            skl2onnx.update_registered_converter(cls, f"SklearnFsvc{cls.__name__}", **functions)

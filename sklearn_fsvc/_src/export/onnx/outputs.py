@@ -1,77 +1,118 @@
-"""What a network answers, as ONNX operators: scores, labels, probabilities."""
+"""Outputs of networks and ensembles as ONNX operators: scores, labels, probabilities."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...data.streaming import compute_dtype
 from ...layers import hidden_dtype
 from ...parts import layer_of, parts_of
 from ...readouts.linear import least_activity
 from ...stacking.ensemble import StackedEnsemble
-from .hidden import add_layer, whole
+from .graph import GraphBuilder, int64
+from .layers import add_layer
 
 
-def layer_for(model, dtype):
-    """The layer of a fitted estimator, as it meets rows of a dtype."""
+def layer_for(model: Any, dtype: np.dtype) -> Any:
+    """Return the layer of a fitted estimator, in the dtype in which it computes such inputs."""
     layer = layer_of(model)
     return layer.astype(compute_dtype(layer.units.dtype, dtype))
 
 
-def add_scores(graph, model, X, dtype):
-    """Return the name of the scores (rows, n_scores), float64, of rows X, as of a `PredictionRun`.
+def task_of(model: Any) -> Any:
+    """Return the task of a fitted network or ensemble."""
+    parts = model._stacked_parts() if isinstance(model, StackedEnsemble) else parts_of(model)
+    return parts.task
 
-    The model, a `Network` or `StackedEnsemble`, is fitted; `dtype` is that of X as it takes them.
+
+def label_tables(labels: Any) -> list[npt.NDArray]:
+    """Return the classes of each output as int64, or as strings in all of them.
+
+    Raises ValueError for other classes. The outputs are columns of one tensor, of one dtype.
+    """
+    classes = np.concatenate(labels.classes_per_output)
+    tables = classes.astype(str if classes.dtype.kind in "OUT" else np.int64)
+    if not (tables == classes).all():
+        raise ValueError(
+            f"classes_={labels.classes!r}: a label in ONNX is a string or an int64; fit with codes "
+            "instead of labels (sklearn.preprocessing.LabelEncoder)."
+        )
+    return np.split(tables, np.cumsum([len(each) for each in labels.classes_per_output])[:-1])
+
+
+def add_scores(graph: GraphBuilder, model: Any, X: str, dtype: npt.DTypeLike) -> str:
+    """Add the scores of a fitted network or ensemble.
+
+    Parameters
+    ----------
+    graph : GraphBuilder
+    model : Network or StackedEnsemble
+    X : str
+        Name of the input.
+    dtype : dtype
+        In which the model is to receive it.
+
+    Returns
+    -------
+    str
+        Name of the scores (rows, n_scores), float64, as of the estimators.
     """
     model = model._snapshot()
     if isinstance(model, StackedEnsemble):
-        return _mixed(graph, model, X, dtype)
+        return _add_ensemble_scores(graph, model, X, dtype)
     parts = parts_of(model)
-    layer = layer_for(model, dtype)
+    layer = layer_for(model, np.dtype(dtype))
     H, sums = add_layer(graph, layer, X)
-    W, b = parts.readout.readout_coef_, parts.readout.readout_intercept_
-    scores = _readout(graph, W, b, H, layer.hidden_dtype)
+    scores = _add_readout(
+        graph, parts.readout.readout_coef_, parts.readout.readout_intercept_, H, layer.hidden_dtype
+    )
     if parts.nearest_scores is None:
         return scores
-    # Rows that no unit covers have the scores of the nearest unit.
-    of_units = parts.nearest_scores.astype(np.float64)
-    nearest = graph.add("Gather", of_units, graph.add("ArgMin", sums, axis=1, keepdims=0))
-    activity = graph.add("ReduceSum", H, whole(1), keepdims=1)
+    # Samples outside all units get the scores of the nearest centre.
+    center_scores = parts.nearest_scores.astype(np.float64)
+    nearest = graph.add("Gather", center_scores, graph.add("ArgMin", sums, axis=1, keepdims=0))
+    activity = graph.add("ReduceSum", H, int64(1), keepdims=1)
     least = np.full(1, least_activity(layer.hidden_dtype), layer.hidden_dtype)
     is_uncovered = graph.add("LessOrEqual", activity, least)
     return graph.add("Where", is_uncovered, nearest, scores)
 
 
-def _mixed(graph, ensemble, X, dtype):
-    """The sum of the scores of all networks, with their weights."""
+def _add_ensemble_scores(graph, ensemble, X, dtype):
+    """Add the weighted sum of the scores of all networks, corrected by the final estimator."""
     total = ensemble.intercept_
     for weight, member in zip(ensemble.weights_, ensemble.estimators_, strict=True):
-        total = graph.add("Add", total, _times(graph, weight, add_scores(graph, member, X, dtype)))
+        scores = add_scores(graph, member, X, dtype)
+        total = graph.add("Add", total, _add_product(graph, scores, weight))
     final, share = ensemble.final_estimator_, ensemble.final_weight_
     if final is None:
         return total
-    parts, seen = ensemble._stacked_parts(), hidden_dtype(dtype)
-    origin = parts.weighting.as_features(parts.task, np.zeros((1, len(ensemble.intercept_))))
-    unit = parts.weighting.as_features(parts.task, np.ones((1, len(ensemble.intercept_)))) - origin
-    beside = graph.add("Add", graph.add("Mul", total, unit), origin)
-    wide = graph.add("Concat", graph.cast(X, seen), graph.cast(beside, seen), axis=1)
-    corrected = _times(graph, share, add_scores(graph, final, wide, seen))
-    return graph.add("Add", _times(graph, 1 - share, total), corrected)
+    # The final estimator receives the features of X and those of the stacked scores, which are an
+    # affine function of the scores: its values at 0 and 1 define it.
+    parts, dtype = ensemble._stacked_parts(), hidden_dtype(dtype)
+    shape = 1, len(ensemble.intercept_)
+    offset = parts.weighting.as_features(parts.task, np.zeros(shape))
+    slope = parts.weighting.as_features(parts.task, np.ones(shape)) - offset
+    features = graph.add("Add", graph.add("Mul", total, slope), offset)
+    both = graph.add("Concat", graph.cast(X, dtype), graph.cast(features, dtype), axis=1)
+    final_scores = add_scores(graph, final, both, dtype)
+    return graph.add(
+        "Add",
+        _add_product(graph, total, 1 - share),
+        _add_product(graph, final_scores, share),
+    )
 
 
-def _times(graph, weight, scores):
+def _add_product(graph, scores, weight):
     return graph.add("Mul", scores, np.array([weight]))
 
 
-def task_of(model):
-    """The task of a fitted network or ensemble."""
-    parts = model._stacked_parts() if isinstance(model, StackedEnsemble) else parts_of(model)
-    return parts.task
+def _add_readout(graph, W, b, H, dtype):
+    """Add ``H W' + b``, each output relative to a unit of its own, as `LinearReadout` does.
 
-
-def _readout(graph, W, b, H, dtype):
-    """``H W' + b``, in a unit of its own for each output, as in `LinearReadout`.
-
-    For y may be of any size, and onnxruntime leaves out a b that float32 takes for 0. Units are
-    powers of two, so that they round nothing.
+    Targets may be of any magnitude, and onnxruntime drops a b that float32 rounds to 0. Units are
+    powers of two, and hence exact.
     """
     largest = np.maximum(np.abs(W).max(axis=1), np.abs(b)).astype(np.float64)
     unit = np.ldexp(1.0, np.frexp(largest)[1])
@@ -80,84 +121,72 @@ def _readout(graph, W, b, H, dtype):
     return graph.add("Mul", graph.add("Add", scores, b / unit), unit)
 
 
-def tables(labels):
-    """Return the classes of each output in the types of ONNX: int64, or strings in all of them.
-
-    ValueError for numbers that are no int64.
-    """
-    # Of several outputs the answers stand side by side, in one dtype.
-    classes = np.concatenate(labels.classes_per_output)
-    known = classes.astype(str if classes.dtype.kind in "OUT" else np.int64)
-    if not (known == classes).all():
-        raise ValueError(
-            f"classes_={labels.classes!r}: a label in ONNX is a string or an int64; fit with codes "
-            "in the place of labels (sklearn.preprocessing.LabelEncoder makes them)."
-        )
-    return np.split(known, np.cumsum([len(each) for each in labels.classes_per_output])[:-1])
-
-
-def add_labels(graph, labels, scores):
-    """What `predict` says to scores: the name of (rows,), or of (rows, n_outputs)."""
+def add_labels(graph: GraphBuilder, labels: Any, scores: str) -> str:
+    """Add the output of `predict`: the name of (rows,), or of (rows, n_outputs)."""
     columns = []
-    for part, table in zip(_split(graph, labels, scores), tables(labels), strict=True):
+    for part, table in zip(_add_split(graph, labels, scores), label_tables(labels), strict=True):
         if len(table) == 2:
-            score = graph.add("Squeeze", part, whole(1))
+            score = graph.add("Squeeze", part, int64(1))
             code = graph.cast(graph.add("Greater", score, np.zeros(1)), np.int64)
         else:
             code = graph.add("ArgMax", part, axis=1, keepdims=0)
         columns.append(graph.add("Gather", table, code))
     if labels.is_single:
         return columns[0]
-    between = whole(1)
-    return graph.add("Concat", *[graph.add("Unsqueeze", c, between) for c in columns], axis=1)
+    axis = int64(1)
+    return graph.add("Concat", *[graph.add("Unsqueeze", c, axis) for c in columns], axis=1)
 
 
-def add_probabilities(graph, labels, temperatures, scores, dtype):
-    """What `predict_proba` says: an array, or of several outputs a sequence of them."""
+def add_probabilities(
+    graph: GraphBuilder, labels: Any, temperatures: Any, scores: str, dtype: npt.DTypeLike
+) -> str:
+    """Add the output of `predict_proba`: an array, or a sequence of one per output."""
     if labels.is_multilabel:
         p = graph.add("Sigmoid", graph.add("Div", scores, np.asarray(temperatures)))
         return graph.cast(p, dtype)
-    logits = _by_class(graph, labels, scores, [-0.5, 0.5])
+    logits = _add_class_scores(graph, labels, scores, [-0.5, 0.5])
     pairs = zip(logits, np.atleast_1d(temperatures), strict=True)
-    cooled = [graph.add("Div", part, np.array([t])) for part, t in pairs]
-    parts = [graph.cast(graph.add("Softmax", part, axis=1), dtype) for part in cooled]
-    return _told(graph, labels, parts)
+    calibrated = [graph.add("Div", part, np.array([t])) for part, t in pairs]
+    parts = [graph.cast(graph.add("Softmax", part, axis=1), dtype) for part in calibrated]
+    return _add_sequence(graph, labels, parts)
 
 
-def add_decisions(graph, labels, scores, dtype):
-    """Decision values: an array, or of several outputs a sequence of them.
+def add_decisions(graph: GraphBuilder, labels: Any, scores: str, dtype: npt.DTypeLike) -> str:
+    """Add decision values: an array, or a sequence of one per output.
 
-    With a column for each label, or for each class: of two classes, too, minus the decision
-    value is that of the first one. So scikit-learn's classifiers are converted.
+    There is a column per label or class. Of two classes the first one has minus the decision
+    value, as in skl2onnx's converters of scikit-learn's classifiers.
     """
     scores = graph.cast(scores, dtype)
     if labels.is_multilabel:
         return scores
-    of_two = np.array([-1, 1], dtype)
-    return _told(graph, labels, _by_class(graph, labels, scores, of_two))
+    signs = np.array([-1, 1], dtype)
+    return _add_sequence(graph, labels, _add_class_scores(graph, labels, scores, signs))
 
 
-def _by_class(graph, labels, scores, of_two):
-    """Scores of each output with a column for each class; two have one times `of_two`.
+def _add_class_scores(graph, labels, scores, binary_factors):
+    """Add the scores of each output with a column per class; for two, times `binary_factors`.
 
-    By Mul: onnxruntime 1.26 to 1.31 makes one operator of a MatMul and a division by a number
-    beside it, and has that number in float32.
+    The operator is Mul, since onnxruntime 1.26 to 1.31 fuses a MatMul with a division by a
+    scalar, which it then rounds to float32.
     """
-    parts = _split(graph, labels, scores)
-    pairs = zip(parts, labels.classes_per_output, strict=True)
-    both = np.asarray(of_two)[None]
-    return [graph.add("Mul", part, both) if len(k) == 2 else part for part, k in pairs]
+    parts = _add_split(graph, labels, scores)
+    factors = np.asarray(binary_factors)[None]
+    return [
+        graph.add("Mul", part, factors) if len(classes) == 2 else part
+        for part, classes in zip(parts, labels.classes_per_output, strict=True)
+    ]
 
 
-def _told(graph, labels, parts):
-    """Return scikit-learn's shapes: of one output an array, of several a list."""
+def _add_sequence(graph: GraphBuilder, labels: Any, parts: Sequence[str]) -> str:
+    """Add scikit-learn's form: an array for one output, a sequence for several."""
     return parts[0] if labels.is_single else graph.add("SequenceConstruct", *parts)
 
 
-def _split(graph, labels, scores):
-    """Do what `Labels.split` does."""
+def _add_split(graph, labels, scores):
+    """Add `Labels.split_scores`: the scores of each output."""
     if labels.is_single:
         return [scores]
-    numbers = labels.scores_of(np.zeros(sum(map(len, labels.classes_per_output))), axis=0)
-    parts = labels.split_scores(np.arange(len(numbers))[None])
+    n_scores = len(labels.scores_of(np.zeros(sum(map(len, labels.classes_per_output))), axis=0))
+    parts = labels.split_scores(np.arange(n_scores)[None])
     return [graph.add("Gather", scores, part[0], axis=1) for part in parts]

@@ -1,17 +1,17 @@
-"""The share of a fit and of a prediction that the looks for numbers out of range take, in percent.
+"""Measure the share of fit and predict that checks for overflow take, in percent.
 
-python benchmarks/looks.py [--rows 20000] [--rounds 15] [--json FILE]
+python benchmarks/validation_cost.py [--rows 20000] [--rounds 15] [--json FILE]
 
-Two versions of a program differ by more from one run to the next than these looks cost, so the time
-is taken inside: of each function that looks whether a sum or an answer is a number. In one thread,
-medians over the rounds.
+Run-to-run variation is larger than the cost of these checks, so that versions with and without
+them cannot be compared. Instead the functions that check sums and outputs for non-finite values
+are timed within the calls. One thread, medians over the rounds.
 """
 
 import os
 import time
 from statistics import median
 
-os.environ["OMP_NUM_THREADS"] = "1"  # before anything counts threads
+os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy starts its threads
 
 import numpy as np
 
@@ -21,21 +21,21 @@ from sklearn_fsvc._src.data import streaming
 from sklearn_fsvc._src.engines import blas, jit
 from sklearn_fsvc._src.readouts import dual, linear, ridge
 
-LOOKS = (
+CHECKS = (
     (jit, "may_overflow"), (jit, "repair_overflow"),
     (blas, "may_overflow"), (blas, "repair_overflow"),
     (streaming, "check_hidden"), (linear, "check_numbers"), (ridge, "check_numbers"),
     (dual, "check_numbers"),
 )  # fmt: skip
-GIVEN = {"alpha": 1.0, "feature_weights": None, "random_state": 0, "device": "jit"}
+FIXED = {"alpha": 1.0, "feature_weights": None, "random_state": 0, "device": "jit"}
 
 
-class Watch:
-    """How long the looks have taken."""
+class CheckTimer:
+    """Replaces the checks by timed ones, and adds up their seconds."""
 
     def __init__(self):
         self.seconds = 0.0
-        for module, name in LOOKS:
+        for module, name in CHECKS:
             setattr(module, name, self._timed(getattr(module, name)))
 
     def _timed(self, function):
@@ -48,24 +48,25 @@ class Watch:
 
         return timed
 
-    def share(self, work, rounds):
-        work()  # compiled, and warm
+    def share(self, call, rounds):
+        """Return the percentage of a call that the checks take."""
+        call()  # compile, and warm up
         shares = []
         for _ in range(rounds):
             start, self.seconds = time.perf_counter(), 0.0
-            work()
+            call()
             shares.append(100 * self.seconds / (time.perf_counter() - start))
         return median(shares)
 
 
-def works(n_rows):
-    """(name, what does the work) of each."""
+def calls(n_rows):
+    """Yield (name, function without arguments)."""
     rng = np.random.default_rng(0)
     rbf = {"kernel": "gaussian", "radius": 20.0, "selection": "random"}
     for n in (10, 100, 784):
         X = rng.normal(size=(n_rows, n)).astype(np.float32)
         y = (X[:, 0] > X[:, 1]).astype(int)
-        for model in (TanhClassifier(1000, **GIVEN), RBFRegressor(1000, **GIVEN, **rbf)):
+        for model in (TanhClassifier(1000, **FIXED), RBFRegressor(1000, **FIXED, **rbf)):
             name = f"{type(model).__name__}, {n} features"
             yield f"{name}, fit", lambda m=model, X=X, y=y: m.fit(X, y)
             yield f"{name}, predict", lambda m=model, X=X: m.predict(X)
@@ -77,9 +78,9 @@ def works(n_rows):
 
 
 def main(args):
-    watch = Watch()
-    rows = [(f"{name}, %", watch.share(work, args.rounds)) for name, work in works(args.rows)]
-    report(args, f"Share of the looks for numbers out of range, {args.rows} rows", rows)
+    timer = CheckTimer()
+    rows = [(f"{name}, %", timer.share(call, args.rounds)) for name, call in calls(args.rows)]
+    report(args, f"Share of overflow checks, {args.rows} samples", rows)
 
 
 if __name__ == "__main__":

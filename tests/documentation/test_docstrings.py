@@ -1,4 +1,4 @@
-"""Every parameter has an entry of its own, which scikit-learn's HTML view shows and links to."""
+"""Docstrings and pages of public classes: every parameter and method has an entry."""
 
 import ast
 import inspect
@@ -16,10 +16,10 @@ from sklearn.utils import estimator_html_repr
 import sklearn_fsvc
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier, inspection
 
-PAGES = Path(__file__).parents[1] / "docs" / "classes"
-PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+PAGES = Path(__file__).parents[2] / "docs" / "classes"
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 URL = PROJECT["urls"]["Documentation"]
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 CLASSES = [
     each for each in map(vars(sklearn_fsvc).get, sklearn_fsvc.__all__) if inspect.isclass(each)
 ]
@@ -34,14 +34,16 @@ def names_of(cls):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_an_entry_for_each_parameter(cls):
+def test_every_parameter_has_an_entry(cls):
     entries = NumpyDocString(inspect.getdoc(cls))["Parameters"]
     assert sorted(entry.name for entry in entries) == sorted(names_of(cls))
     for entry in entries:
         assert entry.type, entry.name
         text = " ".join(entry.desc)
         assert len(text.split()) > 3, entry.name
-        assert not text.startswith("As for"), f"{entry.name}: say what it is, in one sentence"
+        assert not text.startswith("As for"), (
+            f"{entry.name}: describe it instead of referring to another class"
+        )
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -62,7 +64,7 @@ def test_defaults_are_those_of_the_signature(cls):
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_html_has_a_link_and_a_tooltip_for_each_parameter(cls):
-    """Of scikit-learn 1.9; 1.8 shows the parameters alone."""
+    """Since scikit-learn 1.9; 1.8 shows the parameters only."""
     html = unescape(estimator_html_repr(example(cls)))
     page = f"{URL}/classes/{cls.__name__}.html"
     assert f'href="{page}"' in html
@@ -73,15 +75,15 @@ def test_html_has_a_link_and_a_tooltip_for_each_parameter(cls):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_there_is_a_page_for_each_class(cls):
-    """To which the links go."""
+def test_every_class_has_a_page(cls):
+    """Which is the target of the links."""
     page = (PAGES / f"{cls.__name__}.rst").read_text()
     assert f".. autoclass:: {cls.__name__}" in page
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_the_page_has_all_methods_of_ours(cls):
-    """Those of scikit-learn, such as get_params, are in its own documentation."""
+def test_page_lists_the_methods_of_this_package(cls):
+    """Methods of scikit-learn, such as get_params, are in its documentation."""
     page = (PAGES / f"{cls.__name__}.rst").read_text()
     listed = set(re.findall(r"automethod:: (\w+)", page))
     summary = re.findall(rf"^      ~{cls.__name__}\.(\w+)$", page, re.MULTILINE)
@@ -93,7 +95,7 @@ def test_the_page_has_all_methods_of_ours(cls):
 
 @pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls is not HiddenSizeSearchCV])
 def test_every_parameter_is_in_one_group_of_the_page(cls):
-    """Each stays there with its text, once."""
+    """Exactly once, with its description."""
     names = runpy.run_path(str(PAGES.parent / "groups.py"))
     lines = str(SphinxDocString(inspect.getdoc(cls))).splitlines()
     names["cut"](None, "class", cls.__name__, cls, None, lines)
@@ -106,7 +108,7 @@ def test_every_parameter_is_in_one_group_of_the_page(cls):
 
 
 def imported(paths):
-    """What a reader of these files imports from here, such as "inspection.HiddenSizeDisplay"."""
+    """Yield the imported names of this package, such as "inspection.HiddenSizeDisplay"."""
     pattern = re.compile(r"^\W*from sklearn_fsvc(\.[\w.]+)? import ([\w, ]+)", re.MULTILINE)
     for path in paths:
         for module, names in pattern.findall(path.read_text(encoding="utf-8")):
@@ -114,21 +116,21 @@ def imported(paths):
 
 
 def test_every_public_name_has_an_entry():
-    """What is exported, and what any page or example says to import."""
+    """All exported names, and all that pages and examples import."""
     entries = " ".join(page.read_text() for page in PAGES.glob("*.rst"))
-    found = set(re.findall(r"auto(?:class|function|data):: ([\w.]+)", entries))
-    found = {name.rpartition(".")[2] for name in found}
+    documented = set(re.findall(r"auto(?:class|function|data):: ([\w.]+)", entries))
+    documented = {name.rpartition(".")[2] for name in documented}
     names = {*sklearn_fsvc.__all__, *inspection.__all__, *imported(PAGES.parent.glob("*.rst"))}
     names |= set(imported(EXAMPLES))
-    assert not {name for name in names if name.rpartition(".")[2] not in found}
+    assert not {name for name in names if name.rpartition(".")[2] not in documented}
 
 
-def test_pages_list_the_examples_that_use_them():
+def test_pages_list_their_examples():
     for name in set(imported(EXAMPLES)):
         page = (PAGES / f"{name.rpartition('.')[2]}.rst").read_text()
         assert f".. minigallery:: sklearn_fsvc.{name}\n" in page, name
 
 
-def test_the_citation_is_of_this_version():
+def test_citation_has_the_current_version():
     citation = (PAGES.parents[1] / "CITATION.cff").read_text()
     assert f"\nversion: {sklearn_fsvc.__version__}\n" in citation

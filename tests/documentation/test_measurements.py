@@ -1,4 +1,4 @@
-"""Numbers in the prose of pages are those that benchmarks/results holds."""
+"""Numbers in the prose of pages are results in benchmarks/results."""
 
 import csv
 import json
@@ -7,42 +7,42 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 if not RESULTS.is_dir():
-    pytest.skip("there are no results without the checkout", allow_module_level=True)
+    pytest.skip("needs the results of the repository", allow_module_level=True)
 GPU, CORES = "h200", "zen4_2cores"
 
 
-def cells(machine, table, **wanted):
-    """Rows of one of the paper's tables that are as wanted."""
+def cells(machine, table, **fields):
+    """Return the matching rows of a table of the paper."""
     with open(RESULTS / "paper" / machine / f"{table}.csv") as file:
         rows = list(csv.DictReader(line for line in file if line[0] != "#"))
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+    return [row for row in rows if all(row[name] == value for name, value in fields.items())]
 
 
-def times(machine, table, **wanted):
-    """t_syn in picoseconds of the cells that are as wanted."""
-    found = [row["t_syn_ps"] for row in cells(machine, table, **wanted)]
-    return [float(each) for each in found if each]
+def times(machine, table, **fields):
+    """Return t_syn in picoseconds of the matching cells."""
+    values = [row["t_syn_ps"] for row in cells(machine, table, **fields)]
+    return [float(value) for value in values if value]
 
 
-def time(machine, table, **wanted):
-    (found,) = times(machine, table, **wanted)
-    return found
+def time(machine, table, **fields):
+    (value,) = times(machine, table, **fields)
+    return value
 
 
-def seconds(machine, **wanted):
-    (row,) = cells(machine, "figure4", **wanted)
+def seconds(machine, **fields):
+    (row,) = cells(machine, "figure4", **fields)
     return float(row["seconds"])
 
 
-def above(value, best):
-    """By how many percent."""
+def format_excess(value, best):
+    """Return by how many percent a value exceeds the best one."""
     return f"{100 * (value / best - 1):.0f} %"
 
 
-def of_platforms():
+def platform_sentences():
     for machine, dtype in ((CORES, "float32"), (CORES, "uint8"), (GPU, "float32"), (GPU, "uint8")):
         is_gpu = machine == GPU
         ours = time(machine, "table5", layer="RBF", dtype=dtype,
@@ -56,22 +56,22 @@ def of_platforms():
     yield f"and {kernel / bytes_:.0f} times as fast as the kernel on float32"
 
 
-def of_sizes():
+def size_sentences():
     paper = {M: time(GPU, "table1", method="paper kernel, B = 16", M=M) for M in ("1024", "8192")}
-    yield f"{above(paper['1024'], paper['8192'])} better at M = 8192 than at M = 1024"
+    yield f"{format_excess(paper['1024'], paper['8192'])} better at M = 8192 than at M = 1024"
     way = "cuda:0, B = 128 x 128, 8 x 8 a thread, step 8"
     small, large = (time(GPU, "table1", method=way, M=M) for M in ("256", "4096"))
     yield f"({large:.3f} ps against {small:.1f} ps at M = 256)"
     tiles = [
         float(row["t_syn_ps"]) for row in cells(GPU, "table1", M="8192") if "cuda" in row["method"]
     ]
-    yield f"our tiles differ by {above(max(tiles), min(tiles))} there"
+    yield f"our tiles differ by {format_excess(max(tiles), min(tiles))} there"
     slow = time(GPU, "threads", layer="RBF", threads="16")
     fast = time(GPU, "table5", layer="RBF", method="jit, float32")
     yield f"{slow:.1f} ps at M = 2048 and {fast:.1f} ps at M = 8192"
 
 
-def of_features():
+def feature_sentences():
     def of(machine, figure, dtype, layer="RBF"):
         way = "cuda:0" if machine == GPU else "jit"
         rows = cells(machine, figure, layer=layer, method=f"{way}, {dtype}")
@@ -84,13 +84,13 @@ def of_features():
     single, double = ([of(*place, dtype) for place in places] for dtype in ("float32", "float64"))
     for (one, other), where in zip(zip(single, double, strict=True),
                                    ("on the H200", "on two cores"), strict=True):  # fmt: skip
-        rise = [above(each[128], min(each.values())) for each in (one, other)]
+        rise = [format_excess(each[128], min(each.values())) for each in (one, other)]
         yield f"{rise[0]} and {rise[1]} {where}"
     on_gpu, on_cores = (of(*place, "uint8") for place in places)
-    rise = [above(each[128], min(each.values())) for each in (on_gpu, on_cores)]
+    rise = [format_excess(each[128], min(each.values())) for each in (on_gpu, on_cores)]
     yield f"{rise[0]} (H200) and {rise[1]} (two cores) off their best"
     products = [of(*place, "float32", "MUL") for place in places]
-    rise = [above(each[128], min(each.values())) for each in products]
+    rise = [format_excess(each[128], min(each.values())) for each in products]
     yield f"({rise[0]} at n = 128)"
     yield f"on two cores ({rise[1]})"
     wide, best = (
@@ -98,11 +98,11 @@ def of_features():
          ((GPU, "cuda:0"), (CORES, "jit"))]
         for pick in (lambda t: t[-1], min)
     )  # fmt: skip
-    rise = [above(w, b) for w, b in zip(wide, best, strict=True)]
+    rise = [format_excess(w, b) for w, b in zip(wide, best, strict=True)]
     yield f"{wide[0]:.3f} ps and {wide[1]:.1f} ps, {rise[0]} and {rise[1]} above the best"
 
 
-def of_products_and_types():
+def product_and_dtype_sentences():
     gpu = time(GPU, "table5", layer="MUL", method="cuda:0, float32")
     loops, blas = (
         time(GPU, "table5", layer="MUL", method=f"{e}, float32") for e in ("jit", "blas")
@@ -125,7 +125,7 @@ def of_products_and_types():
     yield "on two cores {:.1f} times and {:.1f} times".format(*rates[2:])
 
 
-def of_runs():
+def run_sentences():
     into, layer, out = (
         seconds(GPU, method="cuda:0", stage=stage)
         for stage in ("transfer in", "layer", "transfer out")
@@ -151,12 +151,12 @@ def of_runs():
     yield "16 cores: {:.1f} times (RBF), {:.1f} times (MUL)".format(*gains[2:])
 
 
-def kept(title, file=CORES):
+def results_of(title, file=CORES):
     return json.loads((RESULTS / f"{file}.json").read_text())[title]
 
 
-def of_teams():
-    of = kept("teams", "h200_x2")
+def multi_gpu_sentences():
+    of = results_of("teams", "h200_x2")
     fits = {
         "1,000,000 x 784 bytes, tanh, 8192 units": "tanh, as made, 8192 units, 1000000 rows",
         "1,000,000 x 784 bytes, RBF, 8192 units": "RBF, as made, 8192 units, 1000000 rows",
@@ -183,8 +183,8 @@ def of_teams():
     yield "in {:.0f} s, with {:.0f} and {:.0f} GB of memory".format(fit, *peaks)
 
 
-def of_clusters():
-    of = kept("clusters: 400000 x 64 float32, 2048 units")
+def cluster_sentences():
+    of = results_of("clusters: 400000 x 64 float32, 2048 units")
     names = ("no Dask, one thread", "no Dask, two threads", "Dask, one worker", "Dask, two workers")
     keys = ("plain, threads: 1", "plain, threads: 2", "Dask, workers: 1", "Dask, workers: 2")
     for name, key in zip(names, keys, strict=True):
@@ -192,7 +192,7 @@ def of_clusters():
         yield f"{name} {of[f'{key}: fit, s']:.1f} s {cpu:.1f} s"
     gain = of["one worker / two"]
     yield f"speed-up of {gain:.2f} over one"
-    terms = kept("clusters: terms of the model, 2048 units")
+    terms = results_of("clusters: terms of the model, 2048 units")
     work, merge, solve = (terms[k] for k in ("work, us a row", "merge, s", "solve, s"))
     yield f"*work* is {work:.0f} us per sample, *merge* {merge:.2f} s within a machine"
 
@@ -202,13 +202,13 @@ def of_clusters():
     one, eight, many = model(1, 0), model(8, 3), model(64, 6)
     yield f"{one:.1f} s with one worker, {eight:.1f} s with eight (a speed-up of {one / eight:.1f})"
     yield f"{many:.1f} s with 64 ({one / many:.0f})"
-    stream = kept("clusters: a stream of 100000000 x 64 float32, 256 units")
+    stream = results_of("clusters: a stream of 100000000 x 64 float32, 256 units")
     yield f"{stream['fit, s']:.0f} s, 730,000 samples per second"
     assert round(stream["rows a second"], -4) == 730_000
 
 
-def of_headers():
-    of = kept("C headers of 300 units")
+def c_header_sentences():
+    of = results_of("C headers of 300 units")
     for name, dtype in (("RBF", "uint8"), ("RBF", "float32"), ("Tanh", "float32")):
         key = f"digits, {name}Classifier, {dtype}: "
         n_bytes, accuracy = of[key + "bytes of constants"], of[key + "accuracy, %"]
@@ -216,35 +216,41 @@ def of_headers():
         assert of[key + "C -Os, other answers"] == of[key + "C -O3, other answers"] == 0
 
 
-def of_selection():
+def selection_sentences():
     parts = [
-        kept(f"selection: {data}, among all rows, device jit")["pairs / block by block"]
+        results_of(f"selection: {data}, among all rows, device jit")["pairs / block by block"]
         for data in ("MNIST, uint8", "letter, float32")
     ]
     few, many = (100 * part for part in parts)
     yield f"{few:.0f} % of the pairs of a blockwise evaluation, and {many:.0f} % for letter"
 
 
-def of_bands():
+def interval_sentences():
     for name in ("RBFRegressor", "TanhRegressor"):
-        of = kept(f"uncertainty: {name}")
+        of = results_of(f"uncertainty: {name}")
         held = [v for key, v in of.items() if "coverage" in key and "mean" not in key]
         yield f"{min(held):.1f} to {max(held):.1f} %"
 
 
 PAGES = {
-    "paper.rst": (of_platforms, of_sizes, of_features, of_products_and_types, of_runs),
-    "beyond.rst": (of_teams, of_clusters),
-    "serving.rst": (of_headers,),
-    "regression.rst": (of_bands,),
-    "engines.rst": (of_selection,),
+    "paper.rst": (
+        platform_sentences,
+        size_sentences,
+        feature_sentences,
+        product_and_dtype_sentences,
+        run_sentences,
+    ),
+    "beyond.rst": (multi_gpu_sentences, cluster_sentences),
+    "serving.rst": (c_header_sentences,),
+    "regression.rst": (interval_sentences,),
+    "engines.rst": (selection_sentences,),
 }
 
 
 @pytest.mark.parametrize(
-    ("page", "sentences"), [(page, each) for page, of in PAGES.items() for each in of]
+    ("page", "sentences"), [(page, function) for page, of in PAGES.items() for function in of]
 )
-def test_the_page_says_what_was_measured(page, sentences):
+def test_page_contains_the_results(page, sentences):
     text = re.sub(r"\s+", " ", (ROOT / "docs" / page).read_text())
     for sentence in sentences():
         assert sentence in text

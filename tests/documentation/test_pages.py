@@ -1,4 +1,4 @@
-"""What the README and the documentation promise: commands, code, numbers and links."""
+"""README and pages of the documentation: commands, code, results and links."""
 
 import doctest
 import json
@@ -12,7 +12,6 @@ import textwrap
 import threading
 import tomllib
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import joblib
@@ -22,11 +21,11 @@ import pytest
 from benchmark import benchmark
 from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^```\w*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)[:2]
-# Pages whose code runs, and how many lines of it there are at least.
+# Pages with doctests -> a lower bound of their number.
 CODE = {
     "index.rst": 6,
     "start.rst": 20,
@@ -43,7 +42,7 @@ LINKS = re.findall(r"\]\(([^)]+)\)", README)
 
 @pytest.mark.parametrize(("page", "n_lines"), list(CODE.items()))
 def test_code_of_pages(page, n_lines, tmp_path, monkeypatch):
-    """The code blocks run in their order, and answer what the page says."""
+    """Run the code blocks in order, and compare their output."""
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
     result = doctest.testfile(
@@ -53,8 +52,8 @@ def test_code_of_pages(page, n_lines, tmp_path, monkeypatch):
     assert result.attempted > n_lines
 
 
-def test_the_server_answers(tmp_path, monkeypatch):
-    """The page's own code, but for the port and for ever, answers rows with a missing value."""
+def test_server_of_the_page(tmp_path, monkeypatch):
+    """Run the code of the page for one request, on a free port, with missing values."""
     pd = pytest.importorskip("pandas")
     text = (DOCS / "serving.rst").read_text(encoding="utf-8")
     (code,) = re.findall(r"code-block:: python\n\n((?:    .*\n|\n)*?    HTTPServer.*\n)", text)
@@ -62,11 +61,12 @@ def test_the_server_answers(tmp_path, monkeypatch):
     model = make_tabular_pipeline(RBFClassifier(random_state=0)).fit(table, table["b"])
     monkeypatch.chdir(tmp_path)
     joblib.dump(model, "wine.joblib")
-    servers = []
-    monkeypatch.setattr(HTTPServer, "serve_forever", lambda self: servers.append(self))
-    monkeypatch.setattr(BaseHTTPRequestHandler, "log_message", lambda *args: None)
-    exec(textwrap.dedent(code).replace("8000", "0"), {})
-    with servers[0] as server:
+    code = (
+        textwrap.dedent(code).replace("8000", "0").replace("HTTPServer((", "server = HTTPServer((")
+    )
+    namespace = {}
+    exec(code.replace(").serve_forever()", ")"), namespace)
+    with namespace["server"] as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         rows = table.head(3).to_json(orient="records").encode()
@@ -77,8 +77,8 @@ def test_the_server_answers(tmp_path, monkeypatch):
         thread.join()
 
 
-def test_the_first_blocks_of_the_readme_are_commands():
-    """One sets up and runs, one sets up and passes the tests: from a clone and nothing else."""
+def test_first_blocks_of_the_readme_are_commands():
+    """The first installs and runs the demo, the second installs and runs the tests."""
     run, test = COMMANDS
     for command in COMMANDS:
         assert command.count("\n") == 1
@@ -92,7 +92,7 @@ def test_the_first_blocks_of_the_readme_are_commands():
 )
 @pytest.mark.parametrize("n", [1, 2])
 def test_the_gate_runs_the_commands_of_the_readme(n):
-    """It reads them, by its own function, and hands them to a shell."""
+    """It extracts them with a function of its own, and passes them to a shell."""
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f'bash -euo pipefail -c "$(readme {n})"' in gate
     (function,) = re.findall(r"^readme\(\) \{\n.*?^\}\n", gate, re.DOTALL | re.MULTILINE)
@@ -104,13 +104,13 @@ def test_the_code_of_the_readme(capsys):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     promised = float(re.search(r"# (0\.\d+)\n", code).group(1))
     exec(code, {})
-    # Elsewhere one of 450 rows may be predicted otherwise, by rounding.
+    # On other platforms rounding may change the prediction of one of 450 samples.
     here = (sys.platform, platform.machine()) == ("linux", "x86_64")
     assert float(capsys.readouterr().out) == pytest.approx(promised, abs=0 if here else 0.0023)
 
 
 def headings(path):
-    """Their anchors, as GitHub makes them."""
+    """Return the anchors of headings, as GitHub generates them."""
     text = path.read_text(encoding="utf-8")
     titles = re.findall(r"^(.+)\n(?:=+|-+|~+)$|^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", "".join(title).lower()).replace(" ", "-") for title in titles}
@@ -118,18 +118,18 @@ def headings(path):
 
 @pytest.mark.parametrize("link", LINKS)
 def test_the_links_of_the_readme(link):
-    """They lead to files of the repository, and so work in a clone, offline."""
+    """They point to files of the repository, so that they work offline in a clone."""
     file, _, anchor = link.partition("#")
     assert (ROOT / file).exists()
     assert not anchor or anchor in headings(ROOT / file)
 
 
-def test_numbers_of_pages_are_those_that_were_measured(capsys):
+def test_generated_blocks_are_up_to_date(capsys):
     """`python benchmarks/pages.py` writes them."""
     assert not benchmark("pages").main(True), capsys.readouterr().out
 
 
-def test_a_number_that_is_not_the_measured_one_is_found():
+def test_outdated_results_are_replaced():
     filled = benchmark("pages").filled
     number = re.search(r"numbers: front-tables -->.*?(\d\d\.\d %)", README, re.DOTALL)
     wrong = README[: number.start(1)] + "12.3 %" + README[number.end(1) :]
@@ -137,8 +137,8 @@ def test_a_number_that_is_not_the_measured_one_is_found():
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.rst"], ids=lambda p: p.name)
-def test_numbers_of_the_front_are_on_the_page_of_benchmarks(page):
-    """A percentage, a time or a size that is promised stands there, beside its command."""
+def test_results_on_front_pages_are_on_the_page_of_benchmarks(page):
+    """Percentages, times and sizes are there with the commands that measured them."""
     number = re.compile(r"\d+(?:\.\d+)? (?:%|s|GiB)(?!\w)")
     promised = set(number.findall(page.read_text(encoding="utf-8")))
     assert len(promised) >= 4
@@ -147,18 +147,18 @@ def test_numbers_of_the_front_are_on_the_page_of_benchmarks(page):
 
 
 def test_the_readme_is_short():
-    """Beside its two tables of numbers."""
+    """Without its two generated tables."""
     text = re.sub(r"<!-- numbers.*?<!-- end -->", "", README, flags=re.DOTALL)
     assert len(text.split()) < 450
     assert len(LINKS) > 5
 
 
-def test_the_glossary_is_short():
+def test_the_glossary_defines_eleven_terms():
     text = (DOCS / "glossary.rst").read_text(encoding="utf-8")
     assert len(re.findall(r"^   \w[\w ]*$", text, re.MULTILINE)) == 11
 
 
-def test_links_of_the_site_that_lead_nowhere(tmp_path):
+def test_broken_links_of_the_site_are_found(tmp_path):
     broken = runpy.run_path(str(DOCS / "links.py"))["broken"]
     (tmp_path / "a.html").write_text(
         '<p id="here"><a href="#here"></a><a href="b.html#there"></a><a href="b.html?q=1"></a>'
@@ -169,7 +169,7 @@ def test_links_of_the_site_that_lead_nowhere(tmp_path):
 
 
 def leaves(value):
-    """All numbers within a value of JSON."""
+    """Yield all numbers of a JSON value."""
     if isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             yield from leaves(each)
@@ -177,7 +177,7 @@ def leaves(value):
         yield float(value)
 
 
-# The benchmarks that a page shows: a pattern of their titles, or of files of the paper.
+# Page -> pattern of the titles of its benchmarks, or of result files of the paper.
 SHOWN = {
     "benchmarks": "",
     "beyond": "teams|cluster|Dask|dask",
@@ -189,11 +189,15 @@ SHOWN = {
 
 
 def measured(pattern):
-    """All numbers of such benchmarks, in the units in which pages show them."""
+    """Return all results of matching benchmarks, in the units of the pages."""
     folder = ROOT / "benchmarks" / "results"
-    kept = [json.loads(path.read_text()).items() for path in folder.glob("*.json")]
+    stored = [json.loads(path.read_text()).items() for path in folder.glob("*.json")]
     numbers = [
-        n for items in kept for title, of in items if re.search(pattern, title) for n in leaves(of)
+        n
+        for items in stored
+        for title, of in items
+        if re.search(pattern, title)
+        for n in leaves(of)
     ]
     cell = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]\d+)?(?![\w.])")
     for path in folder.glob("paper/*/*.csv"):
@@ -205,38 +209,38 @@ def measured(pattern):
 
 
 def is_measured(text, numbers):
-    """Whether something that was measured is rounded to this text."""
+    """Return whether a result rounds to this text."""
     value, half = float(text), 0.51 * 10.0 ** -len(text.partition(".")[2])
     low, high = np.searchsorted(numbers, [value - half, value + half])
     return low < high
 
 
-def test_a_number_of_results_is_found():
+def test_results_are_recognised():
     numbers = measured(SHOWN["images"])
     assert is_measured("98.72", numbers)  # PatchClassifier(60)
     assert not is_measured("98.37", numbers)
 
 
 @pytest.mark.parametrize("page", SHOWN)
-def test_numbers_in_tables_were_measured(page):
-    """Those of three digits and more, of which few are there by chance."""
+def test_numbers_in_tables_are_results(page):
+    """Only numbers of three and more digits, which rarely match by chance."""
     text = (DOCS / f"{page}.rst").read_text(encoding="utf-8")
     text = re.sub(r"\.\. numbers: .*?\.\. end", "", text, flags=re.DOTALL)
     lines = [line for line in text.splitlines() if re.search(r"\S  +\S", line.strip())]
     number = re.compile(r"(?<![\w.,-])\d+\.\d+(?![\w.]*[A-Za-z(])")
-    found = [n for line in lines for n in number.findall(line) if len(n.strip("0.")) > 3]
+    shown = [n for line in lines for n in number.findall(line) if len(n.strip("0.")) > 3]
     numbers = measured(SHOWN[page])
-    assert len(found) >= 3
-    assert not [n for n in found if not is_measured(n, numbers)]
+    assert len(shown) >= 3
+    assert not [n for n in shown if not is_measured(n, numbers)]
 
 
-def test_the_versions_that_are_said_to_be_supported():
+def test_supported_versions():
     """They are those of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    said = (DOCS / "faq.rst").read_text(encoding="utf-8").partition("versions are supported?")[2]
+    section = (DOCS / "faq.rst").read_text(encoding="utf-8").partition("versions are supported?")[2]
     least = dict(each.split(">=") for each in project["dependencies"])
     for name in ("scikit-learn", "numpy", "scipy", "numba"):
-        assert f"{name} {least[name]}" in said.lower()
+        assert f"{name} {least[name]}" in section.lower()
     pythons = [each.rpartition(" ")[2] for each in project["classifiers"] if ":: 3." in each]
-    assert f"Python {pythons[0]} to {pythons[-1]}" in said
+    assert f"Python {pythons[0]} to {pythons[-1]}" in section
     assert project["requires-python"] == f">={pythons[0]}"

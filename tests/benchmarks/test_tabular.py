@@ -1,4 +1,4 @@
-"""The benchmark of tables: its reading, its splits, its scores, what it keeps and what it says."""
+"""The benchmark of tabular data: datasets, splits, scores, stored results and summaries."""
 
 import json
 from dataclasses import replace
@@ -18,13 +18,13 @@ from benchmark import benchmark
 
 @pytest.fixture
 def bench():
-    """Module of the benchmark by the end of its name."""
+    """Return a function that imports a module of the benchmark by the end of its name."""
     return lambda name: benchmark(f"_tabular_{name}")
 
 
 @pytest.fixture
 def folder(tmp_path, rng):
-    """Three tables: of both kinds of columns, with a split of the source, of numbers to predict."""
+    """Three datasets: of mixed features, with a given split, and for regression."""
     n = 200
     numbers = rng.standard_normal((n, 2)).astype(np.float32)
     y = (numbers[:, 0] > 0).astype(np.int32)
@@ -53,7 +53,7 @@ def read(bench, folder):
     return {path.stem: data.read_table(path) for path in data.find_tables(folder)}
 
 
-def test_tables_are_read(bench, folder):
+def test_reading_of_datasets(bench, folder):
     tables = read(bench, folder)
     X = tables["both"].X
     assert [str(t) for t in X.dtypes] == ["float32", "float32", "category", "category"]
@@ -80,12 +80,12 @@ def test_splits_are_disjoint_and_stratified(bench, folder):
     assert not np.array_equal(pairs[0][0], pairs[1][0])
 
 
-def test_the_split_of_the_source_is_kept(bench, folder, monkeypatch):
+def test_given_splits_are_used(bench, folder, monkeypatch):
     data, table = bench("data"), read(bench, folder)["given"]
     ((train, test),) = data.splits(table, "large")
     np.testing.assert_array_equal(train, table.source[0])
     np.testing.assert_array_equal(test, table.source[1])
-    assert len(data.splits(table, "small")) == 1  # three times the same rows are one split
+    assert len(data.splits(table, "small")) == 1  # three splits would be the same
     monkeypatch.setitem(data.TRACKS, "small", 60)
     pairs = data.splits(table, "small")
     assert [len(train) for train, _ in pairs] == [60] * 3
@@ -105,7 +105,7 @@ def test_small_track_has_at_most_4000_rows(bench):
 
 
 def two_methods(bench):
-    """A tree that can be tuned, and one that has seen every class but is sure of none."""
+    """A tree with a tuning space, and a classifier with constant probabilities."""
     Method = bench("methods").Method
 
     def tree(kind, device, **params):
@@ -124,7 +124,7 @@ def two_methods(bench):
 
 
 def test_scores(bench, folder):
-    """A class that training lacks is an error and has the least probability there is."""
+    """Samples of a class that is not in the training data are errors, with probability 0."""
     table = read(bench, folder)["both"]
     train, test = np.arange(10, 150), np.array([7, *range(150, 159)])
     scores = bench("fit").fit_and_score(DummyClassifier(), table, train, test)
@@ -145,7 +145,7 @@ def test_scores(bench, folder):
     assert scores["auc"] == pytest.approx(np.mean(above))
 
 
-def test_scores_of_numbers(bench, folder):
+def test_scores_of_regression(bench, folder):
     table = read(bench, folder)["numbers"]
     train, test = np.arange(150), np.arange(150, 200)
     model = bench("methods").METHODS["linear"].factory("regression")("cpu", penalty=300.0)
@@ -159,8 +159,8 @@ def test_scores_of_numbers(bench, folder):
 @pytest.mark.parametrize(
     ("name", "alpha"), [("rbf", "auto"), ("rbf-best", "loo"), ("tanh", "auto")]
 )
-def test_ours_do_both_tasks(bench, folder, name, alpha):
-    """On numbers and categories, some of them missing."""
+def test_our_methods_for_both_tasks(bench, folder, name, alpha):
+    """On numerical and categorical features with missing values."""
     classes = read(bench, folder)["both"]
     y = classes.X.x0.to_numpy() * (1 + classes.X.c0.cat.codes.to_numpy())
     numbers = replace(classes, task="regression", y=y)
@@ -172,8 +172,7 @@ def test_ours_do_both_tasks(bench, folder, name, alpha):
         assert scores["error"] < 0.2
 
 
-def test_a_second_run_does_nothing(bench, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(bench("fit"), "CONFIGURATIONS", 2)
+def test_results_are_not_measured_twice(bench, folder, tmp_path, capsys):
     methods, runs = two_methods(bench), bench("run")
     paths, file = bench("data").find_tables(folder), tmp_path / "results.jsonl"
     options = {"track": "small", "device": "cpu", "tuned": True}
@@ -183,16 +182,17 @@ def test_a_second_run_does_nothing(bench, folder, tmp_path, monkeypatch):
         assert runs.run(paths, methods, file, part=(i, 2), **options)
     text = file.read_text()
     records = [json.loads(line) for line in text.splitlines()]
-    # Three splits of two tables and that of the other, a tree with two variants and the other.
+    # Seven splits of three datasets; default and tuned trees, and the dummy.
     assert len(records) == 7 * 3
     assert not any("failure" in record for record in records)
     assert {r["variant"] for r in records if "tuning_s" in r and r["params"]} == {"tuned"}
-    monkeypatch.setattr(runs, "measure", None)
+    capsys.readouterr()
     assert runs.run(paths, methods, file, **options)
+    assert not capsys.readouterr().out
     assert file.read_text() == text
 
 
-def test_what_is_for_classes_alone_meets_no_numbers(bench, folder, tmp_path):
+def test_methods_without_a_regressor_skip_regression(bench, folder, tmp_path):
     runs, file = bench("run"), tmp_path / "results.jsonl"
     only = bench("methods").Method("prior", lambda device: DummyClassifier(), None)
     options = {"track": "small", "device": "cpu", "tuned": False}
@@ -200,7 +200,7 @@ def test_what_is_for_classes_alone_meets_no_numbers(bench, folder, tmp_path):
     assert {record["task"] for record in runs.read_results(file)} == {"classification"}
 
 
-def test_a_failure_is_kept_and_tried_again(bench, folder, tmp_path):
+def test_failures_are_stored_and_retried(bench, folder, tmp_path):
     Method, runs = bench("methods").Method, bench("run")
     file, paths = tmp_path / "results.jsonl", bench("data").find_tables(folder, ["given"])
     options = {"track": "small", "device": "cpu", "tuned": False}
@@ -208,14 +208,14 @@ def test_a_failure_is_kept_and_tried_again(bench, folder, tmp_path):
     runs.run(paths, {"linear": broken}, file, **options)
     (record,) = runs.read_results(file)
     assert "InvalidParameterError" in record["failure"]
-    said = bench("summary").summary(bench("summary").compared([record]))
-    assert "1 fits failed" in said
-    assert "InvalidParameterError" in said
+    text = bench("summary").summary(bench("summary").compared([record]))
+    assert "1 fits failed" in text
+    assert "InvalidParameterError" in text
     runs.run(paths, two_methods(bench), file, **options)
     assert not any("failure" in record for record in runs.read_results(file))
 
 
-def made_up():
+def synthetic_records():
     """Two splits of five sets by LightGBM and ours: electricity leaks, c lacks a split."""
     errors = {
         ("a", "lightgbm"): (0.1, 0.3), ("a", "rbf"): (0.1, 0.2),
@@ -237,8 +237,8 @@ def made_up():
     ]  # fmt: skip
 
 
-def test_summary_by_hand(bench):
-    results = bench("summary").compared(made_up())
+def test_summary_against_hand_computation(bench):
+    results = bench("summary").compared(synthetic_records())
     table = bench("summary").standing(results)
     assert list(table.index) == ["LightGBM", "RBFClassifier"]
     assert list(table.score) == pytest.approx([(80 + 60 + 80) / 3, (85 + 50 + 90) / 3])
@@ -251,51 +251,55 @@ def test_summary_by_hand(bench):
     assert table["its rank"].iloc[0] == 1
     assert np.isnan(table["its rank"].iloc[1])
     assert list(table["AUC, %"]) == pytest.approx([80, 85])
-    said = bench("summary").summary(results)
-    assert "means over 3 of 5 sets" in said
-    assert "Not in the means: c, which lacks RBFClassifier" in said
-    assert "above LightGBM's defaults on 3 of 4 sets, below on 1" in said
-    assert "Most above: electricity +50.00, d +10.00, a +5.00." in said
-    assert "Most below: b -10.00." in said
+    text = bench("summary").summary(results)
+    assert "means over 3 of 5 datasets" in text
+    assert "Not in the means: c, which lacks RBFClassifier" in text
+    assert "above LightGBM's defaults on 3 of 4 datasets, below on 1" in text
+    assert "Most above: electricity +50.00, d +10.00, a +5.00." in text
+    assert "Most below: b -10.00." in text
 
 
-def test_time_of_the_tuned_has_the_tuning_in_it(bench):
-    tuned = [r | {"variant": "tuned", "tuning_s": 15.0} for r in made_up()[:4]]
-    results = bench("summary").compared(made_up()[:4] + tuned)
+def test_time_of_tuned_methods_includes_the_tuning(bench):
+    tuned = [r | {"variant": "tuned", "tuning_s": 15.0} for r in synthetic_records()[:4]]
+    results = bench("summary").compared(synthetic_records()[:4] + tuned)
     table = bench("summary").standing(results)
     assert table["fit, s (median)"]["LightGBM, tuned"] == 19
     assert table["fit, s (median)"]["LightGBM"] == 4
-    only = bench("summary").compared(made_up()[:4] + tuned, ["rbf"], tuned=False)
+    only = bench("summary").compared(synthetic_records()[:4] + tuned, ["rbf"], tuned=False)
     assert list(bench("summary").standing(only).index) == ["RBFClassifier"]
 
 
 def of_both_tasks():
-    """A set of numbers that SVR has results for, too, beside the sets of classes."""
+    """The classification datasets, and a regression dataset with results of SVR."""
     errors = {"lightgbm": 0.3, "rbf": 0.25, "svc": 0.4}
-    first = made_up()[2] | {"set": "r", "task": "regression"}
-    return made_up() + [first | {"method": name, "error": e} for name, e in errors.items()]
+    first = synthetic_records()[2] | {"set": "r", "task": "regression"}
+    return synthetic_records() + [
+        first | {"method": name, "error": e} for name, e in errors.items()
+    ]
 
 
-def test_summary_tells_the_tasks_apart(bench):
+def test_summary_separates_the_tasks(bench):
     results = bench("summary").compared(of_both_tasks())
-    classes, numbers = bench("summary").summary(results).split("R^2, %: means over 1 of 1 sets")
-    assert "accuracy, %: means over 3 of 5 sets" in classes
-    assert "SV" not in classes
-    assert "Classifier" not in numbers
-    assert ("log-loss" in classes, "log-loss" in numbers) == (True, False)
+    classification, regression = (
+        bench("summary").summary(results).split("R^2, %: means over 1 of 1 datasets")
+    )
+    assert "accuracy, %: means over 3 of 5 datasets" in classification
+    assert "SV" not in classification
+    assert "Classifier" not in regression
+    assert ("log-loss" in classification, "log-loss" in regression) == (True, False)
     table = bench("summary").standing(results[results.task == "regression"])
     assert list(table.index) == ["LightGBM", "SVR", "RBFRegressor"]
     assert list(table.score) == pytest.approx([70, 60, 75])
 
 
-def test_front(bench):
+def test_pareto_front(bench):
     points = {"slow": (9.0, 80.0), "fast": (1.0, 70.0), "beaten": (2.0, 70.0), "best": (9.0, 90.0)}
     assert bench("picture").front(points) == ["fast", "best"]
 
 
-def test_picture_has_a_panel_for_each_task(bench, tmp_path):
+def test_figure_has_a_panel_per_task(bench, tmp_path):
     heights, widths = set(), []
-    for records in (made_up(), of_both_tasks()):
+    for records in (synthetic_records(), of_both_tasks()):
         bench("picture").draw(bench("summary").compared(records), tmp_path / "x.png", "small")
         height, width, _ = imread(tmp_path / "x.png").shape
         heights.add(height)

@@ -1,0 +1,43 @@
+"""Each example, as a single downloaded file, runs without warnings, plots a figure and prints."""
+
+import re
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
+
+
+def test_examples_are_numbered_consecutively():
+    numbers = [int(path.name.split("_")[1]) for path in EXAMPLES]
+    titles = [path.read_text(encoding="utf-8").splitlines()[1] for path in EXAMPLES]
+    assert numbers == list(range(1, len(EXAMPLES) + 1))
+    assert [int(re.match(r"(\d+)\. ", title)[1]) for title in titles] == numbers
+    assert len(numbers) >= 11
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+def test_example(path, tmp_path, monkeypatch, capsys):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    plt.close("all")
+    monkeypatch.chdir(tmp_path)
+    copy = shutil.copy(path, tmp_path)
+    # Other files of the examples and benchmarks cannot be imported.
+    other_paths = [p for p in sys.path if Path(p).name not in ("examples", "benchmarks")]
+    monkeypatch.setattr(sys, "path", other_paths)
+    monkeypatch.delitem(sys.modules, "_data", raising=False)
+    with threadpool_limits(1):  # boosting would wait for cores that other tests use
+        runpy.run_path(copy, run_name="__main__")
+    (number,) = plt.get_fignums()  # one figure, left open by plt.show
+    (tmp_path / "shown").mkdir()
+    plt.figure(number).savefig(tmp_path / "shown" / "picture.png")
+    plt.close("all")
+    assert (tmp_path / "shown" / "picture.png").stat().st_size > 8_000
+    assert not list(tmp_path.glob("*.png"))  # the working directory is unchanged
+    assert capsys.readouterr().out

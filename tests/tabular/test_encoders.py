@@ -1,0 +1,396 @@
+"""Categorical features: one-hot encoding with advice, and interactions without target leakage."""
+
+import pickle
+import re
+import warnings
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+    make_tabular_pipeline,
+)
+from sklearn_fsvc.inspection import FeatureWeightsDisplay
+from tabular.tables import preprocessing
+
+N = 600
+CODES = np.random.default_rng(0).integers(4, size=(N, 3))
+X = pd.DataFrame({name: list("wxyz") for name in "abc"}).apply(
+    lambda c: c.to_numpy()[CODES[:, "abc".index(c.name)]]
+)
+# It depends on a and b together, and on neither of them alone.
+RULE = (CODES[:, 0] < 2) ^ (CODES[:, 1] % 2 == 0)
+VALUES = 3 * RULE + CODES[:, 2] + np.random.default_rng(1).normal(size=N)
+
+
+def interactions(X, y, estimator=None, **options):
+    """Return the interaction features by fit_transform and by transform, and their names."""
+    pipeline = make_tabular_pipeline(estimator or TanhClassifier(2), **options)
+    encoder = pipeline["preprocessing"]
+    H = encoder.fit_transform(X, y)
+    names = encoder.get_feature_names_out()
+    assert H.shape == (len(X), len(names))
+    is_interaction = np.array([name.startswith("interactions__") for name in names])
+    H_later = encoder.transform(X)
+    np.testing.assert_array_equal(H_later[:, ~is_interaction], H[:, ~is_interaction])
+    encoded = [name.removeprefix("interactions__") for name in names[is_interaction]]
+    return H[:, is_interaction], H_later[:, is_interaction], encoded
+
+
+def test_smoothed_means_of_cells():
+    """With the overall mean as ten more samples."""
+    _, H, names = interactions(X, RULE)
+    assert names == ["a", "b", "c", "a*b"]
+    for row in (0, 1, 2):
+        for column, same in [
+            (1, CODES[:, 1] == CODES[row, 1]),
+            (3, (CODES[:, :2] == CODES[row, :2]).all(axis=1)),
+        ]:
+            expected = (RULE[same].sum() + 10 * RULE.mean()) / (same.sum() + 10)
+            np.testing.assert_allclose(H[row, column], expected)
+
+
+def test_training_samples_are_encoded_without_their_target():
+    H, H_later, _ = interactions(X, RULE)
+    assert (H_later != H).any(axis=0).all()
+    for row in (0, 1, 2):
+        y = RULE.copy()
+        y[row] = not y[row]
+        other, _, _ = interactions(X, y)
+        np.testing.assert_array_equal(other[row], H[row])
+        assert (other != H).any()
+
+
+def test_noise_is_not_encoded():
+    """Means of small cells would leak the target without cross-fitting."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(20, size=(N, 2))
+    rows = pd.DataFrame(np.column_stack([CODES[:, :2], codes]), columns=list("abcd"))
+    H, H_later, names = interactions(rows.astype("category"), RULE ^ (rng.random(N) < 0.05))
+    assert names == ["a", "b", "c", "d", "a*b"]
+    noise = [2, 3]
+    assert abs(np.corrcoef(H[:, noise].T, RULE)[-1, :-1]).max() < 0.1
+    assert abs(np.corrcoef(H_later[:, noise].T, RULE)[-1, :-1]).min() > 0.15
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y", "ends"),
+    [
+        (TanhClassifier(2), np.where(RULE, "yes", "no"), [""]),
+        (TanhClassifier(2), np.array(["p", "q", "r"])[RULE * 1 + (CODES[:, 2] == 0)], list("pqr")),
+        (TanhClassifier(2), np.column_stack([RULE, CODES[:, 2] > 1]).astype(int), ["x0_1", "x1_1"]),
+        (TanhClassifier(2), csr_array(np.column_stack([RULE, ~RULE]) * 1), ["x0_1", "x1_1"]),
+        (TanhRegressor(2), VALUES, [""]),
+        (TanhRegressor(2), VALUES.round().astype(int), [""]),
+        (TanhRegressor(2), np.column_stack([VALUES, CODES[:, 2]]), ["0", "1"]),
+        (LogisticRegression(), pd.Series(RULE), [""]),
+        (GridSearchCV(TanhRegressor(2), {"alpha": [1.0]}), VALUES.tolist(), [""]),
+    ],
+    ids=[
+        "binary",
+        "multiclass",
+        "multi-output",
+        "multilabel",
+        "float",
+        "integers",
+        "several outputs",
+        "sklearn",
+        "search",
+    ],
+)
+def test_types_of_targets(estimator, y, ends):
+    """One feature per class or output, and one for two classes."""
+    H, _, names = interactions(X, y, estimator)
+    pairs = ["a", "b", "c", "a*b"]
+    assert names == [f"{pair}_{end}" if end else pair for pair in pairs for end in ends]
+    assert np.isfinite(H).all()
+    make_tabular_pipeline(estimator).fit(X, y).predict(X)
+
+
+def test_strongest_interaction_is_first():
+    y = RULE + 2.0 * ((CODES[:, 1] < 2) ^ (CODES[:, 2] % 2 == 0))
+    _, _, names = interactions(X, y, TanhRegressor(2))
+    assert names == ["a", "b", "c", "b*c", "a*b"]
+
+
+def test_encodings_do_not_depend_on_the_unit_of_y():
+    H, _, _ = interactions(X, VALUES, TanhRegressor(2))
+    other, _, _ = interactions(X, 1e6 * VALUES - 7, TanhRegressor(2))
+    np.testing.assert_allclose(other, H, atol=1e-9)
+    assert abs(H).max() < 2
+
+
+def random_categories(n, n_categories=2):
+    codes = np.random.default_rng(2).integers(n_categories, size=(N, n))
+    return pd.DataFrame(codes).astype("category")
+
+
+@pytest.mark.parametrize(
+    ("rows", "y"),
+    [
+        (X, CODES[:, 0] < 2),
+        (X, (CODES.sum(axis=1) > 4) ^ (np.random.default_rng(0).random(N) < 0.1)),
+        (X, np.random.default_rng(3).random(N) < 0.5),
+        (random_categories(6, 20), np.random.default_rng(3).random(N) < 0.5),
+        (X, np.zeros(N, bool)),
+        (random_categories(3, 8), random_categories(3, 8).astype(int) @ [8, 1, 0]),
+        (X, None),
+        (X[["a"]], RULE),
+        (X[["a", "b"]].assign(b=CODES[:, 1]), RULE),
+        (pd.concat([X[["a", "b"]], random_categories(11)], axis=1), RULE),
+        (X.head(3), RULE[:3]),
+    ],
+    ids=[
+        "one feature", "additive", "noise", "many categories", "constant", "many classes", "no y",
+        "one column", "numerical", "many columns", "few samples",
+    ],
+)  # fmt: skip
+def test_no_interactions(rows, y):
+    """If no pair explains more than its features do separately, or there are too many pairs."""
+    H, H_later, names = interactions(rows.set_axis(rows.columns.astype(str), axis=1), y)
+    assert names == []
+    assert H.shape == H_later.shape == (len(rows), 0)
+
+
+def test_up_to_twelve_categorical_features():
+    rows = pd.concat([X[["a", "b"]], random_categories(10)], axis=1)
+    _, _, names = interactions(rows.set_axis(rows.columns.astype(str), axis=1), RULE)
+    assert names[12] == "a*b"
+
+
+def test_no_interactions_for_transformers():
+    encoder = make_tabular_pipeline(TanhProjector(2))["preprocessing"].fit(X, RULE)
+    assert encoder.transform(X).shape == (N, 12)
+
+
+def test_interactions_of_arrays_and_data_frames():
+    _, expected, names = interactions(X, RULE)
+    _, H, numbered = interactions(X.to_numpy(), RULE, categorical_features=[0, 1, 2])
+    np.testing.assert_array_equal(H, expected)
+    assert numbered == ["x0", "x1", "x2", "x0*x1"]
+    pl = pytest.importorskip("polars")
+    table = pl.DataFrame({name: X[name].to_list() for name in X})
+    _, H, named = interactions(table, RULE)
+    np.testing.assert_array_equal(H, expected)
+    assert named == names
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_missing_and_unknown_categories(library):
+    """A missing value is a category; an unknown one gets the overall mean."""
+    module = pytest.importorskip(library)
+    values = {name: X[name].to_list() for name in X}
+    values["a"] = [None if value == "w" else value for value in values["a"]]
+    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"]
+    encoder.fit(module.DataFrame(values), RULE)
+    new = module.DataFrame({"a": [None, "x", "?"], "b": ["w", "w", "w"], "c": ["w", "?", None]})
+    H = encoder.transform(new)[:, -4:]
+    _, complete, _ = interactions(X, RULE)
+    same = (CODES[:, :2] == [0, 0]).all(axis=1)
+    np.testing.assert_allclose(H[0, [0, 3]], complete[same][0, [0, 3]])
+    np.testing.assert_allclose(H[[1, 2], 2], RULE.mean())
+    np.testing.assert_allclose(H[2, [0, 3]], RULE.mean())
+
+
+def test_empty_column():
+    table = X.assign(c=pd.Series([None] * N, dtype="category"))
+    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"].fit(table, RULE)
+    H = encoder.transform(X)
+    assert encoder.get_feature_names_out()[-1] == "interactions__a*b"
+    np.testing.assert_allclose(H[:, -2], RULE.mean())
+
+
+def test_infrequent_categories_share_a_cell():
+    rng = np.random.default_rng(0)
+    towns = np.where(rng.random(N) < 0.5, "big", [f"town {i % 150}" for i in range(N)])
+    y = (towns == "big") ^ (CODES[:, 0] < 2)
+    table = pd.DataFrame({"town": towns, "a": X["a"]})
+    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"]
+    with pytest.warns(UserWarning, match="max_categories=100"):
+        encoder.fit(table, y)
+    assert encoder.get_feature_names_out()[-1] == "interactions__town*a"
+    assert len(encoder.named_transformers_["interactions"][-1].means_[0]) <= 102
+
+
+def test_additive_model_learns_an_interaction():
+    """Which it cannot learn from one-hot features."""
+    train, test = slice(0, 400), slice(400, None)
+    model = make_tabular_pipeline(LogisticRegression()).fit(X[train], RULE[train])
+    assert model.score(X[test], RULE[test]) == 1
+    model.set_params(preprocessing__interactions="drop").fit(X[train], RULE[train])
+    assert model.score(X[test], RULE[test]) < 0.7
+    assert model[:-1].transform(X).shape == (N, 12)
+
+
+def test_clone_and_pickle():
+    model = make_tabular_pipeline(RBFClassifier(20, random_state=0)).fit(X, RULE)
+    expected = model.decision_function(X)
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(loaded.decision_function(X), expected)
+    np.testing.assert_array_equal(clone(loaded).fit(X, RULE).decision_function(X), expected)
+
+
+def test_refit():
+    """A second fit replaces the interactions of the first."""
+    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"].fit(X, RULE)
+    assert encoder.transform(X).shape == (N, 16)
+    assert encoder.fit(X, CODES[:, 0] < 2).transform(X).shape == (N, 12)
+
+
+def test_set_output():
+    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"]
+    H = encoder.set_output(transform="pandas").fit_transform(X, RULE)
+    assert list(H.columns[-4:]) == [
+        "interactions__a",
+        "interactions__b",
+        "interactions__c",
+        "interactions__a*b",
+    ]
+    assert encoder.fit(X).transform(X).shape == (N, 12)
+
+
+def test_sample_weights():
+    model = make_tabular_pipeline(RBFClassifier(20, random_state=0))
+    model.fit(X, RULE, rbfclassifier__sample_weight=np.ones(N))
+    assert model.score(X, RULE) > 0.95
+
+
+def test_search_fits_interactions_in_each_split():
+    """As GridSearchCV does, from training samples only."""
+    grid = {"tanhclassifier__alpha": [0.1, 10.0]}
+    pipeline = make_tabular_pipeline(TanhClassifier(5, random_state=0))
+    ours = HiddenSizeSearchCV(pipeline, grid, cv=3).fit(X, RULE)
+    theirs = GridSearchCV(pipeline, grid, cv=3).fit(X, RULE)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+    )
+
+
+def test_display_of_feature_weights():
+    pytest.importorskip("matplotlib").use("agg")
+    weights = np.arange(1.0, 17)
+    model = make_tabular_pipeline(RBFClassifier(20, feature_weights=weights)).fit(X, RULE)
+    display = FeatureWeightsDisplay.from_estimator(model)
+    assert display.ax_.get_yticklabels()[-1].get_text() == "a*b"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y", "message"),
+    [
+        (RBFClassifier(), RULE[:-1], "inconsistent numbers of samples"),
+        (RBFRegressor(), VALUES[:-1], "inconsistent numbers of samples"),
+        (RBFClassifier(), VALUES, "Unknown label type: continuous"),
+        (RBFRegressor(), np.where(RULE, np.nan, 1.0), "y contains NaN"),
+        (RBFRegressor(), np.where(RULE, "a", "b"), "could not convert string"),
+    ],
+)
+def test_invalid_targets(estimator, y, message):
+    with pytest.raises(ValueError, match=message):
+        make_tabular_pipeline(estimator).fit(X, y)
+
+
+def test_distances_of_categories():
+    """Two categories are at Manhattan distance 1, an unknown one at 0.5 from each."""
+    fitted = preprocessing().fit(pd.DataFrame({"color": ["red", "green", "blue"]}))
+    H = fitted.transform(pd.DataFrame({"color": ["blue", "green", "red", "pink"]}))
+    np.testing.assert_array_equal(H, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0, 0, 0]])
+    distances = cdist(H, H, "cityblock")
+    np.testing.assert_array_equal(distances[:3, :3], 1 - np.eye(3))
+    np.testing.assert_array_equal(distances[3, :3], 0.5)
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "string", "category", "boolean"])
+def test_missing_values_of_pandas_are_one_category(dtype):
+    """All kinds of missing values are one category, which is ignored if unknown."""
+    values = [True, None, False] if dtype == "boolean" else ["b", None, "a"]
+    column = pd.DataFrame({"c": pd.Series(values, dtype=dtype)})
+    if dtype is object:
+        column.loc[3] = np.nan
+    H = preprocessing().fit_transform(column)
+    expected = [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0], [0, 0, 0.5]][: len(column)]
+    np.testing.assert_array_equal(H, expected)
+    without = preprocessing().fit(column.iloc[[0, 2]])
+    np.testing.assert_array_equal(without.transform(column.iloc[[1]]), [[0, 0]])
+
+
+def test_missing_values_of_polars_are_a_category():
+    pl = pytest.importorskip("polars")
+    for dtype in (pl.String, pl.Categorical, pl.Enum(["a", "b"])):
+        column = pl.DataFrame({"c": pl.Series(["b", None, "a"], dtype=dtype)})
+        H = preprocessing().fit_transform(column)
+        np.testing.assert_array_equal(H, [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0]])
+
+
+def encode(name, values):
+    """Return the warnings of fit for a categorical column, and its encoding."""
+    X = pd.DataFrame({name: values})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        H = preprocessing().fit_transform(X)
+    return " ".join(str(warning.message) for warning in caught), H
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ([f"user {i}" for i in range(300)], "'c': unique values in most rows.*TfidfVec"),
+        ([f"{i}" for i in range(300)], r"'c': numbers as text.*to_numeric"),
+        ([i / 7 for i in range(300)], r"'c': numbers as text.*to_numeric"),
+        ([f"2026-01-{1 + i % 9:02}" for i in range(300)], "'c': dates as text.*to_datetime"),
+        ([f"{1 + i % 9}/11/2026" for i in range(300)], "'c': dates as text.*to_datetime"),
+        ([date(2026, 1, 1 + i % 9) for i in range(300)], "'c': dates as text.*to_datetime"),
+        ([f"town {i % 140}" for i in range(300)], "'c': more than max_categories=100.*TargetE"),
+        ([f"name {i}" for i in range(30)], "'c': unique values in most rows"),
+    ],
+    ids=["ID", "numbers", "objects", "ISO", "slashes", "dates", "many", "few"],
+)
+def test_warning_for_doubtful_categories(values, what):
+    """It includes the remedy; at most 100 features are encoded."""
+    message, H = encode("c", np.array(values, dtype=object))
+    assert re.search(what, message.replace("\n", " "))
+    assert H.shape[1] <= 100
+    np.testing.assert_array_equal(H.sum(axis=1), 0.5)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"town {i % 100}" for i in range(300)],
+        [f"name {i}" for i in range(20)],
+        ["2026-01-01", "2027-01-01"] * 9,
+        [*"ab", None] * 9,
+    ],
+)
+def test_no_warning_for_categories(values):
+    message, H = encode("c", values)
+    assert message == ""
+    assert H.shape[1] == len(set(values))
+
+
+def test_infrequent_categories_share_a_feature():
+    """So do unknown ones; with max_categories=None each has its own, without a warning."""
+    values = np.repeat([f"town {i}" for i in range(140)], np.arange(140, 0, -1))
+    X = pd.DataFrame({"c": values})
+    with pytest.warns(UserWarning, match="max_categories=100"):
+        fitted = preprocessing().fit(X)
+    H = fitted.transform(pd.DataFrame({"c": ["town 98", "town 99", "town 139", "new"]}))
+    np.testing.assert_array_equal(H.argmax(axis=1)[1:], 99)
+    assert (H > 0).sum() == 4
+    assert H[0, 99] == 0
+    fitted.set_params(categorical__one_hot__max_categories=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fitted.fit_transform(X).shape[1] == 140

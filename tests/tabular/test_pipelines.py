@@ -1,0 +1,266 @@
+"""make_tabular_pipeline: features by column type, its parameters, errors and estimators."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    StackedClassifier,
+    StackedRegressor,
+    TanhClassifier,
+    TanhProjector,
+    make_tabular_pipeline,
+)
+from tabular.tables import convert, make_frame, preprocessing, score
+
+
+def test_default_estimators():
+    assert type(make_tabular_pipeline()[-1]) is StackedClassifier
+    assert type(make_tabular_pipeline("regressor")[-1]) is StackedRegressor
+    with pytest.raises(ValueError, match="choose one of 'classifier', 'regressor', or give an"):
+        make_tabular_pipeline("best")
+
+
+def test_only_regressors_get_values(mixed):
+    X, y = mixed
+    for estimator, n in [(Ridge(), 1), (RBFClassifier(5), 0), (TanhProjector(2), 0)]:
+        names = make_tabular_pipeline(estimator)["preprocessing"].fit(X, y).get_feature_names_out()
+        assert sum(name.startswith("values__") for name in names) == n
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
+def test_missing_value_indicators(library, rng):
+    """One for each column with missing values in fit."""
+    X = rng.random((30, 3), dtype=np.float32)
+    X[::5, 0] = X[1::7, 2] = np.nan
+    other = rng.random((30, 3), dtype=np.float32)
+    other[3:5] = np.nan
+    fitted = preprocessing().fit(convert(library, X))
+    for rows in (X, other):
+        H = fitted.transform(convert(library, rows))
+        assert H.dtype == np.float32
+        assert H.shape == (30, 5)
+        np.testing.assert_array_equal(H[:, 3:], np.isnan(rows[:, [0, 2]]))
+    H = preprocessing(missing="drop").fit_transform(convert(library, X))
+    np.testing.assert_array_equal(H, fitted.transform(convert(library, X))[:, :3])
+
+
+@pytest.mark.parametrize("estimator", ["classifier", "regressor"])
+def test_all_features_are_float32(rng, estimator):
+    """Scores, categories, indicators, interactions, and the values of regressors."""
+    X, codes = rng.random((90, 2)), rng.integers(2, size=(90, 2))
+    X[::9] = np.nan
+    mixed = pd.DataFrame({"a": X[:, 0], "b": codes[:, 0] > 0, "c": codes[:, 1] > 0})
+    pipeline = make_tabular_pipeline(estimator)[:-1]
+    for table in (X, X.astype(np.float32), mixed, mixed[["b", "c"]]):
+        H = pipeline.fit_transform(table, codes.sum(axis=1) % 2)
+        assert H.dtype == pipeline.transform(table).dtype == np.float32
+    assert any("*" in name for name in pipeline.get_feature_names_out())
+
+
+def test_feature_types_of_pandas_dtypes():
+    dtypes = {
+        "numerical": ["float32", "int8", "uint16", "Int64", "Float32"],
+        "categorical": [object, "str", "string", "category", "bool", "boolean"],
+    }
+    columns = {
+        f"{kind}__{dtype}": pd.Series([0, 1, 1], dtype="int8").astype(dtype)
+        for kind in dtypes
+        for dtype in dtypes[kind]
+    }
+    names = preprocessing().fit(pd.DataFrame(columns)).get_feature_names_out()
+    expected = [f"numerical__{name}" for name in columns if name.startswith("numerical")]
+    assert list(names[: len(expected)]) == expected
+    assert all(name.startswith("categorical__categorical__") for name in names[len(expected) :])
+    assert len(names) == 5 + 2 * 6
+
+
+def test_feature_types_of_polars_dtypes():
+    pl = pytest.importorskip("polars")
+    numerical = {
+        str(dtype): pl.Series([0, 1, None], dtype=dtype) for dtype in (pl.Int8, pl.Float32)
+    }
+    words = [pl.String, pl.Categorical, pl.Enum(["a", "b"])]
+    categories = {f"c{i}": pl.Series(["a", "b", "a"], dtype=d) for i, d in enumerate(words)}
+    frame = pl.DataFrame({**categories, "bool": [True, False, True], **numerical})
+    names = preprocessing(missing="drop").fit(frame).get_feature_names_out().tolist()
+    encoded = [f"{name}_{category}" for name in categories for category in "ab"]
+    encoded += ["bool_False", "bool_True"]
+    assert names == [f"numerical__{n}" for n in numerical] + [f"categorical__{n}" for n in encoded]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_and_arrays_give_the_same(library, rng):
+    """The order of named columns does not matter."""
+    numbers, codes = rng.random((40, 2)).round(2), rng.integers(3, size=40)
+    X = np.column_stack([codes, numbers])
+    frame = make_frame(
+        library, c=[f"category {i}" for i in codes], a=numbers[:, 0], b=numbers[:, 1]
+    )
+    expected = preprocessing(categorical_features=[0]).fit_transform(X)
+    fitted = preprocessing().fit(frame)
+    np.testing.assert_array_equal(fitted.transform(frame), expected)
+    np.testing.assert_array_equal(fitted.transform(frame[["b", "c", "a"]]), expected)
+
+
+@pytest.mark.parametrize(
+    "features", [["c", "d"], [1, 3], [-3, 3], np.array([False, True, False, True]), ("d", "c")]
+)
+def test_categorical_features(features):
+    """By name, position or mask; the order of features is that of the columns."""
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": [0, 7, 7], "b": [4, 5, 5], "d": ["x", "x", "y"]})
+    fitted = preprocessing(categorical_features=features).fit(X)
+    assert fitted.get_feature_names_out().tolist() == [
+        "numerical__a", "numerical__b", "categorical__c_0", "categorical__c_7",
+        "categorical__d_x", "categorical__d_y",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("features", [None, [], "from_dtype"])
+def test_no_categorical_features(features):
+    X = np.array([[1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])
+    low, high = score(1 / 6), score(5 / 6)
+    expected = [[low, high], [0, low], [high, 0]]
+    for rows in (X, X.tolist(), X.astype(object), X.astype(np.uint8), pd.DataFrame(X)):
+        H = preprocessing(categorical_features=features).fit_transform(rows)
+        np.testing.assert_allclose(H, expected, atol=1e-6)
+
+
+def test_boolean_arrays_are_categorical():
+    H = preprocessing().fit_transform(np.array([[True, False], [False, False]]))
+    np.testing.assert_array_equal(H, [[0, 0.5, 0.5], [0.5, 0, 0.5]])
+
+
+def test_object_array():
+    X = np.array([[1, "a"], [None, "b"], [3, "a"]], dtype=object)
+    H = preprocessing(categorical_features=[1]).fit_transform(X)
+    expected = [[score(1 / 6), 0.5, 0], [0, 0, 0.5], [score(5 / 6), 0.5, 0]]
+    np.testing.assert_allclose(H, expected, atol=1e-6)
+
+
+def test_clone_and_pickle(mixed):
+    X, y = mixed
+    network = RBFClassifier(random_state=0)
+    pipeline = make_tabular_pipeline(network, categorical_features=["color", "new"])
+    expected = pipeline.fit(X, y).decision_function(X)
+    loaded = pickle.loads(pickle.dumps(pipeline))
+    np.testing.assert_array_equal(loaded.decision_function(X), expected)
+    again = clone(loaded)
+    assert not hasattr(again["preprocessing"], "transformers_")
+    np.testing.assert_array_equal(again.fit(X, y).decision_function(X), expected)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_set_output(mixed, library):
+    module = pytest.importorskip(library)
+    X, y = mixed
+    X = module.DataFrame({name: X[name].to_numpy() for name in X})
+    pipeline = make_tabular_pipeline(RBFClassifier()).fit(X, y)
+    expected = pipeline[:-1].transform(X)
+    pipeline["preprocessing"].set_output(transform=library)
+    H = pipeline.fit(X, y)[:-1].transform(X)
+    assert isinstance(H, module.DataFrame)
+    assert list(H.columns) == list(pipeline[:-1].get_feature_names_out())
+    np.testing.assert_array_equal(H.to_numpy(), expected)
+
+
+def test_estimators_of_any_type(mixed):
+    X, y = mixed
+    for estimator, name in [(Ridge(), "ridge"), (TanhProjector(3), "tanhprojector")]:
+        pipeline = make_tabular_pipeline(estimator)
+        assert [step for step, _ in pipeline.steps] == ["preprocessing", name]
+        assert pipeline[-1] is estimator
+        pipeline.fit(X, y)
+    assert pipeline.transform(X).shape == (60, 3)
+
+
+def test_grid_search(mixed):
+    """Over parameters of the network, the preprocessing and its steps."""
+    X, y = mixed
+    grid = {
+        "rbfclassifier__n_hidden": [5, 20],
+        "preprocessing__transformer_weights": [{"categorical": 0.5}, None],
+        "preprocessing__numerical__ranks__n_quantiles": [2, 1000],
+    }
+    pipeline = make_tabular_pipeline(RBFClassifier(random_state=0))
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
+    assert len(search.cv_results_["mean_test_score"]) == 8
+    search.best_estimator_.set_params(preprocessing__transformer_weights=None).fit(X, y)
+    assert search.best_estimator_[:-1].transform(X).max(axis=0)[1:].tolist() == [1.0] * 6
+
+
+def test_hidden_size_search(mixed):
+    X, y = mixed
+    grid = {"tanhclassifier__n_hidden": [2, 10, 30], "tanhclassifier__alpha": [0.1, 10.0]}
+    pipeline = make_tabular_pipeline(TanhClassifier(random_state=0))
+    ours = HiddenSizeSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
+    theirs = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+    )
+
+
+TABLE = pd.DataFrame({"a": [1.0, 2.0], "c": ["x", "y"]})
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (["c", "z"], r"categorical_features=\['c', 'z'\] contains \['z'\]; .*\['a', 'c'\]"),
+        ([1, 2], r"contains \[2\]"),
+        ([-3], r"contains \[-3\]"),
+        ([True], "categorical_features has 1 .* 2 columns"),
+        (["a"], r"Column 'c' of X .*categorical_features=\['a'\]"),
+        (None, "Column 'c' of X .*categorical_features=None"),
+    ],
+)
+def test_invalid_columns(features, message):
+    with pytest.raises(ValueError, match=message):
+        preprocessing(categorical_features=features).fit(TABLE)
+
+
+@pytest.mark.parametrize("features", ["auto", 1, [[1]], True])
+def test_invalid_categorical_features(features):
+    with pytest.raises(TypeError, match=r'categorical_features=.* must be "from_dtype"'):
+        make_tabular_pipeline(RBFClassifier(), categorical_features=features)
+
+
+@pytest.mark.parametrize("estimator", [RBFClassifier, None])
+def test_invalid_estimators(estimator):
+    with pytest.raises(TypeError, match=r"estimator=.*give an instance"):
+        make_tabular_pipeline(estimator)
+
+
+@pytest.mark.parametrize("features", ["from_dtype", ["c"]])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_dates_are_not_supported(library, features):
+    """As numbers they would have 19 digits, and missing ones of polars be the smallest."""
+    days = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")
+    for values in (days, days - days[0]):
+        X = make_frame(library, a=[1.0, 2.0], c=["x", "y"], when=values)
+        with pytest.raises(ValueError, match="Column 'when' of X"):
+            preprocessing(categorical_features=features).fit(X)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_advice_for_dates(library):
+    """To derive numerical features, instead of categories."""
+    days = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")
+    with pytest.raises(ValueError, match=r"holds dates\. .*\['c'\].dt.year") as error:
+        preprocessing().fit(make_frame(library, c=days))
+    assert "categorical" not in str(error.value)
+    with pytest.raises(ValueError, match=r"holds \w+; .*total_seconds"):
+        preprocessing().fit(make_frame(library, c=days - days[0]))
+
+
+def test_list_columns_are_not_supported():
+    X = make_frame("polars", a=[1.0, 2.0], pairs=[[1, 2], [3, 4]])
+    with pytest.raises(ValueError, match="Column 'pairs' of X"):
+        preprocessing().fit(X)

@@ -1,0 +1,144 @@
+"""Numerical features, compared with hand computation and scikit-learn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.preprocessing import QuantileTransformer
+
+from sklearn_fsvc import (
+    TanhRegressor,
+    make_tabular_pipeline,
+)
+from sklearn_fsvc._src.tabular.pipelines import MidrankTransformer
+from tabular.tables import preprocessing, score
+
+
+@pytest.mark.parametrize("largest", [6.0, 1e30])
+def test_scores_are_those_of_the_midranks(largest):
+    """The missing value is imputed by the median, 4; then each sample has its midrank."""
+    H = preprocessing().fit_transform(np.array([[1.0], [np.nan], [3.0], [5.0], [largest]]))
+    expected = [score(0.1), 0, score(0.25), score(0.75), score(0.9)]
+    np.testing.assert_allclose(H[:, 0], expected, atol=1e-6)
+
+
+def test_ties_have_the_midrank():
+    """Four of six samples are 0: the middle of their ranks is 2 / 6."""
+    H = preprocessing().fit_transform(np.array([[0.0], [0], [0], [0], [1], [2]]))
+    np.testing.assert_allclose(H[:4, 0], score(2 / 6), atol=1e-6)
+    assert H[3, 0] < H[4, 0] < H[5, 0]
+    np.testing.assert_allclose(H[5, 0], score(11 / 12), atol=1e-6)
+    H = preprocessing().fit_transform(np.array([[7.0], [7], [8]]))
+    np.testing.assert_allclose(H[:, 0], [score(1 / 3), score(1 / 3), score(5 / 6)], atol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_scores_do_not_depend_on_the_unit(unit, rng):
+    X = rng.lognormal(size=(50, 1))
+    H = preprocessing().fit_transform(X)
+    np.testing.assert_allclose(preprocessing().fit_transform(unit * X), H, atol=1e-6)
+
+
+def test_new_values_are_imputed_and_clipped():
+    """By the median and the range of the training samples."""
+    fitted = preprocessing().fit(np.array([[1.0], [2.0], [4.0], [7.0], [9.0]]))
+    H = fitted.transform(np.array([[np.nan], [3.0], [-1e9], [1e9]]))
+    np.testing.assert_allclose(H[:, 0], [0, score(0.375), score(0.1), score(0.9)], atol=1e-6)
+
+
+def test_number_of_quantiles_is_limited_by_the_samples(rng):
+    """The parameter `n_quantiles` is restored, also if fit fails."""
+    quantiles = MidrankTransformer()
+    assert quantiles.fit(rng.random((5, 1))).n_quantiles_ == 5
+    assert quantiles.n_quantiles == 1000
+    assert quantiles.fit(rng.random((2000, 1))).n_quantiles_ == 1000
+    for wrong in (0, "many"):
+        quantiles.set_params(n_quantiles=wrong)
+        with pytest.raises(ValueError, match="n_quantiles"):
+            quantiles.fit(rng.random((5, 1)))
+        assert quantiles.n_quantiles == wrong
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 7, 3000, 12_000])
+def test_quantiles_equal_those_of_scikit_learn(rng, n, missing):
+    X = np.column_stack([rng.lognormal(sigma=3, size=n), rng.integers(0, 3, n), np.zeros(n)])
+    X[:1] = np.nan if missing and n > 1 else 0
+    X = pd.DataFrame(X.astype(np.float32), columns=list("abc"))
+    transformer = MidrankTransformer(random_state=0).fit(X)
+    expected = QuantileTransformer(n_quantiles=min(n, 1000), random_state=0).fit(X)
+    np.testing.assert_allclose(transformer.quantiles_, expected.quantiles_, rtol=1e-9)
+    assert transformer.quantiles_.dtype == expected.quantiles_.dtype
+    np.testing.assert_array_equal(transformer.references_, expected.references_)
+    assert transformer.get_feature_names_out().tolist() == ["a", "b", "c"]
+
+
+def test_quantiles_of_a_subsample_are_reproducible(rng):
+    """Of more than 10,000 samples scikit-learn draws a subsample."""
+    X = rng.random((12_000, 1))
+    H = preprocessing().fit_transform(X)
+    np.testing.assert_array_equal(preprocessing().fit_transform(X), H)
+
+
+def test_constant_and_empty_features_become_constants(rng):
+    """They are kept, so that the number of features is the same in each fold."""
+    X = np.column_stack([np.full(30, 7.0), np.full(30, np.nan), rng.random(30)])
+    H = preprocessing().fit_transform(X)
+    assert H.shape == (30, 4)
+    assert np.isfinite(H).all()
+    np.testing.assert_array_equal(np.ptp(H[:, [0, 1, 3]], axis=0), 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_are_standardised_and_softly_clipped(dtype):
+    """A feature in addition to the scores, clipped at 3 standard deviations."""
+    X = np.array([[1.0], [np.nan], [3.0], [5.0], [90.0]], dtype)
+    columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"].fit(X)
+    names = ["numerical__x0", "missing__missingindicator_x0", "values__x0"]
+    assert columns.get_feature_names_out().tolist() == names
+    H = columns.transform(X)
+    complete = np.array([1.0, 4, 3, 5, 90])
+    z = (complete - complete.mean()) / complete.std()
+    np.testing.assert_allclose(H[:, 2], z / np.sqrt(1 + z**2 / 9), rtol=1e-5)
+    far = columns.transform(np.array([[1e38], [-1e38]], dtype))
+    np.testing.assert_allclose(far[:, 2], [3, -3], rtol=1e-6)
+    assert columns.set_params(values="drop").fit_transform(X).shape == (5, 2)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-12, 1e12, 1e39, 1e300])
+def test_values_do_not_depend_on_the_unit(unit, rng):
+    X = rng.lognormal(size=(50, 1))
+    columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"]
+    H = columns.fit_transform(X)
+    np.testing.assert_allclose(clone(columns).fit_transform(unit * X), H, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_largest_finite_values_are_outliers(sign, dtype, rng):
+    """Some datasets encode missing values by the largest number."""
+    X = rng.uniform(size=(50, 1)).astype(dtype)
+    X[::5] = sign * np.finfo(dtype).max
+    X[1] = -X[0]
+    columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"]
+    H = columns.fit_transform(X)
+    assert H.shape == (50, 2)
+    assert np.isfinite(H).all()
+    np.testing.assert_array_equal(np.sign(H[::5]), sign)
+    np.testing.assert_array_equal(H[:, 0].argsort(kind="stable"), X[:, 0].argsort(kind="stable"))
+    np.testing.assert_array_equal(columns.transform(X), H)
+
+
+def test_median_does_not_overflow():
+    X = np.full((6, 1), np.finfo(np.float64).max)
+    X[:2, 0] = 1.0, np.nan
+    assert np.isfinite(make_tabular_pipeline(TanhRegressor(2))[:-1].fit_transform(X)).all()
+
+
+def test_subnormal_values(rng):
+    X = np.round(rng.normal(size=(50, 1)), 1)
+    columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"]
+    H = columns.fit_transform(X)
+    np.testing.assert_allclose(clone(columns).fit_transform(X * 1e-320), H, atol=1e-2)
+    far = columns.fit(X * 1e-320).transform(np.array([[1e308], [-1e308]]))
+    np.testing.assert_allclose(far[:, 1], [3, -3], rtol=1e-6)

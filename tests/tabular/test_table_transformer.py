@@ -1,0 +1,158 @@
+"""Errors and warnings that name a column, and pyarrow Tables."""
+
+import re
+import warnings
+from datetime import time
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from sklearn_fsvc import (
+    RBFClassifier,
+    TanhClassifier,
+    make_tabular_pipeline,
+)
+from tabular.tables import convert, make_frame, preprocessing
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_warning_for_integers_beyond_float64(library, dtype):
+    numbers = np.arange(50, dtype=dtype)
+    for X, names in [(2**60 + numbers, True), (2**53 + 2 * numbers, False), (numbers, False)]:
+        X = convert(library, X[:, None])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            preprocessing().fit(X)
+        assert [
+            bool(re.search(r"Columns \[('x0'|0)\] .* 2\*\*53", str(w.message))) for w in caught
+        ] == [True] * names
+
+
+def test_warning_for_nullable_integers_beyond_float64():
+    X = pd.DataFrame({"a": pd.Series([2**60, 2**60 + 1, None], dtype="Int64")})
+    with pytest.warns(UserWarning, match=r"Columns \['a'\] of X hold integers beyond 2\*\*53"):
+        preprocessing(missing="drop").fit(X)
+
+
+def test_pyarrow_tables_are_as_pandas(mixed):
+    """Fit and predict may use different libraries."""
+    pa = pytest.importorskip("pyarrow")
+    X, y = mixed
+    X = X.assign(color=X["color"].astype("category"))
+    model = make_tabular_pipeline(RBFClassifier(10, random_state=0))
+    expected = clone(model).fit(X, y).decision_function(X)
+    held = pa.Table.from_pandas(X)
+    (batch,) = held.to_batches()
+    for rows in (held, batch):
+        fitted = clone(model).fit(rows, y)
+        assert fitted.feature_names_in_.tolist() == X.columns.tolist()
+        np.testing.assert_array_equal(fitted.decision_function(rows), expected)
+        np.testing.assert_array_equal(fitted.decision_function(X), expected)
+    with pytest.raises(TypeError, match=r"X is a RecordBatchReader.*give X\.read_pandas\(\)"):
+        model.fit(held.to_reader(), y)
+
+
+@pytest.mark.parametrize("estimator", [RBFClassifier(10), TanhClassifier(10)])
+def test_pyarrow_tables_without_the_pipeline(estimator, mixed):
+    pa = pytest.importorskip("pyarrow")
+    X, y = mixed
+    numbers = pa.table({"a": np.arange(60.0), "b": X["new"].to_numpy(dtype=float)})
+    model = clone(estimator).set_params(random_state=0).fit(numbers, y)
+    expected = model.decision_function(numbers.to_pandas())
+    np.testing.assert_array_equal(model.decision_function(numbers), expected)
+    with pytest.raises(TypeError, match=r"X is a Table.*X\.to_pandas\(\)"):
+        clone(estimator).fit(pa.table({"a": ["x", "y"] * 30}), y)
+    with pytest.raises(TypeError, match=r"X is a list of dictionaries.*pandas\.DataFrame"):
+        clone(estimator).fit([{"a": 1.0}, {"a": 2.0}] * 30, y)
+
+
+def test_lazy_frames_are_not_supported():
+    pl = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=r"X is a LazyFrame.*give X\.collect\(\)"):
+        preprocessing().fit(pl.DataFrame({"a": [1.0, 2.0]}).lazy())
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        (
+            np.array([[1.0], [np.inf]]),
+            ValueError,
+            "Column 0 of X holds infinity in 1 of 2 rows, row 1",
+        ),
+        ([[1, "a"], [2, "b"]], ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
+        (np.array([[1.0], [pd.NA]]), ValueError, "Column 0 of X"),
+        (np.array([["1", "a"]]), ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
+        (np.ones((2, 2), dtype=complex), ValueError, "Column 0 of X"),
+        (csr_array(np.eye(3)), TypeError, "toarray"),
+        (np.arange(3.0), ValueError, r"X has shape \(3,\)"),
+        (pd.Series([1.0, 2.0]), ValueError, r"X has shape \(2,\)"),
+        ([[1.0], [np.inf]], ValueError, "Column 0 of X holds infinity"),
+        ([[10**400], [1]], ValueError, "Column 0 of X .* does not hold numbers"),
+        ([{"a": 1}, {"a": 2}], TypeError, r"X is a list of dictionaries.*pandas\.DataFrame\(X\)"),
+        ({"a": [1, 2]}, TypeError, r"X is a dict.*pandas\.DataFrame\(X\)"),
+        (np.array([(1, 2)], "i4,i4"), TypeError, r"X is a ndarray.*pandas\.DataFrame\(X\)"),
+    ],
+)
+def test_invalid_input(X, error, message):
+    with pytest.raises(error, match=message):
+        preprocessing().fit(X)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_infinite_values_in_transform(library):
+    """The error names the column of X, not of the selected ones."""
+    words, infinite = ["x", "y", "x"], [1.0, np.inf, np.inf]
+    fitted = preprocessing().fit(make_frame(library, c=words, a=[1.0, 2.0, 3.0]))
+    with pytest.raises(ValueError, match="Column 'a' of X holds infinity in 2 of 3 rows, row 1"):
+        fitted.transform(make_frame(library, c=words, a=infinite))
+    by_position = preprocessing(categorical_features=[0]).fit(np.array([[0, 1.0], [1, 2.0]]))
+    with pytest.raises(ValueError, match=r"Column 1 of X.*numpy\.nan"):
+        by_position.transform(np.array([[0, np.inf]]))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a", 1, 2.5], r"Column 'c' of X .* several types, number and str, .*astype\(str\)"),
+        ([True, "a", None], "Column 'c' of X .* number and str"),
+        ([[1], [2], None], "Column 'c' of X holds objects of type list"),
+        ([{"a": 1}, {"b": 1}, None], "Column 'c' of X holds objects of type dict"),
+        ([(1, 2), (1, 3), None], "Column 'c' of X holds objects of type tuple, .*leave the col"),
+        ([(1, 2)] * 3, "Column 'c' of X holds objects of type tuple"),
+        ([{1}, {2}, {1}], "Column 'c' of X holds objects of type set"),
+        ([frozenset([1])] * 3, "Column 'c' of X holds objects of type frozenset"),
+        ([np.arange(2), np.arange(3), None], "Column 'c' of X holds objects of type ndarray"),
+        ([np.array(1.0)] * 3, "Column 'c' of X holds objects of type ndarray"),
+        ([pd.DataFrame({"a": [1]})] * 3, "Column 'c' of X holds objects of type DataFrame"),
+        ([pd.Series([1, 2])] * 3, "Column 'c' of X holds objects of type Series"),
+        ([1j, 2j, None], "Column 'c' of X holds objects of type complex"),
+        ([(1, 2), "a", "b"], "Column 'c' of X .* several types, str and tuple"),
+    ],
+)
+def test_objects_that_are_not_categories(values, message):
+    """Errors of fit and transform, of DataFrames and arrays."""
+    column = np.empty(3, dtype=object)
+    column[:] = values
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": column})
+    with pytest.raises(TypeError, match=message):
+        preprocessing().fit(X)
+    with pytest.raises(TypeError, match=message.replace("'c'", "1")):
+        preprocessing(categorical_features=[1]).fit(X.to_numpy())
+    if not any(isinstance(value, (list, dict, set, np.ndarray, pd.DataFrame)) for value in values):
+        return  # an unknown category, which is ignored
+    with pytest.raises(TypeError, match=message):
+        preprocessing().fit(X.assign(c=list("xyz"))).transform(X)
+
+
+@pytest.mark.parametrize(
+    "values", [[time(1), time(2)], [Decimal(1), Decimal("2.5")], [b"a", b"b"], [10**400, 2]]
+)
+def test_objects_that_are_categories(values):
+    H = preprocessing().fit_transform(pd.DataFrame({"c": pd.Series(values * 9, dtype=object)}))
+    np.testing.assert_array_equal(H.sum(axis=0), [4.5, 4.5])
