@@ -460,7 +460,9 @@ def test_a_class_with_one_sample_is_never_held_out(are_labels):
     y[7] = 1
     targets = ClassTargets(y, 2)
     if are_labels:
-        targets = MultiOutputTargets((targets, ClassTargets(np.zeros(N, int), 2)), are_labels=True)
+        targets = MultiOutputTargets(
+            (targets, ClassTargets(np.zeros(N, int), 2)), is_multilabel=True
+        )
     with get_engine("jit") as engine:
         found, point = search_softmax_penalty(
             Job(engine), tanh_layer(), Samples(X, targets), np.random.default_rng(0)

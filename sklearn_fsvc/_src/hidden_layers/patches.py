@@ -257,9 +257,10 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
     mean_variance = variance[:_MAX_PATCHES].mean()
     layer = PatchLayer(grid, None, units.response)
     if units.normalises(grid):
-        layer = replace(layer, floor=float(_FLOOR * mean_variance))
+        floor = float(_FLOOR * mean_variance)
+        layer = replace(layer, floor=floor)
         for part in _row_slices(P):
-            normalise(P[part], layer.floor, np)
+            normalise(P[part], floor, np)
     if units.whitening is not None:
         arrays = _fit_whitening(P[:_MAX_PATCHES], units.whitening)
         Z, shift = (array.astype(dtype) for array in arrays)

@@ -75,9 +75,11 @@ else:
     with warnings.catch_warnings():
         # Deprecations of NumPy that the compiler has yet to follow.
         warnings.simplefilter("ignore", DeprecationWarning)
-        from numba_cuda_mlir import cuda
-        from numba_cuda_mlir.cuda import experimental, vector  # noqa: F401
-        from numba_cuda_mlir.cuda.experimental import consteval  # noqa: F401
+        from numba_cuda_mlir import cuda  # type: ignore[no-redef]
+        from numba_cuda_mlir.cuda import experimental, vector  # type: ignore[no-redef]  # noqa: F401
+        from numba_cuda_mlir.cuda.experimental import (  # type: ignore[no-redef]
+            consteval,  # noqa: F401
+        )
         from numba_cuda_mlir.numba_cuda.core import config
 
     # Small inputs need small grids: a warning about low occupancy has no remedy.
