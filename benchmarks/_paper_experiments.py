@@ -20,10 +20,10 @@ from _paper_methods import (
     scipy_cdist,
 )
 from _paper_run import MUL, RBF, experiment
+from sklearn_fsvc._src.data.memory import TileShape, format_bytes, tile_shape_for
 from sklearn_fsvc._src.data.streaming import take_rows
-from sklearn_fsvc._src.data.tiling import TileShape, basic_layer, format_bytes
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.engines.host import processor
+from sklearn_fsvc._src.engines.host import processor_name
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.tuning import example
 
@@ -212,7 +212,7 @@ def figure4(run, results):
                 add(method=engine.name, stage=stage, seconds=taken, speed_up=speed_up)
     add(method="paper @jit, from some rows", stage="layer", seconds=loop, speed_up=1.0)
     for name, basic in (
-        ("basic layers of the M measured", basic_layer(run.engine, layer)),
+        ("basic layers of the M measured", tile_shape_for(run.engine, layer)),
         ("basic layers of M = 4096", TileShape.of(4096, 1, m)),
     ):
         across, down = -(-m // basic.units), -(-N // basic.rows)
@@ -249,7 +249,7 @@ def threads(run, results):
     with get_engine("jit") as engine:
         for formula in (RBF, MUL):
             for count in sorted({1, 2, 4, 8, n_threads()}):
-                method = ours(engine, f"jit, {processor()}", threads=count)
+                method = ours(engine, f"jit, {processor_name()}", threads=count)
                 M = replace(run, engine=engine).M
                 run.measure(results, method, f"{formula} float32", M, M, run.n, M=M, threads=count)
 
@@ -266,7 +266,7 @@ def prefetch(run, results):
     prepared, step = engine.prepare(layer), rows // 8
     H = engine.xp.empty((step, m), np.float32)
     in_turn = partial(map, engine.to_device)
-    ways = {"prefetch": engine.uploads, "no prefetch": in_turn}
+    ways = {"prefetch": engine.iter_uploads, "no prefetch": in_turn}
     if not run.is_gpu:
         results.add(
             device=run.device, method="prefetch", stage="compute", error="rows are there already"

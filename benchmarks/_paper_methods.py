@@ -16,7 +16,7 @@ from sklearn_fsvc._src.engines.host import HostStopwatch
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.kernels import K
 from sklearn_fsvc._src.tuning import example, medians
-from sklearn_fsvc._src.utils.availability import install
+from sklearn_fsvc._src.utils.availability import install_command
 
 # Synapses of one call of the paper's loop, which limit its number of samples.
 LOOP_SYNAPSES = 4e7
@@ -100,7 +100,7 @@ def paper_kernel(engine, block):
         itemsize = np.dtype(dtype).itemsize
         _check_memory(engine, 2 * (N + m) * n * itemsize + N * m * max(4, itemsize))
         if find_spec("numba_cuda_mlir") is None:
-            raise Refused(f"needs the compiler: {install('cuda-kernels')}")
+            raise Refused(f"needs the compiler: {install_command('cuda-kernels')}")
         from _paper_kernel import kernel as make
 
         kernel, grid = make(formula[0], "int" in dtype), (-(-N // block), -(-m // block))

@@ -5,7 +5,7 @@ import json
 import time
 from pathlib import Path
 
-from sklearn_fsvc._src.engines.host import HostStopwatch, processor
+from sklearn_fsvc._src.engines.host import HostStopwatch, processor_name
 
 
 class CpuStopwatch(HostStopwatch):
@@ -41,5 +41,5 @@ def report(args, title, rows, **machine):
     if args.json:
         old = json.loads(args.json.read_text()) if args.json.exists() else {}
         values = {name: float(value) for name, value in rows}
-        old[title] = values | {"machine": processor()} | machine
+        old[title] = values | {"machine": processor_name()} | machine
         args.json.write_text(json.dumps(old, indent=1) + "\n")

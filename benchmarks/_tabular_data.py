@@ -70,7 +70,7 @@ def sample(strata, n, seed):
     return np.sort(rows[steps.astype(int)])
 
 
-def at_most(rows, strata, n, seed):
+def subsample(rows, strata, n, seed):
     """Return the rows, or a sample of `n` of them."""
     if n is None or len(rows) <= n:
         return rows
@@ -90,6 +90,9 @@ def splits(table, track):
             train, test = table.source
             if seed > 0 and (limit is None or len(train) <= limit):
                 break  # they would be identical
-        train, test = at_most(train, strata, limit, seed), at_most(test, strata, MAX_TEST, seed)
+        train, test = (
+            subsample(train, strata, limit, seed),
+            subsample(test, strata, MAX_TEST, seed),
+        )
         pairs.append((train, test))
     return pairs

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import ParameterSampler
 
-from _tabular_data import at_most, sample
+from _tabular_data import sample, subsample
 
 CONFIGURATIONS = 20
 # Maximal number of samples for the comparison of configurations.
@@ -20,7 +20,7 @@ def measure(method, variant, table, split, pair, device, options):
     An error of the method is stored in the record. A missing library raises ImportError.
     """
     train, test = pair
-    train = at_most(train, table.strata, method.max_rows, split)
+    train = subsample(train, table.strata, method.max_rows, split)
     factory = method.factory(table.task)
     factory(device, **options)  # raises ImportError
     record = {"n_train": len(train), "n_test": len(test), "n_features": table.X.shape[1]}
@@ -38,13 +38,13 @@ def measure(method, variant, table, split, pair, device, options):
 
 def warm_up(method, table, train, device, options):
     """Run a small fit that imports and compiles; an error is reported by the timed fit."""
-    few = at_most(train, table.strata, WARM_UP_ROWS, 0)
+    few = subsample(train, table.strata, WARM_UP_ROWS, 0)
     measure(method, "default", table, 0, (few, few), device, options)
 
 
 def _tuned(method, table, train, seed, device):
     """Return the best random configuration on a held-out fifth."""
-    train = at_most(train, table.strata, TUNING_ROWS, seed)
+    train = subsample(train, table.strata, TUNING_ROWS, seed)
     inner = sample(table.strata[train], round(0.8 * len(train)), seed)
     fitted, held_out = train[inner], np.delete(train, inner)
     factory = method.factory(table.task)

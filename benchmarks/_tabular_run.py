@@ -5,7 +5,7 @@ import time
 
 from _tabular_data import read_table, splits
 from _tabular_fit import measure, warm_up
-from sklearn_fsvc._src.engines.host import processor
+from sklearn_fsvc._src.engines.host import processor_name
 
 KEY = ("set", "split", "method", "variant")
 
@@ -50,7 +50,7 @@ def run(paths, methods, file, *, track, device, tuned, part=(1, 1), hours=None, 
                 warm_up(method, table, pair[0], device, options)
                 warm.add((name, table.task))
             record = dict(zip(KEY, (table.name, split, label, variant), strict=True))
-            record |= {"task": table.task, "machine": processor()}
+            record |= {"task": table.task, "machine": processor_name()}
             record |= measure(method, variant, table, split, pair, device, options)
             with file.open("a") as lines:
                 lines.write(json.dumps(record) + "\n")

@@ -1,4 +1,6 @@
-"""Find the size from which a second thread pays off, by routine: `WORTH` of `engines/algebra.py`.
+"""Find the size from which a second thread pays off, by routine.
+
+These are `MIN_PARALLEL_WORK` of `engines/algebra.py`.
 
 python benchmarks/blas.py [--json FILE]
 
@@ -15,7 +17,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from _report import arguments, report
-from sklearn_fsvc._src.engines.algebra import WORTH, Blocking, HostAlgebra, _gemm, _syrk, _trsm
+from sklearn_fsvc._src.engines.algebra import (
+    MIN_PARALLEL_WORK,
+    Blocking,
+    HostAlgebra,
+    _gemm,
+    _syrk,
+    _trsm,
+)
 
 ORDERS = (64, 100, 150, 200, 300, 400, 600, 1000)
 # Rows per column of a tall matrix.
@@ -29,7 +38,7 @@ SAVED = 0.1
 class TwoThreads(HostAlgebra):
     """Cuts every operation into parts, and computes them on two threads."""
 
-    blocking = Blocking(min_work={routine: {4: 1, 8: 1} for routine in WORTH})
+    blocking = Blocking(min_work={routine: {4: 1, 8: 1} for routine in MIN_PARALLEL_WORK})
 
     @staticmethod
     def n_threads():
@@ -48,17 +57,17 @@ def cases(order, dtype):
     return {
         "gemm": (
             order**3,
-            lambda: PARTS.gemm(C, S.T, S, keep=0.0),
+            lambda: PARTS.gemm(C, S.T, S, beta=0.0),
             lambda: _gemm(C, S.T, S, 1.0, 0.0),
         ),
         "syrk": (
             order**3 // 2,
-            lambda: PARTS.syrk(C, S.T, keep=0.0),
+            lambda: PARTS.syrk(C, S.T, beta=0.0),
             lambda: _syrk(C, S.T, 1.0, 0.0),
         ),
         "sums": (
             TALL * order**3 // 2,
-            lambda: PARTS.syrk(C, H.T, keep=0.0, has_room=True),
+            lambda: PARTS.syrk(C, H.T, beta=0.0, allow_workspace=True),
             lambda: _syrk(C, H.T, 1.0, 0.0),
         ),
         "trsm": (

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
-from sklearn_fsvc._src.data.tiling import basic_layer
+from sklearn_fsvc._src.data.memory import tile_shape_for
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.threads import n_threads
@@ -213,7 +213,7 @@ def _way_out_seconds(engine, layer, n):
     """Return the seconds of a transform without its kernels.
 
     Tiles are transferred to pinned memory, and all cores copy them to a new array."""
-    best, basic, m = np.inf, basic_layer(engine, layer), layer.n_units
+    best, basic, m = np.inf, tile_shape_for(engine, layer), layer.n_units
     for _ in range(3):
         start = time.perf_counter()
         sink = engine.sink(np.empty((n, m), np.float32))

@@ -27,8 +27,8 @@ from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, make_tabular_pipeline
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines.registry import get_engine, known_engines
-from sklearn_fsvc._src.formulas import Steps
-from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, rounded
+from sklearn_fsvc._src.formulas import Quantizer
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, quantize_layer
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.tuning import medians
 
@@ -39,7 +39,7 @@ UNITS = 2048, 4096, 8192
 def product(args, engine, n_units):
     """Time each method for H'H, and its rate relative to that of the library."""
     H = np.random.default_rng(0).random((args.rows, n_units), np.float32)
-    rounded = {bits: Steps(bits, is_signed=False) for bits in (8, 15)}
+    rounded = {bits: Quantizer(bits, is_signed=False) for bits in (8, 15)}
     rounded = {bits: (steps.apply(H.copy(), np), steps) for bits, steps in rounded.items()}
     H, gram = engine.to_device(H), PackedSymmetric(n_units, engine.algebra)
     work = {"ssyrk": _peer(engine, H), "ours, float32": partial(gram.add_gram, H)}
@@ -75,7 +75,7 @@ def differences(n_rows=2000, n_units=500, n_features=784):
     engines = [engine.name for engine in engines if engine.why_unavailable() is None]
     for name, (X, layer) in layers.items():
         for bits in (8, 15):
-            first, *others = (_hidden(engine, rounded(layer, bits), X) for engine in engines)
+            first, *others = (_hidden(engine, quantize_layer(layer, bits), X) for engine in engines)
             for engine, H in zip(engines[1:], others, strict=True):
                 what = f"{name}, {bits} bits, of a million: {engines[0]} and {engine}"
                 yield what, 1e6 * float((first != H).mean())
@@ -149,14 +149,14 @@ def tables(args):
 
 def _splits(args, seed):
     """Yield (dataset, pipeline, training and test samples)."""
-    from _tabular_data import MAX_TEST, at_most, find_tables, read_table, splits
+    from _tabular_data import MAX_TEST, find_tables, read_table, splits, subsample
 
     for path in find_tables(args.tables):
         table = read_table(path)
         pairs = splits(table, "large")
         train, test = pairs[min(seed, len(pairs) - 1)]
-        train = at_most(train, table.strata, args.limit, seed)
-        test = at_most(test, table.strata, MAX_TEST, seed)
+        train = subsample(train, table.strata, args.limit, seed)
+        test = subsample(test, table.strata, MAX_TEST, seed)
         cls = RBFClassifier if table.task == "classification" else RBFRegressor
         model = make_tabular_pipeline(cls(device=args.device))
         yield table.name, model, *((table.X.iloc[rows], table.y[rows]) for rows in (train, test))

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 from _report import arguments, report
-from _tabular_data import at_most, find_tables, read_table, splits
+from _tabular_data import find_tables, read_table, splits, subsample
 from sklearn_fsvc import (
     RBFClassifier,
     RBFRegressor,
@@ -58,7 +58,7 @@ def gains(args, which):
             continue
         train, test = splits(table, "small")[0]
         train, test = (
-            at_most(rows, table.strata, n, 0) for rows, n in ((train, 2000), (test, 10_000))
+            subsample(rows, table.strata, n, 0) for rows, n in ((train, 2000), (test, 10_000))
         )
         X = with_missing(table.X, which)
         for cls in NETWORKS[table.task]:

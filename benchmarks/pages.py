@@ -89,7 +89,7 @@ def rst(head, rows):
     return "\n".join([rule, written[0], rule, *written[1:], rule]) + "\n"
 
 
-def name_of(method, quote):
+def output_name(method, quote):
     """Return the name of a method: of ours the call, as code."""
     if not re.match("Stacked|RBF[CR]|Tanh", method):
         return PEERS.get(method, method)
@@ -102,7 +102,7 @@ def standings(task, table, quote, track="small", device="cpu", digits=1):
     of, _ = means(task, track, device)
     metric = {"classification": "accuracy", "regression": "R²"}[task]
     rows = zip(
-        [name_of(method, quote) for method in of.index],
+        [output_name(method, quote) for method in of.index],
         best_in_bold(of.score, lambda value: percent(value, digits)),
         [f"{value:.1f}" for value in of["rank"]],
         ["" if each == "-" else each.replace("-", " : ") for each in of["won-lost"]],
@@ -118,7 +118,7 @@ def front_tables():
     regression, n_regression = means("regression")
     pairs = [(name, COUNTERPARTS.get(name, name)) for name in classification.index]
     rows = zip(
-        [", ".join(dict.fromkeys(name_of(name, "`") for name in pair)) for pair in pairs],
+        [", ".join(dict.fromkeys(output_name(name, "`") for name in pair)) for pair in pairs],
         best_in_bold(classification.score, percent),
         map(seconds, classification[MEDIAN]),
         best_in_bold(regression.score[[name for _, name in pairs]], percent),
@@ -137,7 +137,7 @@ def mnist(table, quote, methods):
     """Return a table of methods: accuracy, and times to fit and to predict."""
     of = results_of(MNIST, CORES)
     rows = zip(
-        [name_of(method, quote) for method in methods],
+        [output_name(method, quote) for method in methods],
         best_in_bold([of[f"{method}: accuracy, %"] for method in methods], percent),
         [seconds(of[f"{method}: fit, s"]) for method in methods],
         [seconds(of[f"{method}: predict, s"]) for method in methods],

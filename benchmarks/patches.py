@@ -17,7 +17,7 @@ from _report import arguments, report
 from sklearn_fsvc import PatchClassifier, PatchProjector, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.engines.patches import evaluator_of, parts
+from sklearn_fsvc._src.engines.patches import make_evaluator, parts
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.tuning import medians
@@ -61,12 +61,12 @@ def features(args, X):
 
 
 def _ours(engine, layer, images, out):
-    place = evaluator_of(engine, layer, 2**33)
+    place = make_evaluator(engine, layer, 2**33)
     prepared = place.prepare(layer)
 
     def work():
         place.hidden(prepared, images, out)
-        engine.finish()
+        engine.synchronize()
 
     return work
 
@@ -87,7 +87,7 @@ def _bare(engine, layer, images):
 
     def work():
         engine.map_slices(some, n)
-        engine.finish()
+        engine.synchronize()
 
     return work
 

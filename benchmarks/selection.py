@@ -16,7 +16,7 @@ from _report import arguments, report
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.hidden_layers.novelty import min_centers, novel_rows
-from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedRows
+from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
 from sklearn_fsvc._src.hidden_layers.radius import (
     GROUP_GROWTH,
     GROWTH,
@@ -66,7 +66,7 @@ def block_by_block(shown, rule, n_rows):
         if not len(under):
             continue
         rows = block[under]
-        kept = engine.novel(rule.layer(rows), rows, activity[under], rule.overlap)
+        kept = engine.select_novel(rule.layer(rows), rows, activity[under], rule.overlap)
         found.append(start + engine.to_host(under)[kept])
         rest = rows[kept] if rest is None else xp.concatenate([rest, rows[kept]])
         while len(rest) >= CHUNK:
@@ -128,7 +128,7 @@ def main(args):
             X = engine.upload_if_fits(X, engine.memory()[0] // 8)
             classes = np.unique(y, return_inverse=True)[1]
             for how, groups in (("among all rows", None), ("in each class", classes)):
-                shown = OrderedRows(engine, X, order, groups)
+                shown = OrderedSamples(engine, X, order, groups)
                 n_rows = BLOCK["cuda" if engine.name.startswith("cuda") else "cpu"]
                 title = f"selection: {name}, {how}, device {args.device}"
                 report(args, title, compare(engine, shown, n_rows))

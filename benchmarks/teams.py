@@ -78,12 +78,12 @@ def panels_of(engine, order):
         own.add_to_diagonal(float(order))
         return own.blocks
 
-    n = 1 if engine.team is None else len(engine.team.members)
+    n = 1 if engine.device_group is None else len(engine.device_group.members)
     if n == 1:
         return PackedSymmetric(order, engine.algebra, some(engine, 0))
-    parts = engine.team.each(some, list(range(n)))
+    parts = engine.device_group.map(some, list(range(n)))
     blocks = [parts[i % n][i] for i in range(len(parts[0]))]
-    return PackedSymmetric(order, engine.algebra, blocks, engine.team)
+    return PackedSymmetric(order, engine.algebra, blocks, engine.device_group)
 
 
 def factorisations(args, order):
@@ -94,10 +94,10 @@ def factorisations(args, order):
             matrix, times = panels_of(engine, order), []
             for _ in range(args.repeats + 1):
                 copied = matrix.copy()
-                engine.finish()
+                engine.synchronize()
                 start = time.perf_counter()
                 assert copied.factorise()
-                engine.finish()
+                engine.synchronize()
                 times.append(time.perf_counter() - start)
                 del copied
             del matrix
@@ -117,7 +117,7 @@ def huge_fit(args, units):
     yield f"{units} units, 20000 rows, {model.device_}: fit, s", time.perf_counter() - start
     yield f"{units} units: accuracy on 1000 of the rows", model.score(X[:1000], y[:1000])
     with get_engine(args.devices[-1]) as engine:
-        for member in [engine] if engine.team is None else engine.team.members:
+        for member in [engine] if engine.device_group is None else engine.device_group.members:
             with engine.xp.cuda.Device(member.index):
                 peak = engine.xp.get_default_memory_pool().total_bytes()
             yield f"{units} units, GPU {member.index}: peak memory, GB", peak / 1e9

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import naive
-from sklearn_fsvc._src.data.streaming import is_row_exact
-from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.data.streaming import is_batch_invariant
+from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc.kernels import Affine, Function, Kernel
@@ -93,8 +93,8 @@ def check_steps(engine, shape, dtype):
         formula = naive.hidden(layer, engine.to_host(X)).astype(np.float64)
         error = 0 if dtype == np.uint8 else TOLERANCE[plain.dtype]
         for bits in (8, 15):
-            steps = Steps(bits, is_signed=layer.accumulation == "product")
-            H = _in_parts(engine, replace(layer, steps=steps), X)
+            steps = Quantizer(bits, is_signed=layer.accumulation == "product")
+            H = _in_parts(engine, replace(layer, quantizer=steps), X)
             if dtype != np.uint8:
                 np.testing.assert_array_equal(H, steps.apply(plain.copy(), np))
             assert np.all(steps.apply(formula - error, np) <= H)
@@ -136,7 +136,7 @@ def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 6
                 for i in range(0, len(X), step)
             ]
             tiles = np.concatenate(tiles)
-            if engine.is_tile_exact(layer):
+            if engine.is_tile_invariant(layer):
                 np.testing.assert_array_equal(tiles, whole)
             else:
                 np.testing.assert_allclose(
@@ -151,15 +151,15 @@ def check_rounded_rows(engine, shape, dtype, n_batches=12):
         if layer.formula.endswith("distance"):
             continue
         for bits in (8, 15):
-            steps = Steps(bits, is_signed=layer.accumulation == "product")
-            rounded = replace(layer, steps=steps)
+            steps = Quantizer(bits, is_signed=layer.accumulation == "product")
+            rounded = replace(layer, quantizer=steps)
             prepared = engine.prepare(rounded)
             whole = engine.to_host(engine.hidden(prepared, engine.to_device(X))).copy()
             for _ in range(n_batches):
                 rows = rng.permutation(len(X))[: rng.integers(1, len(X), endpoint=True)]
                 batch = engine.to_device(np.ascontiguousarray(X[rows]))
                 H = engine.to_host(engine.hidden(prepared, batch))
-                if is_row_exact(engine, rounded):
+                if is_batch_invariant(engine, rounded):
                     np.testing.assert_array_equal(H, whole[rows])
                 else:
                     np.testing.assert_allclose(H, whole[rows], rtol=0, atol=1 / steps.scale)
@@ -179,7 +179,7 @@ def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21), part=256):
         engine.hidden(prepared, X, out, slice(0, part))
         engine.hidden(prepared, X, out, slice(2 * part, layer.n_units))
         parts = engine.to_host(out)
-        if engine.is_tile_exact(layer):
+        if engine.is_tile_invariant(layer):
             np.testing.assert_array_equal(parts, whole)
         else:
             scale = np.abs(whole).max()
@@ -226,7 +226,7 @@ def check_activity(engine, dtype, shape=(40, 300, 33)):
         layer = replace(layer, radius=layer.radius / 3)
         X = engine.to_device(X)
         steps = 2.0**40 * engine.to_host(engine.hidden(engine.prepare(layer), X)).astype(float)
-        total = engine.to_host(engine.activity(engine.prepare(layer), X))
+        total = engine.to_host(engine.sum_activations(engine.prepare(layer), X))
         assert total.dtype == np.float64
         exact = np.rint(steps).astype(np.int64).sum(axis=1) * 2.0**-40
         if np.abs(exact).max() < 2**13:
@@ -277,7 +277,7 @@ def check_settings(engine, dtype, shape=(37, 300, 1300), in_turn=False):
                 out = engine.xp.full(expected.shape, np.nan, expected.dtype)
                 engine.hidden(engine.prepare(layer), engine.to_device(X), out)
                 H = engine.to_host(out)
-                if engine.is_tile_exact(layer):
+                if engine.is_tile_invariant(layer):
                     np.testing.assert_array_equal(H, expected, err_msg=f"{name}={value}")
                 else:
                     scale = np.abs(expected).max()

@@ -36,7 +36,7 @@ class SimulatedCuda(CudaEngine):
     __enter__, __exit__ = HostEngine.__enter__, HostEngine.__exit__
     algebra, upload_if_fits = HostEngine.algebra, HostEngine.upload_if_fits
     memory, to_host = HostEngine.memory, HostEngine.to_host
-    uploads, sink, stopwatch = HostEngine.uploads, HostEngine.sink, HostEngine.stopwatch
+    iter_uploads, sink, stopwatch = HostEngine.iter_uploads, HostEngine.sink, HostEngine.stopwatch
 
     @staticmethod
     def sparse_to_device(X):

@@ -11,7 +11,7 @@ from sklearn_fsvc import RBFClassifier, TanhProjector
 from sklearn_fsvc._src import tuning
 from sklearn_fsvc._src.cli import _describe_tuning, main
 from sklearn_fsvc._src.engines import ENGINES, profiles
-from sklearn_fsvc._src.utils.availability import install
+from sklearn_fsvc._src.utils.availability import install_command
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.export.c import to_c
 from sklearn_fsvc.kernels import Laplacian
@@ -173,5 +173,5 @@ def test_export_of_unsupported_models(tmp_path):
 def test_export_without_skops(tmp_path, monkeypatch, model):
     path, header = save(tmp_path, model), tmp_path / "m.h"
     monkeypatch.setitem(sys.modules, "skops", None)
-    assert_export_fails(re.escape(install("skops")), path, header)
+    assert_export_fails(re.escape(install_command("skops")), path, header)
     assert_export_fails("export: there is no file .*no.skops", str(tmp_path / "no.skops"), header)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from allocated import MIB, peak
+from peak_memory import MIB, peak
 from sklearn_fsvc import PatchClassifier
 from sklearn_fsvc._src.images import PatchGrid
 from sklearn_fsvc.images import augmented

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 import naive
 from contract import TOLERANCE, Cauchy
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector
-from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS, kernel_of
+from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS, get_kernel
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc.kernels import Affine, Function, Kernel, PoweredExponential
 
@@ -108,7 +108,7 @@ def test_unknown_kernels_are_errors():
         RBFLayer(np.zeros((1, 1)), metric="cosine")
     with pytest.raises(TypeError, match="abstract"):
         Kernel()
-    assert kernel_of("distance") is DISTANCE
+    assert get_kernel("distance") is DISTANCE
 
 
 def test_estimators_with_a_custom_kernel(device):
@@ -174,7 +174,7 @@ def test_invalid_exponents_are_errors(exponent):
 
 
 def test_kernels_with_different_exponents_differ():
-    assert PoweredExponential() == kernel_of("powered_exponential") != PoweredExponential(0.5)
+    assert PoweredExponential() == get_kernel("powered_exponential") != PoweredExponential(0.5)
     model = RBFClassifier(5, kernel=PoweredExponential(0.5), precision=8, random_state=0)
     model.fit(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
     assert model.kernel_ == PoweredExponential(0.5)

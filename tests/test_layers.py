@@ -8,7 +8,7 @@ import pytest
 import naive
 from contract import TOLERANCE
 from sklearn_fsvc._src.kernels import KERNELS, METRICS, K
-from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, hidden_dtype, rounded
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, hidden_dtype, quantize_layer
 from sklearn_fsvc.kernels import Affine
 
 
@@ -18,7 +18,7 @@ def test_triangle_and_gaussian_have_equal_area():
     for kernel in ("triangular", "gaussian"):
         layer = RBFLayer(np.zeros((1, 1)), 1.3, "manhattan", kernel)
         H = np.abs(d).copy()
-        layer.on_sums.apply(H, np)
+        layer.affine_of_sum.apply(H, np)
         if layer.has_finish:
             layer.finish(H, np)
         areas.append(H.sum() * (d[1, 0] - d[0, 0]))
@@ -63,7 +63,7 @@ def test_activations_from_distances_are_those_of_the_layer(engine, rng, metric, 
     out = engine.xp.full(D.shape, np.nan, D.dtype)
     for part in (0.2, 0.6, 3.0):
         layer = RBFLayer(layer.units, part * typical, metric, kernel)
-        H = engine.outputs(layer, D, out)
+        H = engine.activate_distances(layer, D, out)
         assert H is out
         assert H.dtype == layer.hidden_dtype
         H = engine.to_host(H)
@@ -80,10 +80,10 @@ def test_activations_from_distances_are_those_of_the_layer(engine, rng, metric, 
 def test_rounded_activations_from_distances_are_identical(engine, rng, kernel, bits):
     """`contract.check_steps` compares them with the formula."""
     X = rng.integers(0, 256, (200, 30)).astype(np.uint8)
-    layer = rounded(RBFLayer(X[:50], 900.0, "manhattan", kernel), bits)
+    layer = quantize_layer(RBFLayer(X[:50], 900.0, "manhattan", kernel), bits)
     rows = engine.to_device(X)
     D = engine.hidden(engine.prepare(layer.distances), rows)
-    H = engine.outputs(layer, D, engine.xp.empty_like(D))
+    H = engine.activate_distances(layer, D, engine.xp.empty_like(D))
     expected = engine.hidden(engine.prepare(layer), rows)
     np.testing.assert_array_equal(engine.to_host(H), engine.to_host(expected))
 
@@ -91,14 +91,15 @@ def test_rounded_activations_from_distances_are_identical(engine, rng, kernel, b
 def test_only_rounded_layers_of_uint8_have_a_table():
     units = np.zeros((1, 5), np.uint8)
     layer = RBFLayer(units, 100.0)
-    table = rounded(layer, 8).table
+    table = quantize_layer(layer, 8).table
     assert table.dtype == np.uint8
-    assert rounded(layer, 15).table.dtype == np.uint16
+    assert quantize_layer(layer, 15).table.dtype == np.uint16
     assert table[0] == 255
     assert table[-1] == 0 < table[-2]
     for other in (
-        layer, replace(rounded(layer, 8), metric="euclidean"),
-        rounded(RBFLayer(units, weights=np.ones(5)), 8), rounded(layer.astype(np.float32), 8),
-        rounded(RBFLayer(np.zeros((1, 16_449), np.uint8)), 8), TanhLayer(units, np.zeros(1)),
+        layer, replace(quantize_layer(layer, 8), metric="euclidean"),
+        quantize_layer(RBFLayer(units, weights=np.ones(5)), 8),
+        quantize_layer(layer.astype(np.float32), 8),
+        quantize_layer(RBFLayer(np.zeros((1, 16_449), np.uint8)), 8), TanhLayer(units, np.zeros(1)),
     ):  # fmt: skip
         assert other.table is None

@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.estimators.network import Network, with_rows
+from sklearn_fsvc._src.estimators.network import Network, with_center_targets
 from sklearn_fsvc._src.parts import layer_of, parts_of
 from sklearn_fsvc._src.readouts.cross_validation import SearchHistory
 from sklearn_fsvc.engines import get_engine
@@ -74,10 +74,10 @@ def test_fitting_a_part_returns_a_new_one(model):
     parts = parts_of(model)
     with get_engine("jit") as engine:
         job, history = Job(engine), SearchHistory(parts.units.first_alpha)
-        task, samples = parts.task.read(X, Y, None)
+        task, samples = parts.task.fit_encode(X, Y, None)
         samples = parts.units.present(samples)
         units = parts.units.fit(job, samples, history)
-        known = with_rows(units, task, samples)
+        known = with_center_targets(units, task, samples)
         readout = parts.readout.train(ReadoutTraining(job, samples, known, task, history))
     assert (parts.task.fitted, parts.units.fitted, parts.readout.fitted) == ({}, {}, {})
     assert not any(name.endswith("_") for name in vars(model))

@@ -18,7 +18,7 @@ from sklearn_fsvc._src.tuning import (
     is_faster,
     tune_engine,
 )  # fmt: skip
-from sklearn_fsvc._src.utils.availability import install
+from sklearn_fsvc._src.utils.availability import install_command
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.tuning import tune
 
@@ -286,7 +286,7 @@ def test_a_device_that_does_not_work_says_why(monkeypatch):
 def test_a_profile_that_cannot_be_written_is_refused_before_anything_is_measured(monkeypatch):
     monkeypatch.setitem(sys.modules, "platformdirs", None)
     monkeypatch.delenv(profiles.FOLDER)
-    with pytest.raises(RuntimeError, match=re.escape(install("tune"))):
+    with pytest.raises(RuntimeError, match=re.escape(install_command("tune"))):
         tune_kind(broken)
     with pytest.raises(MemoryError):
         tune_kind(broken, save=False)
@@ -319,7 +319,7 @@ def test_every_kind_of_layer_is_known():
 def test_an_example_is_of_its_kind_and_typical(kind, n_features):
     X, layer = example(kind, 50, 40, n_features)
     assert layer.kind == kind
-    assert (layer.steps is None) == (kind in KINDS)
+    assert (layer.quantizer is None) == (kind in KINDS)
     assert X.shape == (50, n_features)
     assert layer.units.shape == (40, n_features)
     assert X.dtype == layer.units.dtype

@@ -94,9 +94,9 @@ def in_all_places(clf, image):
 
 def cells(ax, pool, places):
     """Lines between the cells over which activations are averaged."""
-    for line, n_cells, n_places in zip((ax.axhline, ax.axvline), pool, places, strict=True):
+    for line, n_cells, n_positions in zip((ax.axhline, ax.axvline), pool, places, strict=True):
         for cell in range(1, n_cells):
-            line(cell * n_places // n_cells - 0.5, color="0.5", linewidth=0.8)
+            line(cell * n_positions // n_cells - 0.5, color="0.5", linewidth=0.8)
 
 
 PICTURES = {"units.png": units, "patches.png": patches}

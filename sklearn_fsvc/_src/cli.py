@@ -8,11 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from .data.tiling import format_bytes
+from .data.memory import format_bytes
 from .engines import CPU, accelerator, get_engine, known_engines, profiles
 from .engines.memory import host_memory
 from .engines.threads import n_threads
-from .utils.availability import install
+from .utils.availability import install_command
 from .version import __version__
 
 # Per kind of layer and repeat, measured on two cores of a laptop and on a GPU.
@@ -54,7 +54,7 @@ def info(args: argparse.Namespace | None = None) -> None:
     for name, engine in engines.items():
         reason = engine().why_unavailable()
         if reason is None:
-            details = f"works: {engine().details()}\n{_describe_profile(name)}"
+            details = f"works: {engine().describe()}\n{_describe_profile(name)}"
             print(f"  {name:8}" + details.replace("\n", "\n" + " " * 10))
         else:
             print(f"  {name:8}no: {reason}")
@@ -137,7 +137,7 @@ def _load_skops(path):
     if not Path(path).is_file():
         raise ValueError(f"there is no file {path}.")
     if find_spec("skops") is None:
-        raise RuntimeError(f"reading the model needs skops; {install('skops')}")
+        raise RuntimeError(f"reading the model needs skops; {install_command('skops')}")
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 

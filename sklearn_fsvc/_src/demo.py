@@ -14,12 +14,12 @@ import numpy.typing as npt
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from .data.tiling import check_fits, parse_memory
+from .data.memory import check_fits, parse_memory
 from .engines import get_engine
 from .estimators.rbf import RBFClassifier
 from .estimators.tanh import TanhClassifier
 from .readouts.statistics import RidgeStatistics
-from .utils.parameters import check_count
+from .utils.parameters import check_positive_integer
 
 DEFAULT_OUTPUT = "digits.png"
 _MNIST_FILES = {
@@ -191,7 +191,7 @@ def _check_output(output):
 
 def _check_n_hidden(n_hidden, n_samples, device):
     """Raise if there are more units than samples to select, or too little memory for H'H."""
-    if check_count("n_hidden", n_hidden) > n_samples:
+    if check_positive_integer("n_hidden", n_hidden) > n_samples:
         raise ValueError(
             f"n_hidden={n_hidden} is more than the {n_samples} training images, from which the "
             f"centres are selected; give {n_samples} at most."

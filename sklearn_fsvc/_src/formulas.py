@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 
-def finite(value: float, dtype: np.dtype) -> Any:
+def as_finite(value: float, dtype: np.dtype) -> Any:
     """Return the nearest finite number of `dtype`; it is zero only if `value` is.
 
     Products with it are never NaN, neither of zero nor of an infinite distance.
@@ -37,7 +37,7 @@ class Affine:
         """Apply the step to `A`, in `out` or in place. Identity operations are skipped."""
         out = A if out is None else out
         if self.scale != 1:
-            xp.multiply(A, finite(self.scale, A.dtype), out=out)
+            xp.multiply(A, as_finite(self.scale, A.dtype), out=out)
         elif out is not A:
             out[...] = A
         if np.any(self.offset):
@@ -48,7 +48,7 @@ class Affine:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Quantizer:
     """Quantisation of activations to ``code / scale``, for integer codes and a power of two.
 
     The range of codes is symmetric, or starts at 0; so 1 itself is rounded to ``1 - 1 / scale``.
@@ -63,7 +63,7 @@ class Steps:
         return 1 << (self.bits - self.is_signed)
 
     @property
-    def most(self) -> int:
+    def max_code(self) -> int:
         """The largest code."""
         return self.scale - 1
 
@@ -82,9 +82,9 @@ class Steps:
         item = A.dtype.type
         A *= item(self.scale)
         xp.rint(A, out=A)
-        xp.minimum(A, item(self.most), out=A)
+        xp.minimum(A, item(self.max_code), out=A)
         if self.is_signed:
-            xp.maximum(A, item(-self.most), out=A)
+            xp.maximum(A, item(-self.max_code), out=A)
         A *= item(1 / self.scale)
         return A
 
@@ -136,12 +136,12 @@ def powered_exp(exponent: float) -> Function:
     return Function("powered exp", apply, slope, exponent)
 
 
-def looked_up(table: np.ndarray, steps: Steps) -> Function:
+def lookup_function(table: np.ndarray, quantizer: Quantizer) -> Function:
     """Return the function that looks up codes by an integer; the last one beyond the end."""
 
     def apply(A: Any, xp: Any) -> Any:
         entries = xp.minimum(A, A.dtype.type(len(table) - 1)).astype(np.int32)
-        xp.multiply(xp.asarray(table)[entries], A.dtype.type(1 / steps.scale), out=A)
+        xp.multiply(xp.asarray(table)[entries], A.dtype.type(1 / quantizer.scale), out=A)
         return A
 
     return Function("table", apply, slope=lambda H, xp: xp.zeros_like(H))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from .utils.parameters import check_flag, check_whole_numbers
+from .utils.parameters import check_bool, check_positive_integers
 
 # Number of elements in a chunk of images.
 _CHUNK_ELEMENTS = 2**22
@@ -20,7 +20,7 @@ _CHUNK_ELEMENTS = 2**22
 def read_image_shape(image_shape: Any) -> tuple[int, ...]:
     """Return (rows, columns) or (rows, columns, channels) as a tuple of int; raise otherwise."""
     means = "(rows, columns) or (rows, columns, channels)"
-    return check_whole_numbers("image_shape", image_shape, means, (2, 3))
+    return check_positive_integers("image_shape", image_shape, means, (2, 3))
 
 
 def check_image(image_shape: tuple[int, ...], n_features: int) -> None:
@@ -57,7 +57,7 @@ class PatchGrid:
         return tuple((side - size) // self.stride + 1 for side, size in pairs)
 
     @property
-    def n_places(self) -> int:
+    def n_positions(self) -> int:
         return prod(self.places)
 
     @property
@@ -98,7 +98,7 @@ class PatchGrid:
         return views[:, :: self.stride, :: self.stride].transpose(0, 1, 2, 4, 5, 3)
 
     def unfold(self, X: Any, xp: Any) -> Any:
-        """Return the patches in a new array, (n_images * n_places, n_inputs)."""
+        """Return the patches in a new array, (n_images * n_positions, n_inputs)."""
         return self.windows(X, xp).copy(order="C").reshape(-1, self.n_inputs)
 
 
@@ -140,7 +140,7 @@ def augmented(
     >>> bool(clf.score(X[1500:], y[1500:]) > 0.95)
     True
     """
-    check_flag("flip", flip)
+    check_bool("flip", flip)
     if isinstance(shift, bool) or not isinstance(shift, Integral) or shift < 0:
         raise ValueError(f"shift={shift!r} must be a whole number of pixels, 0 or more.")
     image_shape = read_image_shape(image_shape)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .formulas import EXP, IDENTITY, Affine, Function, finite, powered_exp, raise_to
+from .formulas import EXP, IDENTITY, Affine, Function, as_finite, powered_exp, raise_to
 from .utils.parameters import check_choice, check_positive
 
 # Half the base of the triangle is K * radius. With K = sqrt(2 pi) to four decimals the
@@ -123,7 +123,7 @@ class Kernel(ABC):
     def _powers(self, D: Any, factor: float, xp: Any, out: Any) -> Any:
         """``(factor * D) ** power`` in `out`."""
         if factor != 1:
-            D = xp.multiply(D, finite(factor, D.dtype), out=out)
+            D = xp.multiply(D, as_finite(factor, D.dtype), out=out)
         with np.errstate(over="ignore"):  # very large distances
             return raise_to(D, self.power, xp, out)
 
@@ -133,7 +133,7 @@ class Kernel(ABC):
         A = affine.apply(self._powers(D, factor, xp, xp.empty_like(D)), xp)
         is_above_floor = affine.floor < A
         slope = self.function.slope(self.function.apply(A, xp), xp)
-        slope *= finite(affine.scale * self.power * factor, D.dtype)
+        slope *= as_finite(affine.scale * self.power * factor, D.dtype)
         slope *= is_above_floor
         return slope if self.power == 1 else xp.multiply(slope, factor * D, out=slope)
 
@@ -263,11 +263,11 @@ def check_non_negative(kernel: Kernel | str) -> None:
 
     Novelty selection relies on activities that only grow as centres are added.
     """
-    if isinstance(simplify_kernel(kernel_of(kernel)), str):  # predefined kernels are non-negative
+    if isinstance(simplify_kernel(get_kernel(kernel)), str):  # predefined kernels are non-negative
         return
     distances = np.append(0.0, np.geomspace(1e-3, 1e3, 601))
     with np.errstate(all="ignore"):
-        outputs = kernel_of(kernel).outputs(distances.copy(), 1.0, np)
+        outputs = get_kernel(kernel).outputs(distances.copy(), 1.0, np)
     negative = outputs < 0
     if negative.any():
         raise ValueError(
@@ -277,7 +277,7 @@ def check_non_negative(kernel: Kernel | str) -> None:
         )
 
 
-def kernel_of(kernel: Kernel | str) -> Kernel:
+def get_kernel(kernel: Kernel | str) -> Kernel:
     """Return the `Kernel` of a name; a `Kernel` is returned as it is."""
     if isinstance(kernel, Kernel):
         return kernel

@@ -9,8 +9,9 @@ which as possible are fused by an engine:
 3. ``affine``, a `formulas.Affine`;
 4. ``function``, a `formulas.Function`.
 
-An engine applies ``on_sums`` (the affine step, or a part of it, if it can precede the power) to the
-sums, and then ``finish``, which applies the remaining steps and rounds the activations.
+An engine applies ``affine_of_sum`` (the affine step, or a part of it, if it can precede the
+power) to the sums, and then ``finish``, which applies the remaining steps and rounds the
+activations.
 
 A `PatchLayer` evaluates one of these layers on the patches of images, and averages its activations.
 """
@@ -22,9 +23,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .formulas import IDENTITY, TANH, Affine, Function, Steps, looked_up, raise_to
+from .formulas import IDENTITY, TANH, Affine, Function, Quantizer, lookup_function, raise_to
 from .images import PatchGrid
-from .kernels import DISTANCE, METRICS, kernel_of
+from .kernels import DISTANCE, METRICS, get_kernel
 from .utils.parameters import check_choice
 
 # Maximum number of distances of uint8 samples whose activations are tabulated (16,448 features),
@@ -50,7 +51,7 @@ class _Layer:
     function: Any
     weights: Any = None  # of the features, or a linear map of them
     is_mapped: Any = False  # whether there is a linear map
-    steps: Any = None  # a `formulas.Steps`, which rounds activations
+    quantizer: Any = None  # a `formulas.Quantizer`, which rounds activations
     table: Any = None  # of rounded activations, by the sum over the features
     has_edge: Any = False  # whether activations are 0 beyond some distance
 
@@ -88,33 +89,35 @@ class _Layer:
     @property
     def kind(self) -> str:
         """Formula, dtype and bits: all that determines the speed of a layer, except its size."""
-        bits = f" {self.steps.bits} bits" if self.steps else ""
-        return self.kind_of_floats + bits
+        bits = f" {self.quantizer.bits} bits" if self.quantizer else ""
+        return self.unrounded_kind + bits
 
     @property
-    def kind_of_floats(self) -> str:
+    def unrounded_kind(self) -> str:
         """The kind of the same layer without rounding."""
         return f"{self.formula} {self.units.dtype}"
 
     @cached_property
-    def on_sums(self) -> Affine:
+    def affine_of_sum(self) -> Affine:
         """The affine step if the power is 1, otherwise the identity."""
         return self.affine if self.power == 1 else Affine()
 
     @property
     def has_finish(self) -> bool:
-        """Whether steps other than rounding follow `on_sums`."""
+        """Whether steps other than rounding follow `affine_of_sum`."""
         return self.power != 1 or self.function is not IDENTITY
 
     def finish(self, A: Any, xp: Any) -> Any:
-        """Apply the steps that follow `on_sums`, in place."""
+        """Apply the steps that follow `affine_of_sum`, in place."""
         if self.power != 1:
             self.affine.apply(raise_to(A, self.power, xp), xp)
         return self.round(self.function.apply(A, xp), xp)
 
     def round(self, A: Any, xp: Any) -> Any:
         """Round activations in place, unless they are not rounded or from a table."""
-        return A if self.steps is None or self.table is not None else self.steps.apply(A, xp)
+        return (
+            A if self.quantizer is None or self.table is not None else self.quantizer.apply(A, xp)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields, without cached properties."""
@@ -139,7 +142,7 @@ class RBFLayer(_Layer):
     weights : ndarray of shape (n,) or (n_in, n), optional
         Feature weights, or a linear map of the features. Samples are multiplied by them before an
         engine evaluates the layer; the centres are multiplied already.
-    steps : Steps, optional
+    quantizer : Quantizer, optional
         Rounds activations, which are between 0 and 1.
     """
 
@@ -148,11 +151,11 @@ class RBFLayer(_Layer):
     metric: str = "manhattan"
     kernel: Any = "triangular"
     weights: npt.NDArray | None = None
-    steps: Steps | None = None
+    quantizer: Quantizer | None = None
 
     def __post_init__(self) -> None:
         check_choice("metric", self.metric, METRICS)
-        object.__setattr__(self, "kernel", kernel_of(self.kernel))
+        object.__setattr__(self, "kernel", get_kernel(self.kernel))
         if not (self.metric == "manhattan" and self.weights is None):
             units = self.units.astype(hidden_dtype(self.units.dtype), copy=False)
             object.__setattr__(self, "units", units)
@@ -195,23 +198,27 @@ class RBFLayer(_Layer):
         layers, and if the table would be too large.
         """
         n_distances = 255 * self.n_features + 1
-        is_tabulated = self.units.dtype == np.uint8 and self.steps is not None
+        is_tabulated = self.units.dtype == np.uint8 and self.quantizer is not None
         if not is_tabulated or n_distances > _MAX_DISTANCES:
             return None
-        return _tabulate(self.kernel, self.radius, self.steps, n_distances)
+        return _tabulate(self.kernel, self.radius, self.quantizer, n_distances)
 
     @cached_property
-    def on_sums(self) -> Affine:
+    def affine_of_sum(self) -> Affine:
         # Before it is squared, a distance is multiplied by a factor, so that squares are finite.
         is_square = self.power == 2
-        return Affine(self.kernel.scaled_affine(self.radius)[0]) if is_square else super().on_sums
+        return (
+            Affine(self.kernel.scaled_affine(self.radius)[0])
+            if is_square
+            else super().affine_of_sum
+        )
 
     @cached_property
     def affine(self) -> Affine:
         if self.table is not None:
             return Affine()
         # With the sum of squares as input, the factor is a part of the scale; if distances are
-        # squared after the summation, `on_sums` applies it before.
+        # squared after the summation, `affine_of_sum` applies it before.
         factor, affine = self.kernel.scaled_affine(self.radius)
         if factor == 1 or self.power == 2:
             return affine
@@ -220,16 +227,16 @@ class RBFLayer(_Layer):
     @property
     def function(self) -> Function:
         if self.table is not None:
-            assert self.steps is not None
-            return looked_up(self.table, self.steps)
+            assert self.quantizer is not None
+            return lookup_function(self.table, self.quantizer)
         return self.kernel.function
 
     @property
     def distances(self) -> "RBFLayer":
         """The layer whose activations are the distances to the same centres."""
-        return replace(self, radius=1.0, kernel=DISTANCE, steps=None)
+        return replace(self, radius=1.0, kernel=DISTANCE, quantizer=None)
 
-    def of_distances(self, D: Any, out: Any, xp: Any) -> Any:
+    def from_distances(self, D: Any, out: Any, xp: Any) -> Any:
         """Compute the activations for distances `D`, which layers with the same centres share.
 
         `D` is not changed; the result is in `out`.
@@ -258,18 +265,18 @@ class LinearLayer(_Layer):
     units : ndarray of shape (m, n), float32 or float64
         The weights, a row for each unit.
     bias : ndarray of shape (m,)
-    steps : Steps, optional
+    quantizer : Quantizer, optional
         Rounds activations, which are between -1 and 1.
     """
 
     units: Any
     bias: npt.NDArray
-    steps: Steps | None = None
+    quantizer: Quantizer | None = None
 
     formula, accumulation, power, function = "linear", "product", 1, IDENTITY
 
     @cached_property
-    def most(self) -> Any:
+    def max_input(self) -> Any:
         """A bound of the magnitude of X, in the dtype of H, within which sums are finite."""
         largest = max(float(self.units.max()), -float(self.units.min()), 1.0)
         limit = float(np.finfo(self.hidden_dtype).max) / (4 * self.n_features)
@@ -295,24 +302,24 @@ class TanhLayer(LinearLayer):
 
 
 @lru_cache(maxsize=16)
-def _tabulate(kernel, radius, steps, n_distances):
+def _tabulate(kernel, radius, quantizer, n_distances):
     """Return the codes of rounded activations at distances 0, 1, ..., up to the last change."""
-    codes = np.empty(n_distances, steps.dtype)
+    codes = np.empty(n_distances, quantizer.dtype)
     for start in range(0, n_distances, _BLOCK_DISTANCES):
         D = np.arange(start, min(start + _BLOCK_DISTANCES, n_distances), dtype=np.float64)
-        outputs = steps.apply(kernel.outputs(D, radius, np), np)
-        codes[start : start + _BLOCK_DISTANCES] = outputs * steps.scale
+        outputs = quantizer.apply(kernel.outputs(D, radius, np), np)
+        codes[start : start + _BLOCK_DISTANCES] = outputs * quantizer.scale
     changes = np.flatnonzero(codes[1:] != codes[:-1])
     codes = codes[: changes[-1] + 2 if len(changes) else 1].copy()
     codes.flags.writeable = False  # the cache shares it between layers
     return codes
 
 
-def rounded(layer: Any, bits: int | None) -> Any:
+def quantize_layer(layer: Any, bits: int | None) -> Any:
     """Return the layer with activations of that many bits; the same layer for None."""
     if bits is None:
         return layer
-    return replace(layer, steps=Steps(bits, is_signed=layer.accumulation == "product"))
+    return replace(layer, quantizer=Quantizer(bits, is_signed=layer.accumulation == "product"))
 
 
 # Responses of a `PatchLayer`: functions of the activations, before these are averaged.

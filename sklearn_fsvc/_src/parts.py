@@ -218,11 +218,11 @@ class Units(Part, ABC):
         cut = {name: value[:n_columns] for name, value in values.items() if value is not UNSET}
         return self.update_fitted(**cut)
 
-    def shaped(self, layer: Any) -> Self:
+    def with_shape_of(self, layer: Any) -> Self:
         """Return the units with the kernel and radius of another layer on the same centres."""
         return self
 
-    def tagged(self, tags: Any) -> Any:
+    def with_tags(self, tags: Any) -> Any:
         """Return scikit-learn's tags of an estimator with these units."""
         tags.input_tags.sparse = self.takes_sparse
         return tags
@@ -234,18 +234,18 @@ class TargetSpec(Part, ABC):
 
     Attributes
     ----------
-    wants_scores : bool
-        Whether leave-one-out scores of training samples are used, see `left_out`, `calibrated`.
-    has_center_outputs : bool
+    needs_loo_scores : bool
+        Whether leave-one-out scores of training samples are used: see `loo_attributes`.
+    scores_uncovered_by_center : bool
         Whether `center_outputs` is implemented.
     """
 
-    wants_scores: ClassVar[bool] = False
-    has_center_outputs: ClassVar[bool] = False
+    needs_loo_scores: ClassVar[bool] = False
+    scores_uncovered_by_center: ClassVar[bool] = False
 
     @property
-    def wants_posterior(self) -> bool:
-        """Return whether the posterior distribution of the readout is used, see `left_out`."""
+    def needs_posterior(self) -> bool:
+        """Return whether the posterior of the readout is used: see `loo_attributes`."""
         return False
 
     @abstractmethod
@@ -253,11 +253,11 @@ class TargetSpec(Part, ABC):
         """Raise TypeError or ValueError for an invalid hyperparameter."""
 
     @abstractmethod
-    def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
+    def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
         """Return the specification fitted to y, and the validated `Samples`."""
 
     @abstractmethod
-    def begin(
+    def fit_first_batch(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: "TargetSpec | None"
     ) -> Self:
         """Return the specification fitted to the first batch of `partial_fit`.
@@ -266,7 +266,7 @@ class TargetSpec(Part, ABC):
         """
 
     @abstractmethod
-    def samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
+    def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         """Return the `Samples` of a further batch, encoded as fitted."""
 
     def check_classes(self, y: Any, classes: Any) -> None:
@@ -274,15 +274,15 @@ class TargetSpec(Part, ABC):
         return None
 
     @abstractmethod
-    def check_same(self, other: Self, name: str) -> None:
+    def check_compatible(self, other: Self, name: str) -> None:
         """Raise ValueError unless the model called `name` encodes y in the same way."""
 
     @abstractmethod
-    def restricted_to(self, samples: Samples, rows: Any) -> Self:
+    def refit_on(self, samples: Samples, rows: Any) -> Self:
         """Return the specification that a fit to these rows of the samples would have."""
 
     @abstractmethod
-    def outputs(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
+    def score_coefficients(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
         """Return coefficients and intercepts of the scores, given those of the encoded y."""
 
     @abstractmethod
@@ -298,7 +298,7 @@ class TargetSpec(Part, ABC):
         """Return the score of predictions."""
 
     @abstractmethod
-    def name_of(self, k: int) -> str:
+    def output_name(self, k: int) -> str:
         """Return a description of an output of the readout, for messages."""
 
     @property
@@ -307,7 +307,7 @@ class TargetSpec(Part, ABC):
         """Return the number of columns of y."""
 
     @abstractmethod
-    def decided(self, scores: Any, output: int) -> tuple[Any, Any, Any]:
+    def select_decision(self, scores: Any, output: int) -> tuple[Any, Any, Any]:
         """Return the predictions of one column of y, and the scores that decide them.
 
         Returns
@@ -321,18 +321,18 @@ class TargetSpec(Part, ABC):
         """
 
     @abstractmethod
-    def of_rows(self, samples: Samples, rows: Any) -> dict[str, Any]:
+    def center_attributes(self, samples: Samples, rows: Any) -> dict[str, Any]:
         """Return a fitted attribute of `Units`: the y of the samples that are centres."""
 
     @abstractmethod
     def center_targets(self, units: Units) -> Any:
         """Return the value of this attribute."""
 
-    def scored_rows(self, samples: Samples, random_state: Any) -> Any:
+    def calibration_rows(self, samples: Samples, random_state: Any) -> Any:
         """Return ascending row numbers for leave-one-out scores; None for all samples."""
         return None
 
-    def left_out(self, training: "ReadoutTraining", chosen: Any, rows: Any) -> dict[str, Any]:
+    def loo_attributes(self, training: "ReadoutTraining", chosen: Any, rows: Any) -> dict[str, Any]:
         """Return fitted attributes that are computed from leave-one-out results."""
         return {}
 
@@ -343,15 +343,15 @@ class TargetSpec(Part, ABC):
         """
         raise NotImplementedError
 
-    def calibrated(self, left_out: Any, sample: Any) -> dict[str, Any]:
+    def calibrate(self, left_out: Any, sample: Any) -> dict[str, Any]:
         """Return fitted attributes that are computed from the `LOOScores` of a `Sample`."""
         return {}
 
-    def uncalibrated(self) -> dict[str, Any]:
-        """Return the attributes of `calibrated` for a sample without rows."""
+    def prior_calibration(self) -> dict[str, Any]:
+        """Return the attributes of `calibrate` for a sample without rows."""
         return {}
 
-    def why_no_sums(self) -> str | None:
+    def why_not_incremental(self) -> str | None:
         """Return why incremental fits are not possible, with the remedy; None if they are."""
         return None
 
@@ -407,7 +407,7 @@ class Readout(Part, ABC):
         """Return the fitted readout."""
 
     @abstractmethod
-    def why_no_sums(self) -> str | None:
+    def why_not_incremental(self) -> str | None:
         """Return why incremental fits are not possible, with the remedy; None if they are."""
 
     def uses_nearest_unit(self, units: Units, task: TargetSpec) -> bool:
@@ -482,9 +482,9 @@ class Parts:
         """Return `Readout.nearest_scores`."""
         return self.readout.nearest_scores(self.units, self.task)
 
-    def why_no_sums(self) -> str | None:
+    def why_not_incremental(self) -> str | None:
         """Return why incremental fits are not possible, with the remedy; None if they are."""
-        return self.readout.why_no_sums() or self.task.why_no_sums()
+        return self.readout.why_not_incremental() or self.task.why_not_incremental()
 
 
 def parts_of(estimator: Any) -> Any:

@@ -22,10 +22,10 @@ import numpy as np
 from .engines import Engine, get_engine, profiles
 from .engines.base import Stopwatch
 from .engines.host import HostStopwatch
-from .kernels import DISTANCE, KERNELS, METRICS, kernel_of
-from .layers import RBFLayer, TanhLayer, rounded
+from .kernels import DISTANCE, KERNELS, METRICS, get_kernel
+from .layers import RBFLayer, TanhLayer, quantize_layer
 from .readouts.statistics import RidgeStatistics
-from .utils.parameters import check_count
+from .utils.parameters import check_positive_integer
 
 # A value replaces the one before if it is faster by this factor, in this part of the rounds. A
 # smaller gain, or one that is not repeated, is noise.
@@ -112,7 +112,7 @@ def tune(
                 'followed by " 8 bits" or " 15 bits", except for distances.'
             )
     numbers = [n_features] if isinstance(n_features, Integral) else n_features
-    n_features = [check_count("n_features", n) for n in numbers]
+    n_features = [check_positive_integer("n_features", n) for n in numbers]
     with _without_profile_warnings(), get_engine(device, math.inf) as engine:
         return tune_engine(engine, kinds, n_features, repeats, save=save, verbose=verbose)
 
@@ -178,7 +178,7 @@ class Tuner:
         settings = dict(default)
         for name, values in engine.tunables(layer).items():
             is_statistics = name == "statistics"
-            if is_statistics and layer.steps:
+            if is_statistics and layer.quantizer:
                 continue  # sums of integers are exact
             time_all = self._statistics_times if is_statistics else self._synaptic_times
             candidates = [{**settings, name: value} for value in values]
@@ -307,13 +307,13 @@ def example(
             # weights of this size the products are spread over the nonlinear range of tanh.
             centred = units.astype(np.float64) - 127.5
             units = (centred / (10923 * n_features**0.5)).astype(dtype)
-        return X, rounded(TanhLayer(units, np.zeros(n_units, dtype)), bits)
+        return X, quantize_layer(TanhLayer(units, np.zeros(n_units, dtype)), bits)
     metric, kernel = formula
     # The expected distances of integers from 0 to 255: |x - c| is 85 and its square 10923 each.
     typical = {"manhattan": 85 * n_features, "sqeuclidean": 10923 * n_features}
     typical["euclidean"] = typical["sqeuclidean"] ** 0.5
-    radius = kernel_of(kernel).natural_radius(typical[metric])
-    return X, rounded(RBFLayer(units, radius, metric, kernel), bits)
+    radius = get_kernel(kernel).natural_radius(typical[metric])
+    return X, quantize_layer(RBFLayer(units, radius, metric, kernel), bits)
 
 
 @contextmanager

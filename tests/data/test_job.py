@@ -1,17 +1,17 @@
 import numpy as np
 import pytest
 
+from fake_sources import ChunkFunction
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.data.sources import open_rows
+from sklearn_fsvc._src.data.sources import open_source
 from sklearn_fsvc._src.data.streaming import take_rows
 from sklearn_fsvc.engines import get_engine
-from sourced import Tap
 
 
 def test_reserved_memory_reduces_the_limit():
     engine = get_engine("jit")
     whole = Job(engine, "1MB")
-    less = whole.reserving(1000).reserving(200).named("a part")
+    less = whole.reserve(1000).reserve(200).named("a part")
     assert (whole.memory_limit, less.memory_limit) == (10**6, 10**6 - 1200)
     assert less.max_memory == "1MB"  # as given
     half = engine.memory()[0] // 2
@@ -21,14 +21,14 @@ def test_reserved_memory_reduces_the_limit():
 def test_prefetching_takes_a_quarter_of_the_memory(rng):
     """A quarter of the memory holds prefetched rows, group by group; each buffer is one pass."""
     X, groups, order = rng.random((100, 4)), np.arange(100) % 2, rng.permutation(100)
-    tap, job = Tap(X), Job(get_engine("jit"), 4 * 50 * 32)
-    source, left = job.prefetching(open_rows(tap, None)[0], order, groups)
+    tap, job = ChunkFunction(X), Job(get_engine("jit"), 4 * 50 * 32)
+    source, left = job.prefetch(open_source(tap, None)[0], order, groups)
     assert left.memory_limit == 3 * 50 * 32
     for group in (0, 1):
         rows = order[groups[order] == group]
         for part in (rows[:20], rows[20:]):
             np.testing.assert_array_equal(take_rows(source, part), X[part])
     assert tap.calls == 1 + 2
-    array, same = job.prefetching(X, order)
+    array, same = job.prefetch(X, order)
     assert array is X
     assert same is job

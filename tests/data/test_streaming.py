@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import naive
-from allocated import MIB, peak
 from contract import TOLERANCE
+from peak_memory import MIB, peak
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.streaming import (
     Consumer,
     compute_dtype,
     stream,
-    stream_all,
     stream_into,
+    stream_layers,
     take_rows,
 )
 from sklearn_fsvc._src.engines.jit import JitEngine
@@ -157,7 +157,7 @@ def test_several_layers_have_the_activations_of_each_alone(
         H[i, part] = tile
         tile[:] = np.nan  # consumers may overwrite H without effect on the next layer
 
-    stream_all(Job(engine), layers, X, Consumer(consume, tile_rows=tile_rows), rows)
+    stream_layers(Job(engine), layers, X, Consumer(consume, tile_rows=tile_rows), rows)
     for i, layer in enumerate(layers):
         parts_alone, alone = collect(engine, layer, X, rows=rows, tile_rows=tile_rows)
         assert parts[i] == parts_alone
@@ -173,7 +173,7 @@ def test_distances_are_computed_once(several_layers):
         return hidden(prepared, X, out, units)
 
     engine.hidden = noted
-    stream_all(Job(engine), layers, X, Consumer(lambda i, part, H: None, tile_rows=20))
+    stream_layers(Job(engine), layers, X, Consumer(lambda i, part, H: None, tile_rows=20))
     assert evaluated == [20, 20, 10]
 
 
@@ -184,7 +184,7 @@ def test_a_small_limit_makes_small_tiles_of_several_layers(several_layers):
     memory = engine.prepared_bytes(layers[0].distances) + 1000 + 3 * row
     sizes = []
     consumer = Consumer(lambda i, part, H: sizes.append(len(H)), fixed_bytes=1000, row_bytes=100)
-    stream_all(Job(engine, memory), layers, X, consumer)
+    stream_layers(Job(engine, memory), layers, X, consumer)
     assert max(sizes) == 3
 
 
@@ -203,7 +203,7 @@ def test_a_memory_error_of_a_later_layer_repeats_no_sample(several_layers, short
         H[i, part] = tile
         tile[:] = np.nan
 
-    stream_all(Job(engine), layers, X, Consumer(consume))
+    stream_layers(Job(engine), layers, X, Consumer(consume))
     np.testing.assert_array_equal(counts, 1)
     for i, layer in enumerate(layers):
         np.testing.assert_allclose(H[i], naive.hidden(layer, X), rtol=0, atol=1e-12)
@@ -223,7 +223,7 @@ def test_transient_memory_errors_repeat_no_sample(several_layers, n_failures):
         counts[i, part] += 1
 
     try:
-        stream_all(Job(engine), layers, X, Consumer(consume))
+        stream_layers(Job(engine), layers, X, Consumer(consume))
     except MemoryError:
         assert n_failures > 5  # even for a tile of one row
     else:
@@ -239,7 +239,7 @@ def test_a_memory_error_for_one_row_of_one_layer_is_raised(several_layers, short
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        stream_all(Job(engine), layers, X, Consumer(consume))
+        stream_layers(Job(engine), layers, X, Consumer(consume))
 
 
 class SmallShapeEngine(JitEngine):
@@ -365,7 +365,7 @@ def test_samples_are_weighted_once_for_all_layers(weighted):
     layers = [layer, replace(layer, radius=2 * layer.radius, kernel="gaussian")]
     tiles, engine = [[], []], WeightCounter()
     consumer = Consumer(lambda i, part, H: tiles[i].append(H.copy()), tile_rows=40)
-    stream_all(Job(engine), layers, X, consumer)
+    stream_layers(Job(engine), layers, X, consumer)
     assert engine.n_weighted == len(tiles[0]) == 3
     for layer, H in zip(layers, map(np.concatenate, tiles), strict=True):
         expected = naive.of_rows(layer, X.astype(H.dtype))

@@ -9,7 +9,12 @@ import naive
 from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc._src.data import validation
 from sklearn_fsvc._src.data.streaming import write
-from sklearn_fsvc._src.data.validation import cast_if_safe, check_holds, check_out, keeps_distances
+from sklearn_fsvc._src.data.validation import (
+    cast_to_float32_if_safe,
+    check_holds,
+    check_out,
+    is_float32_resolved,
+)
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 
 
@@ -115,7 +120,7 @@ def X(rng):
 def test_a_layer_is_cast_if_its_activations_stay_the_same(X, kind, change, is_safe):
     X = change(X)
     layer = LAYERS[kind](X)
-    found = cast_if_safe(layer, X)
+    found = cast_to_float32_if_safe(layer, X)
     assert found.units.dtype == (np.float32 if is_safe else np.float64)
     if is_safe:
         few = naive.of_rows(found, X.astype(np.float32))
@@ -124,28 +129,28 @@ def test_a_layer_is_cast_if_its_activations_stay_the_same(X, kind, change, is_sa
 
 @pytest.mark.parametrize("radius", [1e-3, 1e-30])
 def test_units_of_small_radius_stay_in_float64(X, radius):
-    assert cast_if_safe(RBFLayer(X[:9], radius), X).units.dtype == np.float64
+    assert cast_to_float32_if_safe(RBFLayer(X[:9], radius), X).units.dtype == np.float64
 
 
 def test_layers_of_float32_samples_are_unchanged(X):
     X = X.astype(np.float32)
     layer = RBFLayer(X[:9], 3.0)
-    assert cast_if_safe(layer, X) is layer
+    assert cast_to_float32_if_safe(layer, X) is layer
 
 
 @pytest.mark.parametrize(("change", "is_safe"), ROWS.values(), ids=ROWS)
 def test_resolution_of_distances(X, change, is_safe):
-    assert keeps_distances(change(X)) == is_safe
+    assert is_float32_resolved(change(X)) == is_safe
 
 
 def test_constant_features_are_ignored(X):
     X[:, 1] = 1e9
-    assert keeps_distances(X)
+    assert is_float32_resolved(X)
 
 
 def test_a_feature_of_tiny_spread_needs_float64(X):
     X[:, 1] *= 1e-40
-    assert not keeps_distances(X)
+    assert not is_float32_resolved(X)
 
 
 class SliceOnlyFile:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from allocated import peak
+from peak_memory import peak
 from sklearn_fsvc import PatchRegressor, RBFClassifier, TanhRegressor
 from sklearn_fsvc._src.engines import lapack
-from sklearn_fsvc._src.engines.algebra import HOST, WORTH, Blocking, HostAlgebra
+from sklearn_fsvc._src.engines.algebra import HOST, MIN_PARALLEL_WORK, Blocking, HostAlgebra
 from sklearn_fsvc._src.hidden_layers import patches, random_weights
 
 # Every operation is cut into parts of a few elements.
 SMALL_PARTS = Blocking(
-    min_work={routine: {4: 1, 8: 1} for routine in WORTH},
+    min_work={routine: {4: 1, 8: 1} for routine in MIN_PARALLEL_WORK},
     edge=16, min_edge=8, cholesky_order=16, sum_length=4,
 )  # fmt: skip
 
@@ -98,9 +98,7 @@ def test_symmetric_products_read_the_lower_triangle(engine, rng, n, order):
     expected = (np.tril(A) + np.tril(A, -1).T) @ B
     A[np.triu_indices(8, 1)] = np.nan
     on_device = engine.xp.asarray(np.asfortranarray(panel))
-    result = engine.algebra.symmetric_product(
-        on_device[:8], engine.xp.asarray(np.array(B, order=order))
-    )
+    result = engine.algebra.symm(on_device[:8], engine.xp.asarray(np.array(B, order=order)))
     np.testing.assert_allclose(engine.to_host(result), expected, rtol=1e-12)
     np.testing.assert_array_equal(engine.to_host(on_device)[:8], A)
 
@@ -209,7 +207,7 @@ def results(algebra, dtype, shape):
     H = rng.normal(size=shape).astype(dtype)
     order = shape[1]
     gram, lower = np.zeros((order, order), dtype, order="F"), np.empty((order, order), order="F")
-    algebra.syrk(gram, H.T, keep=0.0, has_room=True)
+    algebra.syrk(gram, H.T, beta=0.0, allow_workspace=True)
     lower[:] = np.tril(gram) + order * np.eye(order)
     factor = lower.copy(order="F")
     assert algebra.factorise(factor)
@@ -249,12 +247,12 @@ def test_the_memory_of_parts_is_freed(rng):
     """Although a thread of the pool may still have a cancelled task."""
     H = rng.normal(size=(3000, 300))
     C = np.zeros((300, 300), order="F")
-    HOST.syrk(C, H.T, has_room=True)  # imports modules
+    HOST.syrk(C, H.T, allow_workspace=True)  # imports modules
     for _ in range(5):
-        _, most = peak(lambda: HOST.syrk(C, H.T, has_room=True))
-        assert most < HOST.syrk_bytes(300, H.dtype) + 2**16
+        _, most = peak(lambda: HOST.syrk(C, H.T, allow_workspace=True))
+        assert most < HOST.syrk_workspace_bytes(300, H.dtype) + 2**16
         tracemalloc.start()
-        HOST.syrk(C, H.T, has_room=True)
+        HOST.syrk(C, H.T, allow_workspace=True)
         assert tracemalloc.get_traced_memory()[0] < 2**16
         tracemalloc.stop()
 

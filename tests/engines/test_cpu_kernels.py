@@ -254,7 +254,7 @@ engine = jit.JitEngine(Target(16, True, "portable", is_arm=True))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.skipif("fma" not in jit.JitEngine().details().lower(), reason="without FMA")
+@pytest.mark.skipif("fma" not in jit.JitEngine().describe().lower(), reason="without FMA")
 def test_the_contract_holds_with_the_loops_for_arm(tmp_path):
     """Except for bytes, whose instruction other processors do not have."""
     run_in_turn(FOR_ARM + FIRST_BLOCKS + OTHER_BLOCKS, NUMBA_CACHE_DIR=str(tmp_path))

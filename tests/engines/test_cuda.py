@@ -25,13 +25,12 @@ from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.engines.cuda import CudaEngine, transfer
 from sklearn_fsvc._src.engines.cuda.integers import round_columns
-from sklearn_fsvc._src.engines.integers import MOST_ROWS
-from sklearn_fsvc._src.layers import RBFLayer
-from sklearn_fsvc._src.layers import rounded as rounded_layer
+from sklearn_fsvc._src.engines.integers import MAX_ROWS
+from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 PROJECTORS = [TanhProjector(50, random_state=0), RBFProjector(50, random_state=0)]
@@ -52,7 +51,7 @@ def test_gram_matrices_of_quantised_activations(cupy, steps, shape, dtype):
 
 @each_kind
 def test_the_largest_sums_fit_into_32_bits(cupy, steps):
-    H = np.full((MOST_ROWS, 3), steps.most / steps.scale, np.float32)
+    H = np.full((MAX_ROWS, 3), steps.max_code / steps.scale, np.float32)
     H[:, 1] *= -1 if steps.is_signed else 1
     gram = PackedSymmetric(3, CudaEngine.algebra)
     gram.add_gram(cupy.asarray(H), steps)
@@ -70,7 +69,7 @@ def test_activations_are_rounded_to_the_nearest_code(cupy, steps):
             near[7:, 4] = (np.arange(63) + 0.5) / steps.scale  # halfway
             H = cupy.asarray(near)
             round_columns(engine, H, slice(2, 9), steps)
-            expected = np.maximum(steps.apply(near.copy(), np), -steps.most / steps.scale)
+            expected = np.maximum(steps.apply(near.copy(), np), -steps.max_code / steps.scale)
             expected[:, :2] = near[:, :2]
             np.testing.assert_array_equal(H.get(), expected)
 
@@ -85,8 +84,8 @@ def test_statistics_equal_those_of_the_host_bitwise(cupy, digits, bits):
     for device in ("jit", "cuda"):
         model = RBFClassifier(80, device=device, precision=bits, random_state=0, **given)
         with get_engine(device) as engine:
-            layer = rounded_layer(layer_of(model.fit(X, y)), bits)
-            (found,) = gather(Job(engine), [layer], Samples(X, ClassTargets(y, 5)))
+            layer = quantize_layer(layer_of(model.fit(X, y)), bits)
+            (found,) = gather(Job(engine), [layer], Samples(X, OneHotTargets(y, 5)))
             sums.append(found.on(HOST))
     for name in ("n", "h", "y", "hy"):
         np.testing.assert_array_equal(getattr(sums[1], name), getattr(sums[0], name))
@@ -112,7 +111,7 @@ def test_results_are_on_the_device_of_the_input(cupy, digits, projector, fit_on)
 def test_gpu_arrays_are_not_copied_to_the_host(cupy, digits, monkeypatch):
     X = cupy.asarray(digits[0])
     projector = TanhProjector(50, device="cuda").fit(X)
-    monkeypatch.setattr(CudaEngine, "uploads", None)
+    monkeypatch.setattr(CudaEngine, "iter_uploads", None)
     monkeypatch.setattr(CudaEngine, "to_host", None)
     assert projector.transform(X).shape == (len(X), 50)
 
@@ -133,7 +132,7 @@ def test_downloaded_arrays_are_kept_on_the_gpu_until_the_engine_exits(cupy):
     there = cupy.ones((3, 2))
     with get_engine("cuda") as engine:
         here = engine.to_host(there)
-        engine.keep(here, there)
+        engine.cache_upload(here, there)
         assert engine.to_device(here) is there
         assert engine.to_device(here.copy()) is not there
     with engine:
@@ -157,12 +156,12 @@ def test_weights_found_on_the_gpu_are_not_uploaded(cupy, digits, monkeypatch, we
 def test_uint8_is_uploaded_as_uint8(cupy, digits, monkeypatch):
     sent = []
 
-    def uploads(self, blocks):
+    def iter_uploads(self, blocks):
         for block in blocks:
             sent.append(block.dtype)
             yield self.to_device(block)
 
-    monkeypatch.setattr(CudaEngine, "uploads", uploads)
+    monkeypatch.setattr(CudaEngine, "iter_uploads", iter_uploads)
     TanhProjector(50, device="cuda").fit(digits[0]).transform(digits[0])
     assert set(sent) == {np.dtype(np.uint8)}
 

@@ -9,7 +9,7 @@ import pytest
 
 from sklearn_fsvc._src.engines.cuda import CudaEngine, availability
 from sklearn_fsvc._src.engines.kernels.cuda.compiler import CompilerMissing
-from sklearn_fsvc._src.utils.availability import install
+from sklearn_fsvc._src.utils.availability import install_command
 from sklearn_fsvc.engines import get_engine
 
 
@@ -69,7 +69,7 @@ def test_get_engine_raises_the_reason(fake):
 def test_cupy_is_missing(fake, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert "CuPy cannot be imported" in reason(Working)
-    assert install("cuda13") in reason(Working)
+    assert install_command("cuda13") in reason(Working)
 
 
 def test_kernels_are_not_compiled_and_the_compiler_is_missing(fake):
@@ -81,7 +81,7 @@ def test_kernels_are_not_compiled_and_the_compiler_is_missing(fake):
 def test_a_library_is_missing(fake):
     message = reason(failing(ImportError("libcublas.so.13")))
     assert "(ImportError: libcublas.so.13)" in message
-    assert install("cuda13") in message
+    assert install_command("cuda13") in message
 
 
 def test_no_driver(fake):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
-from sklearn_fsvc._src.data.sources import InMemory
+from sklearn_fsvc._src.data.sources import ArraySource
 from sklearn_fsvc._src.engines.cuda import CudaEngine, transfer
 from sklearn_fsvc._src.engines.threads import submit
 from sklearn_fsvc.engines import get_engine
@@ -162,7 +162,7 @@ def test_too_little_memory_for_the_units_is_an_error(cupy, rng):
 def test_integer_samples_are_converted_during_the_upload(cupy, rng):
     """Tile by tile, or all at once if they fit into the memory of the GPU."""
     X = rng.integers(-9, 9, (30_000, 16))
-    there = get_engine("cuda").upload_if_fits(InMemory(X), 2**30)
+    there = get_engine("cuda").upload_if_fits(ArraySource(X), 2**30)
     assert isinstance(there, cupy.ndarray)
     np.testing.assert_array_equal(there.get(), X.astype(np.float64))
     projector = TanhProjector(64, random_state=0, device="cuda").fit(X)

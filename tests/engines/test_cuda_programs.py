@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_fsvc._src.engines.kernels.cuda import build, compiler, manhattan, programs
 from sklearn_fsvc._src.engines.kernels.cuda.kernel import CudaKernel
-from sklearn_fsvc._src.utils.availability import install
+from sklearn_fsvc._src.utils.availability import install_command
 
 KERNEL, TYPES = build.all_kernels()[0]
 HOPPER, DRIVER = (9, 0), programs.OLDEST_DRIVER
@@ -79,7 +79,7 @@ def test_archives_are_reproducible(tmp_path):
 def test_the_error_without_archive_and_compiler_names_both_remedies(tmp_path, no_compiler):
     with pytest.raises(compiler.CompilerMissing, match="is not compiled: install") as e:
         programs.load(KERNEL, TYPES, HOPPER, DRIVER, tmp_path / "kernels.zip")
-    assert install("cuda-kernels") in str(e.value)
+    assert install_command("cuda-kernels") in str(e.value)
     assert "SKLEARN_FSVC_BUILD_KERNELS=1" in str(e.value)
 
 

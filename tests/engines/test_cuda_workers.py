@@ -81,7 +81,7 @@ def test_gpus_are_assigned_to_workers_round_robin(cupy, monkeypatch):
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
     for number, expected in [(None, 0), (0, 0), (1, 1), (2, 2), (3, 0)]:
         monkeypatch.setattr(
-            "sklearn_fsvc._src.engines.cuda.engine.worker_number", lambda n=number: n
+            "sklearn_fsvc._src.engines.cuda.engine.worker_index", lambda n=number: n
         )
         assert CudaEngine().index == expected
     assert CudaEngine(1).index == 1

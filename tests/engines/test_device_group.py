@@ -5,21 +5,21 @@ import time
 
 import pytest
 
+from fake_devices import FakeDevice
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.engines.device_group import Stopped
+from sklearn_fsvc._src.engines.device_group import WorkCancelled
 from sklearn_fsvc.engines import get_engine
-from teams import Half
 
 
 @pytest.fixture(autouse=True)
 def halves(monkeypatch):
-    monkeypatch.setitem(ENGINES, Half.name, Half)
+    monkeypatch.setitem(ENGINES, FakeDevice.name, FakeDevice)
 
 
 @pytest.fixture
-def team():
+def device_group():
     with get_engine("half:all") as engine:
-        yield engine.team
+        yield engine.device_group
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def team():
 def test_members_of_a_group(device, name, n_members):
     with get_engine(device) as engine:
         assert engine.name == name
-        members = [] if engine.team is None else engine.team.members
+        members = [] if engine.device_group is None else engine.device_group.members
         assert len(members) == n_members
         assert not members or members[0] is engine
 
@@ -49,31 +49,31 @@ def test_invalid_groups_are_refused(device, error, message):
         get_engine(device)
 
 
-def test_results_are_in_order_and_computed_in_a_thread_for_each_device(team):
+def test_results_are_in_order_and_computed_in_a_thread_for_each_device(device_group):
     def work(member, task, stop):
         time.sleep(0.05 * (task == "a"))
         return member.name, task, threading.get_ident()
 
     for _ in range(2):
-        first, second = team.each(work, ["a", "b"])
+        first, second = device_group.map(work, ["a", "b"])
         assert (first[:2], second[:2]) == (("half:0,1", "a"), ("half:1", "b"))
         assert first[2] == threading.get_ident() != second[2]
-    assert second == team.each(work, ["a", "b"])[1]  # the same thread
+    assert second == device_group.map(work, ["a", "b"])[1]  # the same thread
 
 
 @pytest.mark.parametrize("failing", [0, 1])
 @pytest.mark.parametrize("error", [ValueError, MemoryError, KeyboardInterrupt])
-def test_a_failure_stops_the_others(team, failing, error):
+def test_a_failure_stops_the_others(device_group, failing, error):
     def work(member, task, stop):
         if task == failing:
             raise error("this one")
         if not stop.wait(10):
             pytest.fail("stop was not set")
-        raise Stopped
+        raise WorkCancelled
 
     with pytest.raises(error, match="this one"):
-        team.each(work, [0, 1])
-    assert team.each(lambda member, task, stop: task, [0, 1]) == [0, 1]
+        device_group.map(work, [0, 1])
+    assert device_group.map(lambda member, task, stop: task, [0, 1]) == [0, 1]
 
 
 def test_threads_end_with_the_group():
@@ -82,10 +82,10 @@ def test_threads_end_with_the_group():
     assert not [t for t in threading.enumerate() if "team" in t.name]
 
 
-class SelectedByAuto(Half):
+class SelectedByAuto(FakeDevice):
     """Selected by "auto" from 100 on, and in a group from 1000 on."""
 
-    auto_work, team_work = 100, 1000
+    auto_work, group_work = 100, 1000
 
 
 @pytest.fixture
@@ -103,6 +103,6 @@ def test_auto_selects_all_devices_for_large_work(only_two_engines, work, name):
 
 
 def test_auto_selects_one_device_in_a_worker(only_two_engines, monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc._src.engines.registry.worker_number", lambda: 1)
+    monkeypatch.setattr("sklearn_fsvc._src.engines.registry.worker_index", lambda: 1)
     with get_engine("auto", 1000) as engine:
-        assert engine.team is None
+        assert engine.device_group is None

@@ -154,10 +154,10 @@ class _Broken(BlasEngine):
             super().hidden(prepared, X, H)
         return H
 
-    def activity(self, prepared, X):
+    def sum_activations(self, prepared, X):
         if self.flaw == "sums are not rounded":
             return self.hidden(prepared, X).sum(axis=1)
-        return super().activity(prepared, X)
+        return super().sum_activations(prepared, X)
 
     def squared_gradients(self, layer, X, D, W):
         if self.flaw == "a gradient where sample and centre are equal":
@@ -216,7 +216,7 @@ def test_novelty_selection_is_sequential(engine, rng, threshold):
     X, start = rng.random((300, 3)), rng.random(300)
     on_device = engine.to_device(X)
     layer = RBFLayer(on_device, 0.1)
-    kept = engine.novel(layer, on_device, engine.to_device(start.copy()), threshold)
+    kept = engine.select_novel(layer, on_device, engine.to_device(start.copy()), threshold)
     K, activity, expected = naive.hidden(RBFLayer(X, 0.1), X), start, []
     for i in range(300):
         if activity[i] < threshold:
@@ -228,11 +228,11 @@ def test_novelty_selection_is_sequential(engine, rng, threshold):
 
 def test_a_duplicate_of_a_centre_is_not_selected(engine):
     X = engine.to_device(np.array([[0.0, 0.0], [9.0, 9.0], [0.0, 0.0]]))
-    kept = engine.novel(RBFLayer(X, 0.1), X, engine.to_device(np.zeros(3)), 1.0)
+    kept = engine.select_novel(RBFLayer(X, 0.1), X, engine.to_device(np.zeros(3)), 1.0)
     np.testing.assert_array_equal(kept, [0, 1])
 
 
 def test_novelty_selection_may_select_nothing(engine, rng):
     X = engine.to_device(rng.random((5, 3)))
-    kept = engine.novel(RBFLayer(X, 0.1), X, engine.to_device(np.ones(5)), 0.9)
+    kept = engine.select_novel(RBFLayer(X, 0.1), X, engine.to_device(np.ones(5)), 0.9)
     assert len(kept) == 0

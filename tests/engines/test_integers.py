@@ -20,18 +20,20 @@ from sklearn_fsvc._src.engines.kernels.integers import (
     integer_loops,
 )  # fmt: skip
 from sklearn_fsvc._src.engines.kernels.vector_ops import I8, I32, I64, VectorOps
-from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 
-ALL_STEPS = [Steps(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]
+ALL_STEPS = [Quantizer(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]
 each_kind = pytest.mark.parametrize("steps", ALL_STEPS, ids=str)
 
 
 def rounded(steps, n_rows, n_units, dtype=np.float32, seed=0):
     """Return (activations, their integers), which include the smallest and the largest."""
-    least = -steps.most if steps.is_signed else 0
-    q = np.random.default_rng(seed).integers(least, steps.most, (n_rows, n_units), endpoint=True)
-    q[:, 0], q[:, -1] = steps.most, least
+    least = -steps.max_code if steps.is_signed else 0
+    q = np.random.default_rng(seed).integers(
+        least, steps.max_code, (n_rows, n_units), endpoint=True
+    )
+    q[:, 0], q[:, -1] = steps.max_code, least
     return (q / steps.scale).astype(dtype), q
 
 
@@ -44,7 +46,12 @@ def test_activations_are_rounded_to_the_nearest_step(steps):
     ends = np.array([1.0, -1.0, 2.0, np.nan], np.float32)
     np.testing.assert_array_equal(
         steps.apply(ends.copy(), np) * steps.scale,
-        [steps.most, -steps.most if steps.is_signed else -steps.scale, steps.most, np.nan],
+        [
+            steps.max_code,
+            -steps.max_code if steps.is_signed else -steps.scale,
+            steps.max_code,
+            np.nan,
+        ],
     )
 
 
@@ -74,7 +81,7 @@ def test_gram_matrices_are_those_of_integers(steps, shape, dtype, algebra, monke
 @each_kind
 def test_the_largest_sums_fit(steps, algebra):
     """All activations at the end of the range, and more samples than are summed at a time."""
-    H = np.full((integers.MOST_ROWS + 5, 3), steps.most / steps.scale, np.float32)
+    H = np.full((integers.MAX_ROWS + 5, 3), steps.max_code / steps.scale, np.float32)
     H[:, 1] *= -1 if steps.is_signed else 1
     gram = PackedSymmetric(3, algebra)
     gram.add_gram(H, steps)
@@ -97,7 +104,9 @@ def test_bits_that_processors_multiply_fast(instruction, platform, fast, with_lo
     """`fast` are chosen automatically; for the others there may be a loop, too."""
     processor = None if instruction is None else target.Target(16, True, instruction)
     assert integers.fast_bits(processor, platform) == fast
-    found = [bits for bits in (8, 15) if integers.has_integer_loop(Steps(bits, False), processor)]
+    found = [
+        bits for bits in (8, 15) if integers.has_integer_loop(Quantizer(bits, False), processor)
+    ]
     assert found == with_loop
 
 
@@ -111,22 +120,23 @@ PROCESSORS = {
 }
 PROGRAM = """
 import sys, numpy as np
-from sklearn_fsvc._src.engines.integers import MOST_ROWS, add_gram, has_integer_loop
+from sklearn_fsvc._src.engines.integers import MAX_ROWS, add_gram, has_integer_loop
 from sklearn_fsvc._src.engines.kernels.target import host_target
-from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.formulas import Quantizer
 for bits in map(int, sys.argv[1:]):
     for is_signed in (False, True):
-        steps = Steps(bits, is_signed)
+        steps = Quantizer(bits, is_signed)
         assert has_integer_loop(steps, host_target())
-        for shape in ((1, 1), (1003, 70), (MOST_ROWS + 5, 3)):
-            q = np.random.default_rng(0).integers(-steps.most, steps.most, shape, endpoint=True)
+        for shape in ((1, 1), (1003, 70), (MAX_ROWS + 5, 3)):
+            most = steps.max_code
+            q = np.random.default_rng(0).integers(-most, most, shape, endpoint=True)
             q = q if is_signed else abs(q)
-            q[:, 0] = steps.most
+            q[:, 0] = steps.max_code
             gram = np.zeros((shape[1], shape[1]), order="F")
             add_gram([(0, gram)], (q / steps.scale).astype(np.float32), steps)
             np.testing.assert_array_equal(np.tril(gram) * steps.scale**2, np.tril(q.T @ q))
 target = host_target()
-print(target.width, target.uint8, has_integer_loop(Steps(15, False), target))
+print(target.width, target.uint8, has_integer_loop(Quantizer(15, False), target))
 """
 
 
@@ -199,8 +209,8 @@ def test_gram_matrices_by_the_loops_for_arm(set_numba_cache, tmp_path, bits):
     set_numba_cache(tmp_path)
     loops = integer_loops(ARM, EmulatedDotProducts)
     for is_signed in (False, True):
-        steps = Steps(bits, is_signed)
-        for shape in ((1, 1), (1003, 70), (integers.MOST_ROWS + 5, 3)):
+        steps = Quantizer(bits, is_signed)
+        for shape in ((1, 1), (1003, 70), (integers.MAX_ROWS + 5, 3)):
             H, q = rounded(steps, *shape)
             gram = np.zeros((shape[1], shape[1]), order="F")
             integers.add_gram([(0, gram)], H, steps, loops)

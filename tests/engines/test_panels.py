@@ -14,7 +14,7 @@ from sklearn_fsvc.engines import get_engine
 
 def hidden(layer, X):
     with get_engine("jit") as engine:
-        return engine.hidden(engine.prepare_for_few(layer), X)
+        return engine.hidden(engine.prepare_cached(layer), X)
 
 
 def change(units, value):

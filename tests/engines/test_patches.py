@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import naive
-from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
+from patch_layers import GRIDS, WAYS, assert_is_formula, evaluated, made
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.streaming import stream_into
 from sklearn_fsvc._src.engines.patches import PatchEvaluator, normalise, parts, tiles
@@ -104,7 +104,7 @@ def test_large_images_are_evaluated_in_tiles(engine, grid, way, limit):
     calls, unfold = [], engine.unfold
 
     def counted(layer, X):
-        calls.append(len(X) * layer.grid.n_places)
+        calls.append(len(X) * layer.grid.n_positions)
         return unfold(layer, X)
 
     engine.unfold = counted
@@ -112,7 +112,7 @@ def test_large_images_are_evaluated_in_tiles(engine, grid, way, limit):
     for some in (layer, layer.part(slice(layer.n_units - 1))):
         calls.clear()
         assert_is_formula(evaluated(engine, some, X, limit), some, X)
-        assert sum(calls) == len(X) * grid.n_places
+        assert sum(calls) == len(X) * grid.n_positions
         if limit == engine.patch_threads:
             assert max(calls) == 1
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from sklearn_fsvc._src.engines import profiles
-from sklearn_fsvc._src.utils.availability import install
+from sklearn_fsvc._src.utils.availability import install_command
 
 IDENTITY = {
     "engine": "jit", "device": "Some(R) CPU @ 2.0 GHz", "cores": "4", "compiler": "numba 1",
@@ -235,7 +235,7 @@ def test_without_a_folder_nothing_is_read_and_the_error_names_the_package(monkey
     monkeypatch.setitem(sys.modules, "platformdirs", None)
     monkeypatch.delenv(profiles.FOLDER)
     assert profiles.read(IDENTITY) == {}
-    with pytest.raises(RuntimeError, match=re.escape(install("tune"))):
+    with pytest.raises(RuntimeError, match=re.escape(install_command("tune"))):
         profiles.write(IDENTITY, SETTINGS)
 
 

@@ -12,11 +12,11 @@ import contract
 import naive
 from benchmark import benchmark
 from engines.test_integers import rounded
-from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
+from patch_layers import GRIDS, WAYS, assert_is_formula, evaluated, made
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.hidden_layers.novelty import novel_rows
-from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedRows
+from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.tuning import example
@@ -85,7 +85,7 @@ def multiply_bytes(A, B, sums, keep):
 
 @pytest.mark.parametrize("dtype", [np.float32, DOUBLE])
 @pytest.mark.parametrize("shape", [(1, 1), (9, 37)], ids=str)
-@pytest.mark.parametrize("steps", [Steps(8, False), Steps(15, True)], ids=str)
+@pytest.mark.parametrize("steps", [Quantizer(8, False), Quantizer(15, True)], ids=str)
 def test_gram_matrices_of_quantised_activations(engine, steps, shape, dtype, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 32)
     sizes = engine.block_sizes._replace(square=8, lines=2)
@@ -161,8 +161,8 @@ def test_large_uint8_distances_are_exact(engine):
 def test_novelty_selection_equals_that_of_the_host(engine, rng):
     X = rng.random((60, 3))
     rule = NoveltyRule("manhattan", "triangular", 0.5, 1.7)
-    found, _ = novel_rows(OrderedRows(engine, X, np.arange(60)), rule)
-    expected, _ = novel_rows(OrderedRows(get_engine("jit"), X, np.arange(60)), rule)
+    found, _ = novel_rows(OrderedSamples(engine, X, np.arange(60)), rule)
+    expected, _ = novel_rows(OrderedSamples(get_engine("jit"), X, np.arange(60)), rule)
     np.testing.assert_array_equal(found, expected)
     assert 10 < len(found) < 60
 
@@ -170,7 +170,7 @@ def test_novelty_selection_equals_that_of_the_host(engine, rng):
 @pytest.mark.parametrize("sizes", [[1], [7, 1, 20], [9, 8, 8, 1]])
 def test_novelty_selection_of_groups(engine, rng, sizes):
     layers = [RBFLayer(rng.random((n, 3)), 0.4, kernel="triangular") for n in sizes]
-    found = engine.novel_in_each(layers, 0.9)
+    found = engine.select_novel_by_group(layers, 0.9)
     for layer, kept in zip(layers, found, strict=True):
         expected = naive.novel_rows(layer.units, 0.4, 0.9)
         np.testing.assert_array_equal(kept, expected)
@@ -185,7 +185,7 @@ def test_hashes_of_rows(rng):
     sums = np.zeros(9, np.uint64)
     block = selection.LANES, selection.LINES
     selection.sum_row_bits().definition[2, block](X.view(np.uint64), factors, sums)
-    np.testing.assert_array_equal(sums, HOST.sum_bits(X, factors))
+    np.testing.assert_array_equal(sums, HOST.hash_rows(X, factors))
 
 
 def test_a_gpu_is_available_if_a_kernel_is_right(engine):

@@ -14,7 +14,12 @@ import pytest
 
 from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc._src.engines import ENGINES, threads
-from sklearn_fsvc._src.engines.threads import Daemons, allowed_threads, at_most, n_cores
+from sklearn_fsvc._src.engines.threads import (
+    DaemonThreadPool,
+    allowed_threads,
+    limit_blas_threads,
+    n_cores,
+)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no masks of processors here")
@@ -110,7 +115,7 @@ def test_threads_of_a_dask_worker(
     if share is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", share)
     assert allowed_threads(8) == used
-    assert threads.worker_number() is None
+    assert threads.worker_index() is None
     assert threads.n_workers() == 1
     worker.state.nthreads = 8
     assert allowed_threads(8) == {"3": 3, "4": 4}.get(share, 8)
@@ -126,7 +131,7 @@ def test_outside_of_dask_tasks_there_is_no_dask_worker(
 
     monkeypatch.setitem(sys.modules, "distributed.worker", SimpleNamespace(get_worker=get_worker))
     assert allowed_threads(8) == 8
-    assert threads.worker_number() == 2
+    assert threads.worker_index() == 2
 
 
 def test_a_worker_of_a_dask_cluster(rng, monkeypatch):
@@ -143,7 +148,7 @@ def test_a_worker_of_a_dask_cluster(rng, monkeypatch):
         distributed.Client(cluster) as client,
     ):
         assert client.submit(allowed_threads, 8).result() == 2
-        assert client.submit(threads.worker_number).result() is None
+        assert client.submit(threads.worker_index).result() is None
         assert client.submit(threads.n_workers).result() == 1
         fitted = client.submit(clf.fit, X, y).result()
     np.testing.assert_array_equal(fitted.predict(X), clf.fit(X, y).predict(X))
@@ -252,7 +257,7 @@ def test_a_forked_child_fits_as_its_parent_did():
 
 
 def test_futures_have_results_and_errors_in_the_order_of_calls():
-    with Daemons(1) as pool:
+    with DaemonThreadPool(1) as pool:
         futures = [pool.submit(divmod, 7, k) for k in (2, 0, 3)]
         assert futures[0].result(TIMEOUT) == (3, 1)
         with pytest.raises(ZeroDivisionError):
@@ -262,7 +267,7 @@ def test_futures_have_results_and_errors_in_the_order_of_calls():
 
 def test_a_cancelled_call_does_not_run():
     event, called = threading.Event(), []
-    with Daemons(1) as pool:
+    with DaemonThreadPool(1) as pool:
         first = pool.submit(event.wait, TIMEOUT)
         while not first.running():
             time.sleep(0.001)
@@ -275,7 +280,7 @@ def test_a_cancelled_call_does_not_run():
 
 def test_the_pool_ends_after_all_calls_are_done():
     done = []
-    with Daemons(3, "sklearn_fsvc_test") as pool:
+    with DaemonThreadPool(3, "sklearn_fsvc_test") as pool:
         for i in range(30):
             pool.submit(done.append, i)
     assert sorted(done) == list(range(30))
@@ -286,16 +291,16 @@ def test_the_pool_ends_after_all_calls_are_done():
 
 
 def test_the_initial_threads_are_restored(three_blas_threads, blas_thread_counts):
-    with at_most(2) as outer:
+    with limit_blas_threads(2) as outer:
         assert (outer.allowed, blas_thread_counts()) == (3, {2})
-        with at_most(1) as inner:
+        with limit_blas_threads(1) as inner:
             assert (inner.allowed, blas_thread_counts()) == (3, {1})
         assert blas_thread_counts() == {2}
     assert blas_thread_counts() == {3}
 
 
 def test_a_limit_holds_until_the_last_one_is_left(three_blas_threads, blas_thread_counts):
-    first, second = at_most(1), at_most(1)
+    first, second = limit_blas_threads(1), limit_blas_threads(1)
     first.__enter__(), second.__enter__()
     first.__exit__()
     assert blas_thread_counts() == {1}
@@ -304,7 +309,7 @@ def test_a_limit_holds_until_the_last_one_is_left(three_blas_threads, blas_threa
 
 
 def test_a_limit_does_not_raise_the_number_of_threads(three_blas_threads, blas_thread_counts):
-    with at_most(8) as limit:
+    with limit_blas_threads(8) as limit:
         assert (limit.allowed, blas_thread_counts()) == (3, {3})
 
 
@@ -313,10 +318,10 @@ def test_a_limit_may_be_set_by_any_thread(three_blas_threads, blas_thread_counts
     counts = []
 
     def enter():
-        with at_most(1):
+        with limit_blas_threads(1):
             counts.append(blas_thread_counts())
 
-    with at_most(2):
+    with limit_blas_threads(2):
         pass
     thread = threading.Thread(target=enter)
     thread.start()
@@ -332,11 +337,11 @@ def test_a_forked_child_has_the_initial_threads():
         "from threadpoolctl import threadpool_limits\n"
         "from sklearn_fsvc._src.engines import threads\n"
         "threadpool_limits(3, 'blas')\n"
-        "with threads.at_most(1):\n"
+        "with threads.limit_blas_threads(1):\n"
         "    child = os.fork()\n"
         "    if not child:\n"
         "        numbers = {get() for get, _ in threads._libraries()}\n"
-        "        with threads.at_most(1):\n"
+        "        with threads.limit_blas_threads(1):\n"
         "            pass\n"
         "        os._exit(numbers != {3})\n"
         "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"

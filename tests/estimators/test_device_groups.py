@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from fake_devices import FakeDevice
+from fake_sources import ChunkFunction, SliceableFile
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
@@ -16,11 +18,9 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.engines.device_group import Team
+from sklearn_fsvc._src.engines.device_group import DeviceGroup
 from sklearn_fsvc._src.hidden_layers import rbf
 from sklearn_fsvc._src.hidden_layers.active_candidates import ActiveCandidates
-from sourced import Shelf, Tap
-from teams import Half
 
 SIZED = {"n_hidden": 40, "random_state": 0}
 MODELS = [
@@ -40,7 +40,7 @@ MODELS = [
 
 @pytest.fixture(autouse=True)
 def halves(monkeypatch):
-    monkeypatch.setitem(ENGINES, Half.name, Half)
+    monkeypatch.setitem(ENGINES, FakeDevice.name, FakeDevice)
 
 
 @pytest.fixture(scope="module")
@@ -67,24 +67,24 @@ def test_equals_the_model_of_one_device(rows, model, weighted):
     if weighted and hasattr(model, "predict"):
         weight = {"sample_weight": np.random.default_rng(1).integers(0, 3, len(X)).astype(float)}
     alone = clone(model).set_params(device="half").fit(X, y, **weight)
-    team = clone(model).set_params(device="half:all").fit(X, y, **weight)
-    assert (alone.device_, team.device_) == ("half:0", "half:0,1")
+    device_group = clone(model).set_params(device="half:all").fit(X, y, **weight)
+    assert (alone.device_, device_group.device_) == ("half:0", "half:0,1")
     if hasattr(alone, "support_"):
-        np.testing.assert_array_equal(team.support_, alone.support_)
-    for found, expected in zip(answers(team, X), answers(alone, X), strict=True):
+        np.testing.assert_array_equal(device_group.support_, alone.support_)
+    for found, expected in zip(answers(device_group, X), answers(alone, X), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
     # But for the rounding of products of other tiles, a model answers the same.
     for found, expected in zip(
-        answers(team, X), answers(team.set_params(device="half"), X), strict=True
+        answers(device_group, X), answers(device_group.set_params(device="half"), X), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("source", [Shelf, Tap])
+@pytest.mark.parametrize("source", [SliceableFile, ChunkFunction])
 def test_sources(rows, source):
     X, y = rows
     model = TanhClassifier(alpha=1.0, device="half:all", **SIZED)
-    given = (source(X), y) if source is Shelf else (source(X, y),)
+    given = (source(X), y) if source is SliceableFile else (source(X, y),)
     found = clone(model).fit(*given).readout_coef_
     np.testing.assert_allclose(found, model.fit(X, y).readout_coef_, rtol=1e-4, atol=1e-6)
 
@@ -102,12 +102,14 @@ def test_uncovered_samples(rows):
 def test_search_and_incremental_fits(rows):
     X, y = rows
     grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0, "auto"]}
-    alone, team = (
+    alone, device_group = (
         HiddenSizeSearchCV(TanhClassifier(random_state=0, device=device), grid).fit(X, y)
         for device in ("half", "half:all")
     )
     for name in ("mean_test_score", "std_test_score"):
-        np.testing.assert_allclose(team.cv_results_[name], alone.cv_results_[name], atol=1e-6)
+        np.testing.assert_allclose(
+            device_group.cv_results_[name], alone.cv_results_[name], atol=1e-6
+        )
     streams = [
         TanhClassifier(alpha=1.0, device=device, **SIZED).partial_fit(X, y, classes=range(3))
         for device in ("half", "half:all")
@@ -122,7 +124,7 @@ def test_distributed_rows_are_not_read_again(rows, monkeypatch, model):
     X, y = rows
     expected = answers(clone(model).set_params(device="half:all").fit(X, y), X)
 
-    class Emptying(Half):
+    class Emptying(FakeDevice):
         """Sets the rows on the host to 0 when they are uploaded."""
 
         def upload_if_fits(self, X, limit):
@@ -132,14 +134,14 @@ def test_distributed_rows_are_not_read_again(rows, monkeypatch, model):
             X[...] = 0
             return uploaded
 
-    monkeypatch.setitem(ENGINES, Half.name, Emptying)
+    monkeypatch.setitem(ENGINES, FakeDevice.name, Emptying)
     found = clone(model).set_params(device="half:all").fit(X.copy(), y)
     for some, others in zip(answers(found, X), expected, strict=True):
         np.testing.assert_allclose(some, others, rtol=1e-5, atol=1e-5)
 
 
 def test_small_networks_use_the_first_device_only(rows, monkeypatch):
-    calls, each = [], Team.each
+    calls, each = [], DeviceGroup.map
 
     def noted(self, work, tasks):
         calls.append("each")
@@ -152,7 +154,7 @@ def test_small_networks_use_the_first_device_only(rows, monkeypatch):
         return found
 
     choose = rbf.select_kernel
-    monkeypatch.setattr(Team, "each", noted)
+    monkeypatch.setattr(DeviceGroup, "map", noted)
     monkeypatch.setattr(rbf, "select_kernel", within)
     X, y = rows
     model = RBFClassifier(feature_weights="learned", device="half:all", **SIZED).fit(X, y)
@@ -167,10 +169,10 @@ def test_small_networks_use_the_first_device_only(rows, monkeypatch):
 def test_a_large_selection_is_distributed(rows, monkeypatch):
     """And gives the centres of one engine, as does a small one."""
 
-    class SmallGroups(Half):
+    class SmallGroups(FakeDevice):
         group_bytes = 0  # no group of candidates is evaluated at once
 
-    monkeypatch.setitem(ENGINES, Half.name, SmallGroups)
+    monkeypatch.setitem(ENGINES, FakeDevice.name, SmallGroups)
     X, y = rows
     seen, begin = set(), ActiveCandidates.__init__
 
@@ -183,23 +185,23 @@ def test_a_large_selection_is_distributed(rows, monkeypatch):
         monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.novelty._MIN_SHARED_ELEMENTS", least)
         for selection in ("global", "per_class"):
             seen.clear()
-            alone, team = (
+            alone, device_group = (
                 RBFClassifier(selection=selection, device=device, **SIZED).fit(X, y)
                 for device in ("half", "half:all")
             )
-            np.testing.assert_array_equal(team.support_, alone.support_)
+            np.testing.assert_array_equal(device_group.support_, alone.support_)
             assert seen == members
 
 
 def test_all_devices_evaluate(rows, monkeypatch):
     seen = set()
 
-    class Recording(Half):
+    class Recording(FakeDevice):
         def hidden(self, *args, **kwargs):
             seen.add((self.index, threading.get_ident()))
             return super().hidden(*args, **kwargs)
 
-    monkeypatch.setitem(ENGINES, Half.name, Recording)
+    monkeypatch.setitem(ENGINES, FakeDevice.name, Recording)
     X, y = rows
     model = RBFClassifier(selection_radius=0.5, alpha=1.0, radius=0.5, device="half:all", **SIZED)
     model.fit(X, y)
@@ -216,13 +218,13 @@ def test_a_failed_fit_leaves_the_model_and_no_thread(rows, monkeypatch, index):
     model = TanhClassifier(alpha=1.0, device="half:all", **SIZED).fit(X, y)
     before = dict(vars(model))
 
-    class Failing(Half):
+    class Failing(FakeDevice):
         def hidden(self, *args, **kwargs):
             if self.index == index:
                 raise MemoryError("no more")
             return super().hidden(*args, **kwargs)
 
-    monkeypatch.setitem(ENGINES, Half.name, Failing)
+    monkeypatch.setitem(ENGINES, FakeDevice.name, Failing)
     with pytest.raises(MemoryError, match="no more"):
         model.fit(X[::-1], y)
     assert {name: vars(model)[name] for name in before} == before

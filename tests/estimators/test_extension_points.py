@@ -87,7 +87,7 @@ class Centroids(Linear):
         found = Solution(means, -0.5 * (means**2).sum(axis=1))
         return self.with_solution(training, found)
 
-    def why_no_sums(self):
+    def why_not_incremental(self):
         return "Class means are not taken apart again."
 
 

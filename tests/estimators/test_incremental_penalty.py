@@ -12,8 +12,8 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
 from sklearn_fsvc._src.data.samples import Samples, row_hashes
-from sklearn_fsvc._src.data.sources import SparseRows
-from sklearn_fsvc._src.readouts.cross_validation import FEW, held_rows
+from sklearn_fsvc._src.data.sources import SparseSource
+from sklearn_fsvc._src.readouts.cross_validation import FEW, hash_held_rows
 
 DIGITS, Y = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16
@@ -166,7 +166,7 @@ def test_duplicates_are_in_one_fold(dtype):
     given = X.astype(dtype)
     np.testing.assert_array_equal(row_hashes(given), expected)
     np.testing.assert_array_equal(row_hashes(np.asfortranarray(given)), expected)
-    np.testing.assert_array_equal(row_hashes(SparseRows(csr_array(given))), expected)
+    np.testing.assert_array_equal(row_hashes(SparseSource(csr_array(given))), expected)
     np.testing.assert_array_equal(row_hashes(given[::-7]), expected[::-7])
     if dtype is not np.uint8:
         np.testing.assert_array_equal(row_hashes(-given), row_hashes(-1.0 * X))
@@ -175,7 +175,7 @@ def test_duplicates_are_in_one_fold(dtype):
 
 def test_folds_are_of_similar_size():
     X = np.arange(6000.0)[:, None]
-    sizes = [len(rows) for rows in held_rows(Samples(X), 6)]
+    sizes = [len(rows) for rows in hash_held_rows(Samples(X), 6)]
     assert sum(sizes) == 6000
     assert 850 < min(sizes) <= max(sizes) < 1150
-    assert held_rows(Samples(X), 0) == []
+    assert hash_held_rows(Samples(X), 0) == []

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from allocated import MIB, PER_ROW, peak
-from composed import composed
+from modified_parts import composed
+from peak_memory import MIB, PER_ROW, peak
 from sklearn_fsvc import (
     PatchClassifier,
     PatchProjector,
@@ -132,7 +132,7 @@ def test_max_memory_of_calibration(rows_of_many_classes, alpha, with_twins):
     if with_twins:
         X = X[np.arange(N) // 2]
     clf = TanhClassifier(50, feature_weights=None, alpha=alpha, random_state=0, device="jit")
-    clf = composed(clf, task={"most_scored": 2**18})
+    clf = composed(clf, task={"max_calibration_scores": 2**18})
     clf.fit(X[:2000], y[:2000]).set_params(max_memory=2 * ANSWER)
     _, found = peak(clf.fit, X, y)
     assert found <= 2 * ANSWER + N * PER_ROW

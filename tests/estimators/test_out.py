@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
+from fake_sources import ChunkFunction, SliceableFile
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector, TanhRegressor
-from sourced import Shelf, Tap
 
 N = 600
 SMALL = {"random_state": 0, "device": "jit"}
@@ -27,9 +27,9 @@ def test_uncovered_samples(rows):
     how = {"radius": 0.1, "alpha": 1.0, "kernel": "triangular", "feature_weights": None}
     classifier = RBFClassifier(40, **how, **SMALL).fit(X, y)
     expected = classifier.predict(far)
-    np.testing.assert_array_equal(classifier.predict(Shelf(far)), expected)
+    np.testing.assert_array_equal(classifier.predict(SliceableFile(far)), expected)
     out = np.full(N, -1)
-    assert classifier.predict(Tap(far), out=out) is out
+    assert classifier.predict(ChunkFunction(far), out=out) is out
     np.testing.assert_array_equal(out, expected)
 
 
@@ -40,7 +40,7 @@ def file(tmp_path):
         yield file
 
 
-@pytest.mark.parametrize("kind", [np.asarray, Shelf])
+@pytest.mark.parametrize("kind", [np.asarray, SliceableFile])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_transform_into_a_file(rows, file, kind, dtype):
     X, _, _ = rows
@@ -67,7 +67,7 @@ def test_transform_into_a_memmap(rows, tmp_path):
     X, _, _ = rows
     projector = TanhProjector(30, **SMALL).fit(X)
     out = np.lib.format.open_memmap(tmp_path / "H.npy", "w+", "f4", (N, 30))
-    assert projector.transform(Tap(X), out=out) is out
+    assert projector.transform(ChunkFunction(X), out=out) is out
     np.testing.assert_array_equal(np.load(tmp_path / "H.npy"), projector.transform(X))
 
 
@@ -76,7 +76,7 @@ def test_out_is_not_converted_by_set_output(rows, file):
     projector = TanhProjector(3, **SMALL).fit(X).set_output(transform="pandas")
     out = file.create_dataset("H", (N, 3), "f4")
     assert projector.transform(X, out=out) is out
-    frame = projector.transform(Shelf(X))
+    frame = projector.transform(SliceableFile(X))
     assert list(frame.columns) == [f"tanhprojector{j}" for j in range(3)]
     np.testing.assert_array_equal(frame, out[:])
     with config_context(transform_output="polars"):
@@ -90,7 +90,7 @@ def test_predict_into_out(rows, labels, file):
     classifier = TanhClassifier(20, **SMALL).fit(X, y)
     expected = classifier.predict(X)
     out = np.empty(N, expected.dtype)
-    assert classifier.predict(Shelf(X), out=out) is out
+    assert classifier.predict(SliceableFile(X), out=out) is out
     np.testing.assert_array_equal(out, expected)
     if y.dtype.kind == "i":
         out = file.create_dataset("y", N, "u1")
@@ -105,7 +105,7 @@ def test_predict_of_regressors_into_out(rows, file, n_outputs):
     regressor = TanhRegressor(20, uncertainty=True, **SMALL).fit(X, Y)
     mean, deviation = regressor.predict(X, return_std=True)
     out = file.create_dataset("y", Y.shape, "f4")
-    found = regressor.predict(Shelf(X), return_std=True, out=out)
+    found = regressor.predict(SliceableFile(X), return_std=True, out=out)
     assert found[0] is out
     np.testing.assert_allclose(out[:], mean, rtol=1e-6)
     np.testing.assert_array_equal(found[1], deviation)

@@ -20,11 +20,11 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.data.streaming import is_row_exact
+from sklearn_fsvc._src.data.streaming import is_batch_invariant
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.algebra import Blocking, HostAlgebra
 from sklearn_fsvc._src.estimators import readouts
-from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc.kernels import Gaussian
 
@@ -45,7 +45,7 @@ def signed(model):
 def test_activations_equal_the_rounded_formula(make, bits, device):
     plain = make(70, random_state=0, device=device).fit(X[TRAIN])
     model = make(70, random_state=0, device=device, precision=bits).fit(X[TRAIN])
-    H, steps = plain.transform(X[TEST]), Steps(bits, signed(model))
+    H, steps = plain.transform(X[TEST]), Quantizer(bits, signed(model))
     np.testing.assert_array_equal(model.transform(X[TEST]), steps.apply(H, np))
     assert model.precision_ == bits
     assert plain.precision_ is None
@@ -56,7 +56,7 @@ def test_activations_equal_the_rounded_formula(make, bits, device):
 def test_the_readout_is_fitted_to_rounded_activations(make, bits, device):
     """Scikit-learn's ridge on the oracle's layer, rounded; in fit and predict alike."""
     model = make(60, precision=bits, device=device, **GIVEN).fit(X[TRAIN], Y[TRAIN])
-    steps = Steps(bits, signed(model))
+    steps = Quantizer(bits, signed(model))
 
     def rounded(rows):
         H = naive.hidden(layer_of(model), X[rows]).astype(np.float32)
@@ -106,7 +106,7 @@ def test_bitwise_equal_in_every_order_of_samples(kind, bits, device):
     once = clone(empty).fit(rows[TRAIN], Y[TRAIN])
     assert once.precision_ == bits
     if kind != "sparse tanh":
-        assert is_row_exact(ENGINES[device](), layer_of(once)) == (device in exact_on)
+        assert is_batch_invariant(ENGINES[device](), layer_of(once)) == (device in exact_on)
     rng = np.random.default_rng(0)
 
     def learnt(numbers):
@@ -126,7 +126,7 @@ def test_bitwise_equal_in_every_order_of_samples(kind, bits, device):
     streams = [learnt(order), forgetful, merged]
     in_order = learnt(np.arange(1000)).solve()
     reference = in_order._incremental_state.statistics.total
-    step = 1 / layer_of(once).steps.scale
+    step = 1 / layer_of(once).quantizer.scale
     # Streams are solved on the host, wherever a fit is.
     pairs = [(once, clone(empty).fit(rows[order], Y[order]))]
     pairs += [(in_order, stream.solve()) for stream in streams]
@@ -192,7 +192,9 @@ def test_auto_uses_8_bits_if_the_penalty_allows(make, dtype, any_size, monkeypat
 def test_auto_starts_from_the_penalty_of_small_networks(any_size, monkeypatch):
     """Where they want hardly any, bytes are not tried, whatever a search begins with."""
     seen = []
-    monkeypatch.setattr(readouts, "tolerates", lambda layer, alpha, n: seen.append((alpha, n)))
+    monkeypatch.setattr(
+        readouts, "tolerates_quantisation", lambda layer, alpha, n: seen.append((alpha, n))
+    )
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
     model = RBFRegressor(60, **AS_MADE).fit(U, U[:, 0] + U[:, 1] ** 2)
     tried = model.search_results_
@@ -209,7 +211,9 @@ def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(any_size, monkey
     """Few units say what penalty all bytes want; no whole fit is made in vain. Floats stay."""
     seen, scouted = [], []
     monkeypatch.setattr(
-        readouts, "tolerates", lambda layer, alpha, n: seen.append((alpha, n)) or n == 1250
+        readouts,
+        "tolerates_quantisation",
+        lambda layer, alpha, n: seen.append((alpha, n)) or n == 1250,
     )
     scout = readouts.scouted_alpha
     monkeypatch.setattr(

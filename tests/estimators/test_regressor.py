@@ -9,7 +9,7 @@ from sklearn.base import clone
 import naive
 from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.parts import layer_of
-from sklearn_fsvc._src.targets.validation import NumberTargets
+from sklearn_fsvc._src.targets.encoding import StandardisedTargets
 
 # Of a given layer and a given penalty: nothing is tried.
 REGRESSORS = [
@@ -139,7 +139,7 @@ def test_a_target_that_varies_by_rounding_is_constant(regressor, X):
 
 def test_a_constant_target_of_many_samples():
     """Sums of a million weights round by more than one does."""
-    targets = NumberTargets.standardise(
+    targets = StandardisedTargets.standardise(
         np.full((10**6, 2), 1 / 3), np.random.default_rng(0).random(10**6)
     )
     np.testing.assert_array_equal(targets.scale, 1)

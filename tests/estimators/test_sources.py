@@ -5,7 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from allocated import MIB, PER_ROW, peak
+from fake_sources import LIBRARIES, ChunkFunction, SliceableFile, batches, written
+from peak_memory import MIB, PER_ROW, peak
 from sklearn_fsvc import (
     PatchClassifier,
     RBFClassifier,
@@ -15,7 +16,6 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sourced import LIBRARIES, Shelf, Tap, batches, written
 
 N = 300
 SMALL = {"random_state": 0, "device": "jit"}
@@ -88,8 +88,8 @@ def test_every_estimator(estimator, kind, rows):
     names = ["label", "w"][: 1 + len(own)]
     columns = dict(zip(names, [y, *own], strict=True))
     given = {
-        "slices": (Shelf(X, chunks=(7, 5)), y, *own),
-        "chunks": (Tap(X, y, *own),),
+        "slices": (SliceableFile(X, chunks=(7, 5)), y, *own),
+        "chunks": (ChunkFunction(X, y, *own),),
         "batches": (batches(X, **columns), *names),
     }[kind]
     bare = {"slices": given[0], "chunks": given[0], "batches": batches(X)}[kind]
@@ -125,13 +125,13 @@ def test_little_memory(rows, device, max_memory, monkeypatch):
     how = {"random_state": 0, "device": device, "max_memory": max_memory, "alpha": 1.0}
     classifier = TanhClassifier(40, feature_weights=None, scale=1.0, **how).fit(X, y)
     expected = classifier.readout_coef_, classifier.decision_function(X)
-    shelf = Shelf(X, max_memory // 16 // X[0].nbytes)
+    shelf = SliceableFile(X, max_memory // 16 // X[0].nbytes)
     classifier.fit(shelf, y)
     np.testing.assert_allclose(classifier.readout_coef_, expected[0], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(classifier.decision_function(shelf), expected[1], atol=1e-4)
 
 
-class Generated(Shelf):
+class Generated(SliceableFile):
     """Rows that are nowhere in memory: each is made as it is read."""
 
     def __init__(self, n_rows, n_features):
@@ -174,7 +174,7 @@ def test_max_memory(kind, estimator):
     assert predict <= answer + n * PER_ROW
 
 
-@pytest.mark.parametrize("kind", [Shelf, Tap])
+@pytest.mark.parametrize("kind", [SliceableFile, ChunkFunction])
 def test_a_nan_does_not_change_the_model(rows, kind):
     X, y, _ = rows
     classifier = TanhClassifier(20, feature_weights=None, **SMALL).fit(X, y)
@@ -189,7 +189,7 @@ def test_a_nan_does_not_change_the_model(rows, kind):
     assert not [t for t in threading.enumerate() if t.name.startswith("sklearn_fsvc_reader")]
 
 
-@pytest.mark.parametrize("kind", [Shelf, Tap])
+@pytest.mark.parametrize("kind", [SliceableFile, ChunkFunction])
 def test_shapes(rows, kind):
     X, y, weight = rows
     classifier = TanhClassifier(20, feature_weights=None, **SMALL)
@@ -211,7 +211,7 @@ def test_shapes(rows, kind):
 def test_shapes_of_files(shape, error):
     with pytest.raises(ValueError, match=error):
         TanhClassifier(20, feature_weights=None, **SMALL).fit(
-            Shelf(np.zeros(shape)), np.arange(shape[0]) % 2
+            SliceableFile(np.zeros(shape)), np.arange(shape[0]) % 2
         )
 
 
@@ -229,7 +229,7 @@ def test_feature_names(rows):
     with pytest.raises(ValueError, match="unseen at fit time:\n- label"):
         classifier.predict(batches(X, label=y))
     with pytest.warns(UserWarning, match="does not have valid feature names"):
-        classifier.predict(Shelf(X))
+        classifier.predict(SliceableFile(X))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_number_of_passes_over_the_data(rows, estimator, n_passes, max_memory):
     """Beside the one that opens a function."""
     X, y = (np.concatenate([some] * 20) for some in rows[:2])
     X += np.random.default_rng(0).random(X.shape, np.float32)
-    tap = Tap(X, y, chunk=700)
+    tap = ChunkFunction(X, y, chunk=700)
     estimator.set_params(max_memory=max_memory).fit(tap)
     assert tap.calls == 1 + n_passes
     assert tap.closed == tap.calls
@@ -263,7 +263,7 @@ def test_weights_computed_from_samples_take_one_pass(rows, monkeypatch):
     X, y, _ = rows
     model = TanhClassifier(60, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL)
     monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.random_weights._TILE_BYTES", 5000)
-    tap = Tap(X, y)
+    tap = ChunkFunction(X, y)
     found = model.fit(tap).components_
     assert tap.calls == 1 + 4
     np.testing.assert_array_equal(found, model.fit(X, y).components_)
@@ -277,7 +277,7 @@ def test_novelty_does_not_read_a_file_for_each_block(rows, selection):
     model = RBFClassifier(200, selection=selection, alpha=1.0, radius=0.5, kernel="triangular",
                           feature_weights=None, **SMALL)  # fmt: skip
     expected = model.fit(X, y).support_
-    tap = Tap(X, chunk=1000)
+    tap = ChunkFunction(X, chunk=1000)
     model.fit(tap, y)
     np.testing.assert_array_equal(model.support_, expected)
     # To open it, for selection, the natural radius, the centres, the readout.
@@ -287,14 +287,14 @@ def test_novelty_does_not_read_a_file_for_each_block(rows, selection):
 def test_lms_in_random_order_raises(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match=r'use readout="ridge", shuffle=False, or a numpy\.memmap'):
-        RBFClassifier(20, readout="lms", **SMALL).fit(Shelf(X), y)
+        RBFClassifier(20, readout="lms", **SMALL).fit(SliceableFile(X), y)
 
 
 def test_a_model_of_a_file_is_pickled_without_it(rows):
     import pickle
 
     X, y, _ = rows
-    read = lambda: Tap(X, y)()  # noqa: E731, which cannot be pickled
+    read = lambda: ChunkFunction(X, y)()  # noqa: E731, which cannot be pickled
     classifier = pickle.loads(pickle.dumps(RBFClassifier(20, **SMALL).fit(read)))
     assert classifier.score(read) > 0.5
 
@@ -303,10 +303,10 @@ def test_several_outputs(rows):
     X, y, _ = rows
     Y = np.stack([y, y == 1], axis=1)
     expected = TanhClassifier(40, feature_weights=None, **SMALL).fit(X, Y)
-    classifier = TanhClassifier(40, feature_weights=None, **SMALL).fit(Tap(X, Y))
-    np.testing.assert_array_equal(classifier.predict(Shelf(X)), expected.predict(X))
-    assert classifier.score(Tap(X, Y)) == expected.score(X, Y)
-    regressor = TanhRegressor(40, feature_weights=None, **SMALL).fit(Tap(X, Y))
-    assert regressor.score(Tap(X, Y)) == TanhRegressor(40, feature_weights=None, **SMALL).fit(
-        X, Y
-    ).score(X, Y)
+    classifier = TanhClassifier(40, feature_weights=None, **SMALL).fit(ChunkFunction(X, Y))
+    np.testing.assert_array_equal(classifier.predict(SliceableFile(X)), expected.predict(X))
+    assert classifier.score(ChunkFunction(X, Y)) == expected.score(X, Y)
+    regressor = TanhRegressor(40, feature_weights=None, **SMALL).fit(ChunkFunction(X, Y))
+    assert regressor.score(ChunkFunction(X, Y)) == TanhRegressor(
+        40, feature_weights=None, **SMALL
+    ).fit(X, Y).score(X, Y)

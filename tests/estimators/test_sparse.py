@@ -11,7 +11,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from allocated import MIB, PER_ROW, peak
+from fake_devices import FakeDevice
+from peak_memory import MIB, PER_ROW, peak
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     PatchClassifier,
@@ -24,9 +25,8 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.data.sources import SparseRows
+from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.engines import ENGINES
-from teams import Half
 
 N, FEATURES = 300, 400
 NAMES = [f"word {j}" for j in range(FEATURES)]
@@ -199,7 +199,7 @@ def test_buffered_samples_stay_sparse():
     before = model._incremental_state.statistics.n_bytes
     model.partial_fit(given, y[30:40], sample_weight=np.arange(10) % 2)
     (*_, last) = model._incremental_state.statistics.buffered
-    assert isinstance(last.samples.X, SparseRows)
+    assert isinstance(last.samples.X, SparseSource)
     assert len(last.samples) == 5
     assert model._incremental_state.statistics.n_bytes - before < X[30:40].nbytes / 10
     given.data[:] = np.nan  # they are copies
@@ -217,12 +217,12 @@ def test_merge():
 
 
 def test_device_groups(monkeypatch):
-    monkeypatch.setitem(ENGINES, Half.name, Half)
+    monkeypatch.setitem(ENGINES, FakeDevice.name, FakeDevice)
     X, y = made()
     for model in MODELS[:3] + MODELS[-1:]:
         expected = answers(clone(model).fit(X, y), X)
-        team = clone(model).set_params(device="half:all").fit(sparse.csr_array(X), y)
-        assert_same(answers(team, sparse.csr_array(X)), expected)
+        device_group = clone(model).set_params(device="half:all").fit(sparse.csr_array(X), y)
+        assert_same(answers(device_group, sparse.csr_array(X)), expected)
 
 
 @pytest.mark.parametrize(

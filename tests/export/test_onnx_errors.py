@@ -23,7 +23,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
-from sklearn_fsvc._src.utils.availability import install
+from sklearn_fsvc._src.utils.availability import install_command
 from sklearn_fsvc.export.onnx import register, to_onnx
 
 
@@ -100,5 +100,5 @@ def test_missing_optional_packages(monkeypatch):
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
     for module in ("sklearn_fsvc.export.onnx", "sklearn_fsvc._src.export.onnx"):
         monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(ImportError, match=re.escape(install("onnx"))):
+    with pytest.raises(ImportError, match=re.escape(install_command("onnx"))):
         importlib.import_module("sklearn_fsvc.export.onnx")

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from allocated import peak
+from peak_memory import peak
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.engines.base import in_steps
+from sklearn_fsvc._src.engines.base import round_activations
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.hidden_layers.active_candidates import ActiveCandidates
 from sklearn_fsvc._src.hidden_layers.centers import RBFParameters, fit_rbf_layer
@@ -21,7 +21,7 @@ from sklearn_fsvc._src.hidden_layers.novelty import (
     select_in_rounds,
     selection_bytes,
 )
-from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedRows
+from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
 from sklearn_fsvc._src.hidden_layers.radius import typical_distance
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc.engines import get_engine
@@ -87,7 +87,7 @@ def test_no_size_order_or_number_of_workers_changes_a_centre(
     of_row = rng.integers(0, n_shards, n_rows)
     engine = get_engine("jit")
     engine.chunk_units = chunk
-    found = in_shards(OrderedRows(engine, X, order), rule, of_row, block_rows, n)
+    found = in_shards(OrderedSamples(engine, X, order), rule, of_row, block_rows, n)
     np.testing.assert_array_equal(found, naive.novel_rows(X[order], radius, overlap))
 
 
@@ -99,14 +99,14 @@ def test_exact_ties_with_the_threshold_do_not_change_a_centre(seed):
     centers /= np.linalg.norm(centers, axis=1, keepdims=True)
     row = centers.mean(axis=0)
     layer = RBFLayer(centers, 0.5, "euclidean", "gaussian")
-    (activity,) = JIT.activity(JIT.prepare(layer), row[None])
+    (activity,) = JIT.sum_activations(JIT.prepare(layer), row[None])
     rule = NoveltyRule("euclidean", "gaussian", 0.5, float(activity))
     X = np.vstack([centers, np.tile(row, (30, 1))])
     for chunk in (1, 3, 7, 64):
         engine = get_engine("jit")
         engine.chunk_units = chunk
         for n in (1, 5, 11, 40, 70):
-            ordered = OrderedRows(engine, X, np.arange(70))
+            ordered = OrderedSamples(engine, X, np.arange(70))
             found = in_shards(ordered, rule, np.arange(70) % 2, 20, n)
             np.testing.assert_array_equal(found, np.arange(40))
 
@@ -115,7 +115,7 @@ def test_shuffled_samples_need_few_pairs(rng):
     """The sequential rule compares each sample with all earlier centres."""
     X, engine = rng.random((60_000, 4)).astype(np.float32), Counting()
     rule = NoveltyRule("manhattan", "triangular", 0.12, 1.0)
-    found, _ = novel_rows(OrderedRows(engine, X, rng.permutation(60_000)), rule)
+    found, _ = novel_rows(OrderedSamples(engine, X, rng.permutation(60_000)), rule)
     row_by_row = np.searchsorted(found, np.arange(60_000)).sum()
     assert len(found) > 2000
     assert engine.pairs <= 0.6 * row_by_row
@@ -124,7 +124,7 @@ def test_shuffled_samples_need_few_pairs(rng):
 def test_a_round_takes_candidates_only(rng):
     """With covered samples in between, there would be as many rounds as blocks."""
     X, rule = rng.random((6000, 4)), NoveltyRule("manhattan", "triangular", 0.15, 1.0)
-    worker = ActiveCandidates(OrderedRows(JIT, X, np.arange(6000)), rule, np.arange(6000), 1000)
+    worker = ActiveCandidates(OrderedSamples(JIT, X, np.arange(6000)), rule, np.arange(6000), 1000)
     found = list(select_in_rounds(JIT, [worker], rule, 64))
     assert len(found) < 1.3 * len(np.concatenate(found)) / 64 < 6000 / 64 / 4
 
@@ -132,12 +132,12 @@ def test_a_round_takes_candidates_only(rng):
 def test_rows_are_read_once_in_ascending_order_and_lazily(rng):
     X = Storage(rng.random((3000, 4)))
     order = rng.permutation(3000)
-    ordered = OrderedRows(JIT, X, order, block_rows=200)
+    ordered = OrderedSamples(JIT, X, order, block_rows=200)
     found, n_seen = novel_rows(ordered, RULE, limit=100)
     assert sum(map(len, X.reads)) <= n_seen + 200 + 64
     X.reads.clear()
     found, _ = novel_rows(ordered, RULE)
-    np.testing.assert_array_equal(found, novel_rows(OrderedRows(JIT, X[:], order), RULE)[0])
+    np.testing.assert_array_equal(found, novel_rows(OrderedSamples(JIT, X[:], order), RULE)[0])
     assert len(X.reads) == 15 + 1
     np.testing.assert_array_equal(np.sort(np.concatenate(X.reads[:15])), np.arange(3000))
     typical_distance(ordered, "manhattan")
@@ -163,7 +163,7 @@ def test_a_layer_is_read_in_ascending_order(rng, selection):
 def test_the_memory_of_a_pass(rng, dtype, n_features, block_rows):
     """In addition to the centres: each as a row, loaded, and its index."""
     X, order = rng.integers(0, 256, (5000, n_features)).astype(dtype), rng.permutation(5000)
-    ordered = OrderedRows(JIT, X, order, block_rows=block_rows)
+    ordered = OrderedSamples(JIT, X, order, block_rows=block_rows)
     rule = NoveltyRule("manhattan", "triangular", 32.0 * n_features, 1.0)
     novel_rows(ordered, rule)  # compiles before the measurement
     (found, _), most = peak(novel_rows, ordered, rule)
@@ -175,7 +175,7 @@ def test_the_memory_of_a_pass(rng, dtype, n_features, block_rows):
 def test_a_worker_is_freed_with_its_last_reference(rng):
     """The next pass needs the memory of its window: there must be no reference cycle."""
     worker = ActiveCandidates(
-        OrderedRows(JIT, rng.random((9, 2)), np.arange(9)), RULE, np.arange(9), 9
+        OrderedSamples(JIT, rng.random((9, 2)), np.arange(9)), RULE, np.arange(9), 9
     )
     gone = weakref.ref(worker)
     gc.disable()
@@ -188,10 +188,10 @@ def test_a_worker_is_freed_with_its_last_reference(rng):
 
 def test_activations_are_rounded_to_a_grid():
     H = np.array([0, 2.0**-41 * 1.01, 2.0**-41 * 0.99, 2.0**-17, 1, 1 / 3, 1e6 + 1 / 3])
-    steps = in_steps(H, np)
+    steps = round_activations(H, np)
     np.testing.assert_array_equal(steps[:5], [0, 2.0**-40, 0, 2.0**-17, 1])
     np.testing.assert_array_equal(steps * 2.0**40 % 1, 0)
     np.testing.assert_allclose(steps[5:], H[5:], rtol=2e-12)
     # Values of float32 above 2^-17 are on the grid.
     H = np.random.default_rng(0).uniform(2.0**-17, 1, 1000).astype(np.float32)
-    np.testing.assert_array_equal(in_steps(H, np), H)
+    np.testing.assert_array_equal(round_activations(H, np), H)

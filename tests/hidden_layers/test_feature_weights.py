@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import naive
-from allocated import MIB, peak
 from contract import Cauchy
+from peak_memory import MIB, peak
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers.feature_weights import (
@@ -20,7 +20,7 @@ from sklearn_fsvc._src.hidden_layers.feature_weights import (
 )
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
@@ -32,7 +32,7 @@ def made(n_rows=900, dtype=np.float64, seed=0, **how):
     """Return samples of 12 features, with two classes that depend on the product of two."""
     X = np.random.default_rng(seed).normal(size=(n_rows, 12))
     classes = (X[:, 3] * X[:, 7] > 0).astype(int)
-    return Samples(X.astype(dtype), ClassTargets(classes, 2), **how)
+    return Samples(X.astype(dtype), OneHotTargets(classes, 2), **how)
 
 
 def learned(samples, metric="manhattan", kernel=KERNELS["laplacian"], engine=JIT, seed=0, **how):
@@ -75,7 +75,7 @@ def after_another_round(samples, weights):
 def test_a_round_is_the_published_formula():
     samples = made(200)
     codes = samples.targets.codes + (samples.X[:, 0] > 1)
-    samples = replace(samples, targets=ClassTargets(codes, 3))
+    samples = replace(samples, targets=OneHotTargets(codes, 3))
     X, Y = samples.X, samples.targets.matrix()
     even = X.std(axis=0).min() / X.std(axis=0)
     X = X * even
@@ -140,9 +140,9 @@ def test_a_constant_feature_has_no_deviation(rng):
 def test_samples_of_weight_0_are_ignored(rng):
     samples = made()
     keep = rng.random(900) < 0.6
-    lies = ClassTargets(np.where(keep, samples.targets.codes, 0), 2)
+    lies = OneHotTargets(np.where(keep, samples.targets.codes, 0), 2)
     weighted = replace(samples, targets=lies, weight=keep.astype(float))
-    absent = Samples(samples.X[keep], ClassTargets(samples.targets.codes[keep], 2))
+    absent = Samples(samples.X[keep], OneHotTargets(samples.targets.codes[keep], 2))
     np.testing.assert_allclose(learned(weighted), learned(absent), rtol=1e-9)
 
 
@@ -153,7 +153,7 @@ def test_sample_weights_are_used():
     for most, cause in ((slice(450), 0), (slice(450, 900), 5)):
         weight = np.full(900, 1e-3)
         weight[most] = 1
-        mixed = replace(samples, targets=ClassTargets(codes, 2), weight=weight)
+        mixed = replace(samples, targets=OneHotTargets(codes, 2), weight=weight)
         assert learned(mixed).argmax() == cause
 
 
@@ -186,7 +186,7 @@ def test_a_constant_feature_is_harmless(metric):
 )
 def test_uninformative_samples_leave_the_initial_weights(change):
     X = change(made().X)
-    targets = ClassTargets(np.arange(len(X)) % 2, 2)
+    targets = OneHotTargets(np.arange(len(X)) % 2, 2)
     samples = Samples(X, targets)
     np.testing.assert_allclose(learned(samples), equalising_weights(samples, JIT), rtol=1e-12)
 
@@ -219,7 +219,9 @@ def test_random_state_draws_the_subset():
 def test_gradients_of_many_outputs_are_computed_at_fewer_samples(n_outputs, n_samples):
     samples = made(4000)
     assert (
-        n_gradient_samples(replace(samples, targets=ClassTargets(samples.targets.codes, n_outputs)))
+        n_gradient_samples(
+            replace(samples, targets=OneHotTargets(samples.targets.codes, n_outputs))
+        )
         == n_samples
     )
 
@@ -227,7 +229,7 @@ def test_gradients_of_many_outputs_are_computed_at_fewer_samples(n_outputs, n_sa
 def test_only_a_subset_of_many_samples_is_used(monkeypatch):
     """And gradients are computed at samples that are not centres."""
     samples, seen = made(5000), []
-    samples = replace(samples, targets=ClassTargets(samples.targets.codes, 41))
+    samples = replace(samples, targets=OneHotTargets(samples.targets.codes, 41))
 
     def gradients(job, layer, W, drawn, rows):
         seen.append((len(drawn), layer.n_units, rows[0], len(rows)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import naive
-from allocated import MIB, peak
+from peak_memory import MIB, peak
 from sklearn_fsvc import TanhRegressor
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
@@ -16,7 +16,7 @@ from sklearn_fsvc._src.hidden_layers.feature_weights import (
     mean_squared_gradients,
 )
 from sklearn_fsvc._src.layers import RBFLayer
-from sklearn_fsvc._src.targets.validation import ClassTargets, NumberTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets, StandardisedTargets
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
@@ -28,7 +28,7 @@ def made(n_rows=900, dtype=np.float64, **how):
     X = np.random.default_rng(0).normal(size=(n_rows, 12))
     a, b = (X @ DIRECTIONS).T
     y = np.sin(2 * a) + b**2
-    return Samples(X.astype(dtype), NumberTargets.standardise(y[:, None].copy()), **how)
+    return Samples(X.astype(dtype), StandardisedTargets.standardise(y[:, None].copy()), **how)
 
 
 def learned(samples, engine=JIT, seed=0, **how):
@@ -75,14 +75,14 @@ def test_a_map_that_does_not_help_is_not_used(rng):
     """With an isotropic target, and with noise."""
     X = rng.normal(size=(900, 4))
     for y in (np.cos(np.linalg.norm(X, axis=1)), rng.normal(size=900)):
-        found = learned(Samples(X, NumberTargets.standardise(y[:, None].copy())))
+        found = learned(Samples(X, StandardisedTargets.standardise(y[:, None].copy())))
         assert found is None or found.ndim == 1
 
 
 def test_equal_deviations_are_used_if_they_alone_help(rng):
     X = rng.normal(size=(900, 3)) * [1, 1, 1000]
     y = np.cos(np.linalg.norm(X / [1, 1, 1000], axis=1))
-    found = learned(Samples(X, NumberTargets.standardise(y[:, None].copy())))
+    found = learned(Samples(X, StandardisedTargets.standardise(y[:, None].copy())))
     found = found if found.ndim == 1 else found.diagonal()  # of a map that is almost diagonal
     np.testing.assert_allclose(found, [1, 1, 1e-3], rtol=0.2)
 
@@ -182,7 +182,7 @@ def test_a_constant_feature_has_no_weight():
 @pytest.mark.parametrize("change", [np.zeros_like, lambda X: X[:2]], ids=["equal", "two"])
 def test_uninformative_samples(change):
     X = change(made().X)
-    found = learned(Samples(X, ClassTargets(np.arange(len(X)) % 2, 2)))
+    found = learned(Samples(X, OneHotTargets(np.arange(len(X)) % 2, 2)))
     assert found is None or np.isfinite(found).all()
 
 
@@ -217,7 +217,7 @@ def test_the_memory_limit_is_kept():
 def test_too_many_features():
     X = np.ones((60, 501))
     with pytest.raises(ValueError, match='at most 500 features, and X has 501; use "learned"'):
-        learned(Samples(X, ClassTargets(np.arange(60) % 2, 2)))
+        learned(Samples(X, OneHotTargets(np.arange(60) % 2, 2)))
 
 
 def test_combinations_are_found_among_many_irrelevant_features(rng):

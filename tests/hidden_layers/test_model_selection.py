@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import naive
-from allocated import MIB, peak
+from peak_memory import MIB, peak
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.jit import JitEngine
@@ -21,7 +21,7 @@ from sklearn_fsvc._src.hidden_layers.model_selection import (
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.readouts.cross_validation import SearchHistory
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
@@ -35,7 +35,7 @@ def made(n=600, seed=0, n_useless=0):
 
 
 def samples_of(X, codes, **how):
-    return Samples(X, ClassTargets(codes, codes.max() + 1), order=np.arange(len(X)), **how)
+    return Samples(X, OneHotTargets(codes, codes.max() + 1), order=np.arange(len(X)), **how)
 
 
 def select(samples, space, engine=JIT, seed=0, max_memory=None, weights=None, **changes):
@@ -183,7 +183,7 @@ def test_every_device_selects_the_same(engine):
 
 def test_samples_of_weight_0_are_ignored(rng):
     samples, keep = made(), rng.random(600) < 0.7
-    lies = ClassTargets(np.where(keep, samples.targets.codes, 0), 2)
+    lies = OneHotTargets(np.where(keep, samples.targets.codes, 0), 2)
     with_lies = replace(samples, targets=lies, weight=keep.astype(float))
     without = samples_of(samples.X[keep], samples.targets.codes[keep])
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)

@@ -6,7 +6,7 @@ from hypothesis.extra import numpy as hnp
 
 import naive
 from sklearn_fsvc._src.hidden_layers.novelty import first_novel_rows, min_centers, novel_rows
-from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedRows
+from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
@@ -23,7 +23,7 @@ kernels = st.sampled_from(["triangular", "gaussian"])
 
 def ordered(X, order=None, groups=None, engine=JIT, **how):
     order = np.arange(len(X)) if order is None else order
-    return OrderedRows(engine, X, order, groups, **how)
+    return OrderedSamples(engine, X, order, groups, **how)
 
 
 def jit(**sizes):
@@ -172,7 +172,7 @@ def test_groups_compared_all_with_all_select_the_same_as_rounds(rng, dtype, weig
     )
     assert in_rounds.group_blocks is None
     assert len(pairwise.group_blocks) == 5
-    calls, novel = [], engine.novel
+    calls, novel = [], engine.select_novel
 
     def noted(layer, *args):
         calls.append(layer.n_units)
@@ -187,7 +187,7 @@ def test_groups_compared_all_with_all_select_the_same_as_rounds(rng, dtype, weig
         for n in (1, 7, 300):
             found, expected = (first_novel_rows(each, rule, n) for each in (pairwise, in_rounds))
             np.testing.assert_array_equal(found, expected)
-    engine.novel = noted
+    engine.select_novel = noted
     novel_rows(pairwise, rule)
     assert sorted(calls) == sorted(np.bincount(groups[order]))
 

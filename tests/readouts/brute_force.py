@@ -10,7 +10,7 @@ from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts.leave_one_out import press
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 # Wide units: where one has its own centre for its only row, float32 cannot tell the
@@ -56,7 +56,7 @@ def error_of(scores, Y, weight=None):
 
 def press_of(clf, X, y, alphas, weight=None, device="jit", max_memory=None, rows=None):
     """What `press` finds for the hidden layer of a fitted classifier."""
-    targets = ClassTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
+    targets = OneHotTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
     samples, layer = Samples(X, targets, weight), layer_of(clf)
     with get_engine(device) as engine:
         job = Job(engine, max_memory)

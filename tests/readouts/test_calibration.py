@@ -14,13 +14,13 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict, train_test_split
 
 import naive
-from composed import composed
+from modified_parts import composed
 from readouts.brute_force import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts import parts_of
 from sklearn_fsvc._src.readouts.calibration import find_root, fit_temperature, probabilities
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 
 # Wide units, that no row is outside of.
 NETWORKS = [
@@ -240,9 +240,11 @@ def test_weights_are_used(network):
 def test_some_of_many_rows_are_enough_of_leave_one_out(network):
     """Drawn from those with a weight; the readout is that of all rows."""
     (X, y), weight = rows_of(3), some_weights()
-    network = composed(network, task={"most_scored": 3 * 40, "least_scored": 1})
+    network = composed(
+        network, task={"max_calibration_scores": 3 * 40, "min_calibration_samples": 1}
+    )
     clf = network.set_params(alpha=[0.1, 1.0]).fit(X, y, weight)
-    rows = parts_of(clf).task.scored_rows(Samples(X, ClassTargets(y, 3), weight), 0)
+    rows = parts_of(clf).task.calibration_rows(Samples(X, OneHotTargets(y, 3), weight), 0)
     assert len(rows) == 40
     assert (weight[rows] > 0).all()
     H = naive.of_model(clf, X)

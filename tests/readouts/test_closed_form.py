@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 import naive
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 
@@ -28,7 +28,7 @@ def data(n=6000, dtype=np.float64, drift=0.0):
 
 def closed_form(model, X, y, weight=None):
     """Predictions of the ridge with the penalty of the model, and with its layer."""
-    H, steps = naive.of_model(model, X).astype(np.float64), layer_of(model).steps
+    H, steps = naive.of_model(model, X).astype(np.float64), layer_of(model).quantizer
     H = H if steps is None else steps.apply(H, np)
     W, b = naive.ridge(H, y[:, None], model.alpha_, weight)
     return (H @ W.T + b)[:, 0]
@@ -112,7 +112,7 @@ def test_fewer_rows_than_units(n):
 @pytest.mark.parametrize("bits", [8, 15])
 def test_a_factor_in_float32_is_of_the_centred_matrix(bits, rng):
     """H'H of activations near their largest code, less n times the square of the mean."""
-    steps = Steps(bits, is_signed=False)
+    steps = Quantizer(bits, is_signed=False)
     H, Y = 1 - 0.05 * rng.random((5000, 60)), rng.normal(size=(5000, 2))
     s = RidgeStatistics.zeros(60, 2, HOST, steps=steps)
     H = steps.apply(H, np)

@@ -14,17 +14,17 @@ from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.cross_validation import (
     PenaltySearchResult,
     SearchHistory,
-    folds_for,
-    folds_of,
     hold_out,
+    make_folds,
     parts_to_hold_out,
     search_penalty,
+    select_folds,
     squared_error,
     train_held_out,
 )
 from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 
@@ -38,7 +38,7 @@ def data(rng):
 
 
 def samples_of(X, y, weight=None):
-    return Samples(X, ClassTargets(y, 3), weight)
+    return Samples(X, OneHotTargets(y, 3), weight)
 
 
 def statistics_of(engine, H, Y, weight=None):
@@ -83,8 +83,8 @@ def test_few_rows_hold_out_all_parts(n, sizes):
     np.testing.assert_array_equal(parts[0], hold_out(rows, np.random.default_rng(0))[1])
     if n <= 1000:
         np.testing.assert_array_equal(np.sort(np.concatenate(parts)), rows)
-    assert len(folds_for(parts, 1000)) == len(parts)
-    assert len(folds_for(parts, 1001)) == 1
+    assert len(select_folds(parts, 1000)) == len(parts)
+    assert len(select_folds(parts, 1001)) == 1
 
 
 def test_held_out_rows_are_bounded():
@@ -186,7 +186,7 @@ def test_fold_errors_are_weighted_by_their_rows(data):
         job = Job(engine)
         (everything,) = gather(job, [layer], samples, dtype=float)
         of_held = [gather(job, [layer], samples, part, float)[0] for part in rows]
-        folds = folds_of(everything, of_held, 30)
+        folds = make_folds(everything, of_held, 30)
         found = search_penalty(folds, 0.3, skip_above=0)
     H, Y = naive.hidden(layer, X)[:, :30], np.eye(3)[y]
     errors, weights = [], []

@@ -3,39 +3,39 @@
 import numpy as np
 import pytest
 
+from fake_devices import FakeDevice
 from sklearn_fsvc import TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.readouts import packed_symmetric, ridge
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc.engines import get_engine
-from teams import Half
 
 
 @pytest.fixture(autouse=True)
 def halves_with_narrow_panels(monkeypatch):
-    monkeypatch.setitem(ENGINES, Half.name, Half)
+    monkeypatch.setitem(ENGINES, FakeDevice.name, FakeDevice)
     monkeypatch.setattr(packed_symmetric, "WIDTH", 16)
 
 
 @pytest.fixture
-def team():
+def device_group():
     with get_engine("half:all") as engine:
-        yield engine.team
+        yield engine.device_group
 
 
-def panels_of(A, team=None):
-    matrix = PackedSymmetric(len(A), HOST, team=team)
+def panels_of(A, device_group=None):
+    matrix = PackedSymmetric(len(A), HOST, device_group=device_group)
     for first, block in matrix:
         block[...] = A[first:, first : first + block.shape[1]]
     return matrix
 
 
 @pytest.mark.parametrize("order", [1, 15, 16, 17, 33, 100])
-def test_distributed_factor(team, rng, order):
+def test_distributed_factor(device_group, rng, order):
     B = rng.standard_normal((order, order + 5))
     A = B @ B.T + np.eye(order)
-    matrix = panels_of(A, team)
+    matrix = panels_of(A, device_group)
     assert matrix.factorise()
     L = np.linalg.cholesky(A)
     np.testing.assert_allclose(np.tril(matrix.full()), L, atol=1e-10)
@@ -47,14 +47,14 @@ def test_distributed_factor(team, rng, order):
 
 
 @pytest.mark.parametrize("bad", [0, 20, 40, 99])
-def test_a_matrix_without_a_factor(team, rng, bad):
+def test_a_matrix_without_a_factor(device_group, rng, bad):
     B = rng.standard_normal((100, 120))
     A = B @ B.T
     A[bad, bad] = -1.0
-    assert not panels_of(A, team).factorise()
+    assert not panels_of(A, device_group).factorise()
 
 
-def test_an_error_in_one_thread_stops_all(team, rng, monkeypatch):
+def test_an_error_in_one_thread_stops_all(device_group, rng, monkeypatch):
     factorise = HOST.factorise
 
     def failing(A):
@@ -66,7 +66,7 @@ def test_an_error_in_one_thread_stops_all(team, rng, monkeypatch):
     A = np.eye(100)
     A[48, 48] = 7
     with pytest.raises(MemoryError, match="panel"):
-        panels_of(A, team).factorise()
+        panels_of(A, device_group).factorise()
 
 
 @pytest.mark.parametrize("model", [TanhClassifier, TanhRegressor])
@@ -92,7 +92,7 @@ def test_model_is_that_of_one_device(rng, monkeypatch, model, dtype, alpha):
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_each_device_holds_its_own_panels(team, rng, monkeypatch):
+def test_each_device_holds_its_own_panels(device_group, rng, monkeypatch):
     held = []
     some = PackedSymmetric.every_nth.__func__
 

@@ -7,13 +7,13 @@ from sklearn_fsvc import TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import algebra
-from sklearn_fsvc._src.layers import RBFLayer, rounded
+from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
 from sklearn_fsvc._src.readouts.cross_validation import SearchHistory, train_held_out
-from sklearn_fsvc._src.readouts.dual import FewRows, gather_rows, search_few, suits
+from sklearn_fsvc._src.readouts.dual import FewRows, gather_rows, search_few, suits_dual
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.sample import draw, rows_in
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.readouts.sample import draw, find_sampled_rows
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
@@ -24,7 +24,7 @@ def samples(request, rng):
     X, weight = rng.normal(size=(50, 4)), None
     if request.param:
         weight = rng.integers(0, 3, 50).astype(float)
-    return Samples(X, ClassTargets(rng.integers(0, 3, 50), 3), weight)
+    return Samples(X, OneHotTargets(rng.integers(0, 3, 50), 3), weight)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
     theirs, ours = SampledLOO(job, layer, sample, statistics), SampledLOO(job, layer, sample)
     expected, expected_scores = theirs.solve(alpha)
     found, dual = gather_rows(job, layer, samples).try_solve(alpha)
-    scores = ours.score_dual(dual, *rows_in(job, samples, sample)).scores
+    scores = ours.score_dual(dual, *find_sampled_rows(job, samples, sample)).scores
     np.testing.assert_allclose(found.W, expected.W, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.b, expected.b, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(scores, expected_scores.scores, rtol=1e-6, atol=1e-6)
@@ -77,7 +77,7 @@ def test_ill_conditioned_dual_is_refused(rng):
 
 def test_dual_suits_few_rows(samples, layer):
     job = Job(JIT)
-    assert suits(job, layer, samples)
-    assert not suits(Job(JIT, max_memory=100_000), layer, samples)
-    assert not suits(job, layer.part(slice(49)), samples)
-    assert not suits(job, rounded(layer, 8), samples)
+    assert suits_dual(job, layer, samples)
+    assert not suits_dual(Job(JIT, max_memory=100_000), layer, samples)
+    assert not suits_dual(job, layer.part(slice(49)), samples)
+    assert not suits_dual(job, quantize_layer(layer, 8), samples)

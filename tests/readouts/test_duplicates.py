@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from fake_sources import TiledArray
 from readouts.brute_force import (
     some_weights,
 )
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.readouts.duplicates import find_duplicates
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
-from sourced import InTiles
 
 
 @pytest.mark.parametrize("block_size", [1, 7, 2**16])
@@ -22,7 +22,7 @@ def test_groups_of_equal_rows(block_size, rows, rng):
     X, y, weight = rng.normal(size=(25, 4))[group], np.arange(60) % 3, some_weights()
     X[X < -1] = 0.0
     X[::2][X[::2] == 0] = -0.0
-    samples = Samples(InTiles(X, 7), ClassTargets(y, 3), weight)
+    samples = Samples(TiledArray(X, 7), OneHotTargets(y, 3), weight)
     duplicates = find_duplicates(Job(get_engine("jit")), samples, rows, block_size)
     for i in range(60) if rows is None else rows:
         equal = (X[i] == X).all(axis=1)
@@ -35,5 +35,5 @@ def test_groups_of_equal_rows(block_size, rows, rng):
 
 
 def test_distinct_rows_have_no_groups(rng):
-    samples = Samples(rng.normal(size=(60, 4)), ClassTargets(np.arange(60) % 3, 3))
+    samples = Samples(rng.normal(size=(60, 4)), OneHotTargets(np.arange(60) % 3, 3))
     assert find_duplicates(Job(get_engine("jit")), samples) is None

@@ -6,7 +6,8 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 import naive
-from allocated import MIB, PER_ROW, peak
+from fake_sources import TiledArray
+from peak_memory import MIB, PER_ROW, peak
 from readouts.brute_force import (
     ALPHAS,
     error_of,
@@ -31,11 +32,10 @@ from sklearn_fsvc._src.readouts.dual import gather_rows
 from sklearn_fsvc._src.readouts.leave_one_out import LOOScorer, LOOScores, SampledLOO, press
 from sklearn_fsvc._src.readouts.loo_penalty import choose_penalty
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.sample import draw, rows_in
+from sklearn_fsvc._src.readouts.sample import draw, find_sampled_rows
 from sklearn_fsvc._src.targets import labels
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
-from sourced import InTiles
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-4)])
@@ -113,7 +113,7 @@ def test_scores_of_a_subset_of_rows(alphas, radius, rng):
 class NumericTarget:
     """Targets that are no classes: several numbers for each row."""
 
-    are_whole = False
+    is_binary = False
 
     def __init__(self, Y):
         self.Y, self.n_outputs = Y, Y.shape[1]
@@ -164,7 +164,7 @@ def test_results_do_not_depend_on_tiles(network, rows):
     weight = some_weights()
     clf = network.fit(X, y)
     whole = press_of(clf, X, y, ALPHAS, weight)
-    tiled = press_of(clf, InTiles(X, rows), y, ALPHAS, weight)
+    tiled = press_of(clf, TiledArray(X, rows), y, ALPHAS, weight)
     np.testing.assert_allclose(tiled.scores, whole.scores, rtol=0, atol=1e-9)
     np.testing.assert_allclose(tiled.errors, whole.errors, rtol=1e-9)
 
@@ -225,7 +225,7 @@ def test_uncovered_rows_are_found(narrow, rows):
     clf, X, y = narrow
     outside = np.flatnonzero(~hidden_of(clf, X).any(axis=1))
     assert 10 < len(outside) < 50
-    np.testing.assert_array_equal(press_of(clf, InTiles(X, rows), y, ALPHAS).uncovered, outside)
+    np.testing.assert_array_equal(press_of(clf, TiledArray(X, rows), y, ALPHAS).uncovered, outside)
 
 
 @pytest.mark.parametrize("alpha", [1.0, "loo"])
@@ -255,7 +255,7 @@ def test_too_little_memory_raises(network):
     X, y = rows_of(3)
     clf = network.fit(X, y)
     with get_engine("jit") as engine:
-        samples, layer = Samples(X, ClassTargets(y, 3)), layer_of(clf)
+        samples, layer = Samples(X, OneHotTargets(y, 3)), layer_of(clf)
         (statistics,) = gather(Job(engine), [layer], samples, dtype=float)
         with pytest.raises(ValueError, match=r"leave-one-out needs \d{5} .*Raise max_memory"):
             press(Job(engine, 5_000), layer, samples, statistics, [1.0], False)
@@ -320,19 +320,19 @@ def test_scores_without_a_fold(is_dual, alpha, rng):
     X, y = rows_of(3)
     X, y, weight = np.vstack([X, X[:9]]), np.append(y, y[5:14]), rng.uniform(0.5, 2, 69)
     layer = RBFLayer(rng.normal(size=(160 if is_dual else 30, 8)), 9.0, kernel="laplacian")
-    job, samples = Job(get_engine("jit")), Samples(X, ClassTargets(y, 3), weight)
+    job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
     sample = draw(job, samples)
     folds = rng.integers(0, 4, len(sample.targets))
     if is_dual:
         loo = SampledLOO(job, layer, sample, folds=folds)
         _, dual = gather_rows(job, layer, samples).try_solve(alpha)
-        scores = loo.score_dual(dual, *rows_in(job, samples, sample))
+        scores = loo.score_dual(dual, *find_sampled_rows(job, samples, sample))
     else:
         (statistics,) = gather(job, [layer], samples, dtype=float)
         loo = SampledLOO(job, layer, sample, statistics, folds)
         _, scores = loo.solve(alpha)
     H, Y = naive.hidden(layer, X), np.eye(3)[y]
-    numbers, at = rows_in(job, samples, sample)
+    numbers, at = find_sampled_rows(job, samples, sample)
     assert sorted(numbers) == list(range(69))
     for fold in range(4):
         kept = numbers[folds[at] != fold]
@@ -347,13 +347,13 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     """Of 60 rows three are known, and right; the others say nothing, whatever stands for them."""
     X, y = rows_of(3)
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
-    task, samples = clf._parts().task, Samples(X, ClassTargets(y, 3), None)
+    task, samples = clf._parts().task, Samples(X, OneHotTargets(y, 3), None)
     sample = draw(Job(get_engine("jit")), samples)
     right = sample.targets + 0.01
     is_known = np.arange(60) < 3
     few = LOOScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
     every = LOOScores(20, right, np.empty(0, int), np.ones(60, bool))
-    at_hand = task.calibrated(every, sample)["temperature_"]
-    assert 2 * at_hand < task.calibrated(few, sample)["temperature_"] < 1
+    at_hand = task.calibrate(every, sample)["temperature_"]
+    assert 2 * at_hand < task.calibrate(few, sample)["temperature_"] < 1
     other = LOOScores(20, np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
-    assert task.calibrated(other, sample) == task.calibrated(few, sample)
+    assert task.calibrate(other, sample) == task.calibrate(few, sample)

@@ -5,7 +5,7 @@ import pytest
 
 import naive
 from sklearn_fsvc._src.readouts.lms import LMS_BLOCK, lms_update, untrained
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -30,5 +30,5 @@ def test_lms_every_step(rng):
 
 
 def test_untrained_sums_the_activities_of_each_class():
-    W = untrained(ClassTargets(np.array([2, 0, 2, 1]), 3), np.array([1, 0, 2, 3]))
+    W = untrained(OneHotTargets(np.array([2, 0, 2, 1]), 3), np.array([1, 0, 2, 3]))
     np.testing.assert_array_equal(W @ [1, 10, 100, 1000], [1, 1000, 110])

@@ -33,7 +33,7 @@ from sklearn_fsvc._src.readouts.loo_penalty import choose_penalty, search_loo_pe
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw
 from sklearn_fsvc._src.readouts.statistics import FEW
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc._src.utils.parameters import LOO_ALPHAS
 from sklearn_fsvc.engines import get_engine
 
@@ -74,7 +74,7 @@ def test_loo_chooses_the_penalty_of_the_least_error(network, n_classes):
 def test_loo_descends_if_there_are_many_units(network, n_together, dtype, device):
     X, y = rows_of(3, dtype)
     clf = network.set_params(device=device, alpha="loo").fit(X, y)
-    samples, layer = Samples(X, ClassTargets(y, 3)), layer_of(clf)
+    samples, layer = Samples(X, OneHotTargets(y, 3)), layer_of(clf)
     with get_engine(device) as engine:
         job, start = Job(engine), (np.random.default_rng(0), 0.1)
         whole = choose_penalty(job, layer, samples, LOO_ALPHAS, True)
@@ -261,7 +261,7 @@ def test_search_finds_the_best_penalty(weighted, start):
     X, y = rows_of(3)
     weight = some_weights() if weighted else None
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
-    job, samples = Job(get_engine("jit")), Samples(X, ClassTargets(y, 3), weight)
+    job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
     sample = draw(job, samples)
     (statistics,) = gather(job, [layer_of(clf)], samples)
     found = search_loo_penalty(job, layer_of(clf), sample, statistics, start)

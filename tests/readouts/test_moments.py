@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 
 N, M = 300, 70
-CASES = [Steps(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]
+CASES = [Quantizer(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]
 
 
 def rows(steps, dtype=np.float32):
     rng = np.random.default_rng(0)
-    least = -steps.most if steps.is_signed else 0
-    H = rng.integers(least, steps.most, (N, M), endpoint=True) / steps.scale
+    least = -steps.max_code if steps.is_signed else 0
+    H = rng.integers(least, steps.max_code, (N, M), endpoint=True) / steps.scale
     Y = np.eye(3)[rng.integers(0, 3, N)]
     return H.astype(dtype), Y
 
@@ -56,14 +56,14 @@ def test_the_same_bits_in_every_order(steps, dtype, cuts, seed, in_tree):
     assert_same_bits(without, sums(H, Y, steps, [np.concatenate([*parts[1:], order[:0]])]))
 
 
-@pytest.mark.parametrize("are_whole", [False, True])
+@pytest.mark.parametrize("is_binary", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("steps", CASES, ids=str)
-def test_sums_by_class_are_exact_for_more_rows_than_a_float_adds_up(steps, dtype, are_whole):
-    q = steps.most - np.random.default_rng(0).integers(0, 3, (9001, 4))
+def test_sums_by_class_are_exact_for_more_rows_than_a_float_adds_up(steps, dtype, is_binary):
+    q = steps.max_code - np.random.default_rng(0).integers(0, 3, (9001, 4))
     Y = np.eye(2)[np.arange(9001) % 2]
     found = RidgeStatistics.zeros(4, 2, steps=steps)
-    found.are_whole = are_whole
+    found.is_binary = is_binary
     found.update((q / steps.scale).astype(dtype), Y)
     np.testing.assert_array_equal(found.hy, q.T @ Y / steps.scale)
     np.testing.assert_array_equal(found.h, q.sum(axis=0) / steps.scale)

@@ -9,12 +9,12 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKe
 from sklearn.linear_model import BayesianRidge
 
 import naive
-from allocated import MIB, PER_ROW, peak
+from fake_sources import TiledArray
+from peak_memory import MIB, PER_ROW, peak
 from readouts.brute_force import without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.readouts.linear import Deviations, Posterior
 from sklearn_fsvc.engines import get_engine
-from sourced import InTiles
 
 REGRESSORS = [
     RBFRegressor(
@@ -187,8 +187,8 @@ def test_noise_that_was_learned_by_heart_is_noise():
 def test_results_do_not_depend_on_tiles(regressor, rows, size):
     X, Y, weight, new = rows
     whole = clone(regressor).fit(X, Y, weight).predict(new, return_std=True)
-    regressor.fit(InTiles(X, size), Y, weight)
-    tiled = regressor.predict(InTiles(new, size), return_std=True)
+    regressor.fit(TiledArray(X, size), Y, weight)
+    tiled = regressor.predict(TiledArray(new, size), return_std=True)
     np.testing.assert_allclose(tiled, whole, rtol=1e-8)
 
 

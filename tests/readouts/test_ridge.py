@@ -12,7 +12,7 @@ from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 
@@ -27,7 +27,7 @@ def layers(rng):
 
 def statistics_of(layers, X, y, weight=None, **how):
     with get_engine("jit") as engine:
-        return gather(Job(engine), layers, Samples(X, ClassTargets(y, 3), weight), **how)
+        return gather(Job(engine), layers, Samples(X, OneHotTargets(y, 3), weight), **how)
 
 
 def assert_statistics(found, layer, X, y, weight=None):

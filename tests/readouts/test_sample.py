@@ -13,7 +13,7 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.map_reduce import map_reduce
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
-from sklearn_fsvc._src.data.sources import SparseRows
+from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.readouts import sample as module
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
@@ -21,7 +21,7 @@ from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import DrawPass, Sample, draw
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 FEW = 20
@@ -36,7 +36,7 @@ def rows(rng):
 
 def samples_of(X, y, weight=None, part=slice(None)):
     weight = None if weight is None else weight[part]
-    return Samples(X[part], ClassTargets(y[part], 3), weight)
+    return Samples(X[part], OneHotTargets(y[part], 3), weight)
 
 
 def expected(X, y, weight, most=FEW):
@@ -195,7 +195,7 @@ def test_a_sample_is_drawn_in_one_pass(rows, kind):
     weight[5] = 0
     samples = samples_of(X, y, weight)
     if kind == "sparse":
-        samples = replace(samples, X=SparseRows(csr_array(X)))
+        samples = replace(samples, X=SparseSource(csr_array(X)))
     draw_few = DrawPass(FEW, block_size=4 * 7 if kind == "blocks" else None, sparse_rows=50)
     with get_engine("jit") as engine:
         whole = map_reduce(Job(engine), samples, draw_few)
@@ -244,12 +244,14 @@ def test_leave_one_out_scores_of_a_sample(rows, by_eigenvectors, dtype, rng, mon
 @pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
 def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
-    monkeypatch.setattr(module, "rows_for", lambda *_: FEW)
+    monkeypatch.setattr(module, "sample_capacity", lambda *_: FEW)
     X, y = rng.normal(size=(80, 4)), rng.integers(0, 3, 80)
     y[X[:, 0] > 0.3] = 2
     model = make(9, feature_weights=None, alpha=0.5, random_state=0)
     if learns:
-        monkeypatch.setattr("sklearn_fsvc._src.estimators.incremental.rows_for", lambda *_: FEW)
+        monkeypatch.setattr(
+            "sklearn_fsvc._src.estimators.incremental.sample_capacity", lambda *_: FEW
+        )
         model.partial_fit(X[:30], y[:30], classes=range(3)).partial_fit(X[30:], y[30:]).solve()
     else:
         model.fit(X, y)

@@ -10,14 +10,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 import naive
-from allocated import peak
+from fake_devices import FakeDevice
+from fake_sources import ChunkFunction
+from peak_memory import peak
 from readouts.brute_force import without_each_row
-from sklearn_fsvc._src.data.dask_blocks import open_all
+from sklearn_fsvc._src.data.dask_blocks import open_input
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
-from sklearn_fsvc._src.data.sources import SparseRows
+from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.engines.algebra import HOST, HostAlgebra
-from sklearn_fsvc._src.engines.device_group import Team
+from sklearn_fsvc._src.engines.device_group import DeviceGroup
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import softmax, softmax_penalty
@@ -33,10 +35,8 @@ from sklearn_fsvc._src.readouts.newton import (
 from sklearn_fsvc._src.readouts.softmax import SoftmaxSettings, sample_rows, train_softmax
 from sklearn_fsvc._src.readouts.softmax_penalty import SearchLimits, search_softmax_penalty
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.targets.validation import ClassTargets, MultiOutputTargets
+from sklearn_fsvc._src.targets.encoding import MultiOutputTargets, OneHotTargets
 from sklearn_fsvc.engines import get_engine
-from sourced import Tap
-from teams import Half
 
 N, M, D = 600, 20, 5
 # H of all rows does not fit in the cache.
@@ -80,7 +80,7 @@ def oracle(H, y, alpha, weight=None):
 
 
 def samples_of(X, y, weight=None):
-    return Samples(X, ClassTargets(y, y.max() + 1), weight)
+    return Samples(X, OneHotTargets(y, y.max() + 1), weight)
 
 
 def check_equal(found, H, y, alpha, weight=None, tolerance=1e-4):
@@ -129,7 +129,7 @@ def test_on_every_device(device, dtype, settings):
 
 def test_products_with_the_inverse_factor(monkeypatch, settings):
     """As on a GPU."""
-    monkeypatch.setattr(HostAlgebra, "inverts", True)
+    monkeypatch.setattr(HostAlgebra, "prefers_inverse", True)
     (X, y), layer = table(3), tanh_layer()
     with get_engine("jit") as engine:
         found = train_softmax(Job(engine), layer, samples_of(X, y), 1.0, settings=settings)
@@ -161,7 +161,7 @@ def test_several_outputs_have_a_log_loss_each(are_labels, settings):
     """Of labels one logistic each; else of as many classes as each has."""
     X, first = table(2 if are_labels else 3)
     ys = [first, (X[:, 0] > 0.3).astype(int), (X[:, 1] + X[:, 2] ** 2 > 1).astype(int)]
-    targets = MultiOutputTargets(tuple(ClassTargets(y, y.max() + 1) for y in ys), are_labels)
+    targets = MultiOutputTargets(tuple(OneHotTargets(y, y.max() + 1) for y in ys), are_labels)
     layer, alpha = tanh_layer(), 0.5
     with get_engine("jit") as engine:
         found = train_softmax(
@@ -181,7 +181,7 @@ def test_blocks_of_dask(settings):
     da, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
     X, y = table(3)
     weight, layer = some_weights(), tanh_layer()
-    rows, _, _ = open_all(da.from_array(X, chunks=(130, D)), "jit", None)
+    rows, _, _ = open_input(da.from_array(X, chunks=(130, D)), "jit", None)
     with get_engine("jit") as engine, dask.config.set(scheduler="threads"):
         job = Job(engine)
         found = train_softmax(
@@ -193,7 +193,7 @@ def test_blocks_of_dask(settings):
 
 def test_several_devices(settings):
     X, y = table(3)
-    with Team([Half(0), Half(1)]) as engine:
+    with DeviceGroup([FakeDevice(0), FakeDevice(1)]) as engine:
         there, job = samples_of(X, y, some_weights()).on_device(Job(engine))
         found = train_softmax(job, tanh_layer(), there, 1.0, tol=2e-5, settings=settings)
     check_equal(found, naive.hidden(tanh_layer(), X), y, 1.0, some_weights())
@@ -439,10 +439,10 @@ def test_penalty_does_not_depend_on_copies(kind, per_unit):
     if kind == "dask":
         there = pytest.importorskip("dask.array").from_array(X, chunks=(130, D))
     elif kind != "array":
-        there = {"sparse": SparseRows(csr_array(X)), "source": Tap(X), "team": X}[kind]
-    engine = Team([Half(0), Half(1)]) if kind == "team" else get_engine("jit")
+        there = {"sparse": SparseSource(csr_array(X)), "source": ChunkFunction(X), "team": X}[kind]
+    engine = DeviceGroup([FakeDevice(0), FakeDevice(1)]) if kind == "team" else get_engine("jit")
     with engine as entered:
-        rows, _, _ = open_all(there, "jit", None)
+        rows, _, _ = open_input(there, "jit", None)
         samples, job = samples_of(rows, y, some_weights()).on_device(Job(entered))
         for part in (1 / 4, 0):
             limits = SearchLimits(per_unit, hidden_elements=1, copied_share=part)
@@ -458,10 +458,10 @@ def test_a_class_with_one_sample_is_never_held_out(are_labels):
     X, y = table(2)
     y[:] = 0
     y[7] = 1
-    targets = ClassTargets(y, 2)
+    targets = OneHotTargets(y, 2)
     if are_labels:
         targets = MultiOutputTargets(
-            (targets, ClassTargets(np.zeros(N, int), 2)), is_multilabel=True
+            (targets, OneHotTargets(np.zeros(N, int), 2)), is_multilabel=True
         )
     with get_engine("jit") as engine:
         found, point = search_softmax_penalty(

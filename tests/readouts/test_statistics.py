@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.linear import warn_of
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
@@ -356,7 +356,7 @@ def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
 
 def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narrow):
     H, Y, _ = narrow
-    steps = Steps(8, is_signed=True)
+    steps = Quantizer(8, is_signed=True)
     H = steps.apply(H.astype(np.float32), np)
     s = RidgeStatistics.zeros(200, 4, engine.algebra, steps=steps)
     s.update(engine.to_device(H.copy()), engine.to_device(Y))

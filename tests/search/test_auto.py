@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from allocated import MIB, peak
+from peak_memory import MIB, peak
 from search.comparing import (
     ALL_AUTO,
     ALL_SCORES,

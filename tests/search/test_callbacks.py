@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from recorder import Recorder
+from callback_recorder import Recorder
 from search.comparing import TANH
 from sklearn_fsvc import HiddenSizeSearchCV
 

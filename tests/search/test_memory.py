@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from allocated import MIB, PER_ROW, peak
+from peak_memory import MIB, PER_ROW, peak
 from search.comparing import assert_same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.search.cached_estimator import FitCache

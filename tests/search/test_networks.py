@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import naive
+from fake_sources import TiledArray
 from search.comparing import (
     ALL_PASSES,
     ALL_SCORES,
@@ -44,7 +45,6 @@ from sklearn_fsvc import (
     TanhClassifier,
 )
 from sklearn_fsvc._src.parts import layer_of
-from sourced import InTiles
 
 PLAIN_RBF = RBFClassifier(feature_weights=None, kernel="triangular")
 NETWORKS = {
@@ -148,7 +148,7 @@ def test_small_tiles(iris, network):
     X, y = iris
     results = [
         HiddenSizeSearchCV(network, grid, **ALL_SCORES).fit(samples, y).cv_results_
-        for samples in (InTiles(X, 16), X)
+        for samples in (TiledArray(X, 16), X)
     ]
     assert_same_results(*results)
 

@@ -11,8 +11,8 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from fake_sources import ChunkFunction, SliceableFile, batches
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier, TanhRegressor
-from sourced import Shelf, Tap, batches
 
 SMALL = {"random_state": 0, "device": "jit"}
 GRID = {"n_hidden": [10, 30], "alpha": [0.2, "auto"]}
@@ -69,13 +69,17 @@ def in_memory_results(rows):
 def test_results_are_those_of_arrays(rows, in_memory_results, name, kind):
     X, y = rows
     expected = in_memory_results(name)
-    given = {"slices": (Shelf(X), y), "chunks": (Tap(X, y),), "batches": (batches(X, y=y), "y")}
+    given = {
+        "slices": (SliceableFile(X), y),
+        "chunks": (ChunkFunction(X, y),),
+        "batches": (batches(X, y=y), "y"),
+    }
     search = clone(expected).fit(*given[kind])
     names = [name for name in expected.cv_results_ if name.endswith("score")]
     assert len(names) > 5
     for name in names:
         np.testing.assert_array_equal(search.cv_results_[name], expected.cv_results_[name])
-    bare = batches(X) if kind == "batches" else Shelf(X)
+    bare = batches(X) if kind == "batches" else SliceableFile(X)
     np.testing.assert_array_equal(search.predict(bare), expected.predict(X))
 
 
@@ -84,22 +88,22 @@ def test_sample_weights_of_a_source(rows):
     weight = np.random.default_rng(0).random(300)
     search = HiddenSizeSearchCV(TANH, GRID, cv=3, refit=False)
     expected = search.fit(X, y, sample_weight=weight).cv_results_["mean_test_score"]
-    found = search.fit(Tap(X, y, weight)).cv_results_["mean_test_score"]
+    found = search.fit(ChunkFunction(X, y, weight)).cv_results_["mean_test_score"]
     np.testing.assert_array_equal(found, expected)
     assert (found != search.fit(X, y).cv_results_["mean_test_score"]).any()
 
 
 def test_a_source_can_be_scored(rows):
     X, y = rows
-    search = HiddenSizeSearchCV(TANH, GRID, cv=3).fit(Shelf(X), y)
-    assert search.score(Shelf(X), y) == accuracy_score(y, search.predict(X))
+    search = HiddenSizeSearchCV(TANH, GRID, cv=3).fit(SliceableFile(X), y)
+    assert search.score(SliceableFile(X), y) == accuracy_score(y, search.predict(X))
 
 
 def test_shuffled_splits_are_refused(rows):
     X, y = rows
     search = HiddenSizeSearchCV(TANH, GRID, cv=ShuffleSplit(2))
     with pytest.raises(ValueError, match="use a splitter that keeps the order, such as KFold"):
-        search.fit(Shelf(X), y)
+        search.fit(SliceableFile(X), y)
 
 
 def test_pipelines_are_refused(rows):
@@ -107,10 +111,10 @@ def test_pipelines_are_refused(rows):
     model = make_pipeline(StandardScaler(), TANH)
     search = HiddenSizeSearchCV(model, {"tanhclassifier__n_hidden": [10, 20]})
     with pytest.raises(ValueError, match="the steps around the network need all samples in memory"):
-        search.fit(Shelf(X), y)
+        search.fit(SliceableFile(X), y)
 
 
 def test_y_of_another_length(rows):
     X, y = rows
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        HiddenSizeSearchCV(TANH, GRID).fit(Shelf(X), y[:-1])
+        HiddenSizeSearchCV(TANH, GRID).fit(SliceableFile(X), y[:-1])

@@ -5,6 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
+from fake_sources import ChunkFunction
 from sklearn_fsvc import (
     RBFClassifier,
     RBFProjector,
@@ -14,14 +15,13 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc._src.data.dask_blocks import open_all
+from sklearn_fsvc._src.data.dask_blocks import open_input
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.readouts.sample import draw
-from sklearn_fsvc._src.stacking.members import TrainingSet
+from sklearn_fsvc._src.stacking.base_estimators import TrainingSet
 from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.parts import NumericTarget
-from sourced import Tap
 from stacking.ensembles import classifier, pair, regressor, with_final
 
 
@@ -55,7 +55,9 @@ def test_feature_weights_are_learned_once(rng):
     """Per metric, also for tanh units; a linear map is not shared."""
     X = rng.normal(size=(120, 6))
     y = np.abs(X[:, 0]) + X[:, 1]
-    _, samples = NumericTarget.from_estimator(TanhRegressor(), uncertainty=False).read(X, y, None)
+    _, samples = NumericTarget.from_estimator(TanhRegressor(), uncertainty=False).fit_encode(
+        X, y, None
+    )
     training_set = TrainingSet(samples, y, draw(Job(get_engine("cpu", 1)), samples))
     fitted, shared, learned = {}, {}, []
     for name, network in {
@@ -126,15 +128,16 @@ def test_when_a_final_estimator_is_used(data, rng):
     for name, X_y in {
         "array": array, "bytes": (rng.integers(0, 255, X.shape, np.uint8), y),
         "wide": (rng.normal(size=(len(X), 501)), y), "few": (X[:40], y[:40]),
-        "source": open_all(Tap(X, y), "cpu", None)[:2], "integers": (np.rint(X).astype(int), y),
+        "source": open_input(ChunkFunction(X, y), "cpu", None)[:2],
+        "integers": (np.rint(X).astype(int), y),
     }.items():  # fmt: skip
-        _, samples = parts.task.read(*X_y, None)
+        _, samples = parts.task.fit_encode(*X_y, None)
         _, final = parts.base.clone_for(samples)
         is_used[name] = final is not None
     assert [name for name, used in is_used.items() if used] == ["array", "integers"]
     assert regressor().fit(*array).final_estimator_ is None
     with pytest.raises(TypeError, match="X as a dense array"):
-        with_final(regressor()).fit(Tap(X, y))
+        with_final(regressor()).fit(ChunkFunction(X, y))
     with pytest.raises(TypeError, match="final_estimator=RBFClassifier"):
         regressor(final_estimator=RBFClassifier()).fit(X, y)
 

@@ -12,14 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from allocated import MIB, peak
+from fake_sources import ChunkFunction
+from peak_memory import MIB, peak
 from sklearn_fsvc import (
     RBFClassifier,
     StackedClassifier,
     StackedRegressor,
     TanhClassifier,
 )
-from sourced import Tap
 from stacking.ensembles import (
     RBF,
     classifier,
@@ -83,7 +83,7 @@ def test_sources(data, tmp_path):
     """A file is read in blocks, once per prediction, and predictions may be written to `out`."""
     X, y, _ = data
     expected = classifier().fit(X, y)
-    tap = Tap(X, y)
+    tap = ChunkFunction(X, y)
     model = classifier().fit(tap)
     np.testing.assert_allclose(model.weights_, expected.weights_, rtol=1e-6)
     calls, out = tap.calls, np.zeros(len(X), int)

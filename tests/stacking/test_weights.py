@@ -6,7 +6,7 @@ from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 from sklearn.base import clone
 
-from composed import composed
+from modified_parts import composed
 from sklearn_fsvc import (
     RBFRegressor,
     StackedClassifier,

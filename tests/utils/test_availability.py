@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import sklearn_fsvc
-from sklearn_fsvc._src.utils.availability import available_if, install, requirements_of
+from sklearn_fsvc._src.utils.availability import available_if, install_command, requirements_of
 
 PACKAGE = Path(sklearn_fsvc.__file__).parent
 
@@ -27,13 +27,13 @@ def test_requirements_of_an_extra():
 
 def test_command_of_an_installed_distribution():
     """pytest, since this package may be imported from a folder; its extra is `dev`."""
-    command = install("dev", "pytest")
+    command = install_command("dev", "pytest")
     assert command.startswith("pip install '")
     assert "hypothesis" in command
 
 
 def test_command_without_an_installed_distribution():
-    assert install("mkl", "no-such-distribution") == "pip install '.[mkl]'"
+    assert install_command("mkl", "no-such-distribution") == "pip install '.[mkl]'"
 
 
 def test_no_message_refers_to_an_index():

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from recorder import Recorder
+from callback_recorder import Recorder
 from sklearn_fsvc import (
     RBFClassifier,
     RBFProjector,
@@ -22,7 +22,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.data.job import Pass
+from sklearn_fsvc._src.data.job import PassTask
 from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS, FitTask
 
 callback = pytest.importorskip("sklearn.callback")
@@ -73,7 +73,7 @@ class RecordedTask:
     def __init__(self, events):
         self.events = events
 
-    def part(self, name, n_parts=0):
+    def subtask(self, name, n_parts=0):
         self.events.append((name, n_parts))
         return RecordedTask(self.events)
 
@@ -86,7 +86,7 @@ class RecordedTask:
 
 def test_a_tile_that_is_split_is_one_subtask():
     events = []
-    progress = Pass(RecordedTask(events), "TanhClassifier fit", total=10, tile_rows=4)
+    progress = PassTask(RecordedTask(events), "TanhClassifier fit", total=10, tile_rows=4)
     for done in (4, 6, 8, 10):
         progress.advance(done)
     progress.end()
@@ -166,10 +166,10 @@ def test_subtasks_of_several_threads_have_different_numbers():
     context = SlowContext()
     task = FitTask(None, context)
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda _: task.part("pass"), range(8)))
+        list(threads.map(lambda _: task.subtask("pass"), range(8)))
     assert context.numbers == list(range(8))
 
 
 def test_no_subtasks_without_callbacks():
     """scikit-learn would keep one context for each tile."""
-    assert NO_CALLBACKS.part("pass", 10).begin().part("tile") is NO_CALLBACKS
+    assert NO_CALLBACKS.subtask("pass", 10).begin().subtask("tile") is NO_CALLBACKS

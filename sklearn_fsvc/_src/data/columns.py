@@ -71,7 +71,7 @@ def is_nested(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
 
-def why_refused(name: Any, dtype: Any, features: Any) -> str:
+def explain_refused_column(name: Any, dtype: Any, features: Any) -> str:
     """Return the message for a column that is neither numerical nor categorical."""
     return _why_temporal(name, dtype) or (
         f"Column {name!r} of X ({dtype}) does not hold numbers, and "
@@ -101,7 +101,7 @@ def _why_temporal(name: Any, dtype: Any) -> str | None:
     return None
 
 
-def why_missing(y: Any) -> str | None:
+def explain_missing_targets(y: Any) -> str | None:
     """Return the message for a y with missing values."""
     targets = np.asarray(y, dtype=object)
     if not targets.ndim:  # a sparse matrix, or not an array at all
@@ -115,7 +115,7 @@ def why_missing(y: Any) -> str | None:
     )
 
 
-def why_infinite(X: Any) -> str | None:
+def explain_infinity(X: Any) -> str | None:
     """Return the message for the first column of a table with infinite values."""
     cells, infinities = getattr(X, "iloc", X), (float("inf"), -float("inf"))
     for j, name in enumerate(described(X)[0]):
@@ -129,7 +129,7 @@ def why_infinite(X: Any) -> str | None:
     return None
 
 
-def why_no_table(X: Any) -> str | None:
+def explain_unsupported_container(X: Any) -> str | None:
     """Return the message for a container of samples that is neither a DataFrame nor an array."""
     is_list = isinstance(X, (list, tuple))
     library, first = type(X).__module__.partition(".")[0], next(iter(X), None) if is_list else X
@@ -150,7 +150,7 @@ def why_no_table(X: Any) -> str | None:
     )
 
 
-def why_no_levels(X: Any, columns: Sequence[int]) -> str | None:
+def explain_invalid_categories(X: Any, columns: Sequence[int]) -> str | None:
     """Return the message for the first of these columns whose values are not categories.
 
     Categories have one type, which is ordered, and are not containers.

@@ -1,6 +1,6 @@
 """Dask collections: blocks of samples are processed where they are, and never gathered.
 
-Two directions: `open_all` makes a `DaskBlocks` source of a Dask array that a model is fitted
+Two directions: `open_input` makes a `DaskBlocks` source of a Dask array that a model is fitted
 to, and `lazy_on_dask` makes a method return a Dask array, whose blocks are computed later.
 
 The current Dask client computes, or Dask's threads without one. Dask is not imported before an
@@ -27,10 +27,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..engines import get_engine
-from ..engines.threads import dask_worker
+from ..engines.threads import current_dask_worker
 from .job import Job
-from .sources import Source, open_rows
-from .sources.base import as_taken, check_finite
+from .sources import Source, open_source
+from .sources.base import check_finite, supported_dtype
 from .validation import to_host
 
 # Neighbouring blocks of up to this many rows in all are one task.
@@ -40,22 +40,22 @@ _LEAF_ROWS = 8192
 _CONFIG = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
 
-def is_dask(X: Any) -> bool:
+def is_dask_collection(X: Any) -> bool:
     """Return whether X is a Dask collection."""
     return hasattr(X, "__dask_graph__") and not isinstance(X, type)
 
 
-def open_all(
+def open_input(
     X: Any, device: str, max_memory: int | str | None, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, Any, Any]:
-    """Return what `open_rows` does, also for Dask collections.
+    """Return what `open_source` does, also for Dask collections.
 
     y and the weights are fetched in full. Lengths of blocks that are unknown are computed.
     """
-    if any(map(is_dask, (y, sample_weight))):
+    if any(map(is_dask_collection, (y, sample_weight))):
         y, sample_weight = (_fetched(value) for value in (y, sample_weight))
-    if not is_dask(X):
-        return open_rows(X, max_memory, y, sample_weight)
+    if not is_dask_collection(X):
+        return open_source(X, max_memory, y, sample_weight)
     array, names = as_array(X)
     if np.isnan(array.chunks[0]).any():
         array = array.copy()  # `compute_chunk_sizes` modifies it, and X belongs to the user
@@ -78,7 +78,7 @@ def as_array(X: Any) -> tuple[Any, Any]:
 
 
 def _fetched(value: Any) -> Any:
-    return np.asarray(value.compute()) if is_dask(value) else value
+    return np.asarray(value.compute()) if is_dask_collection(value) else value
 
 
 class DaskBlocks(Source):
@@ -101,7 +101,7 @@ class DaskBlocks(Source):
     ) -> None:
         self._array, self._device, self._max_memory = array, device, max_memory
         self.shape, self.names = tuple(map(int, array.shape)), names
-        self.dtype = as_taken(array.dtype, "X")
+        self.dtype = supported_dtype(array.dtype, "X")
         self._lengths = np.array(array.chunks[0], int)
         self._starts = np.cumsum(self._lengths) - self._lengths
         self._delayed: list[Any] | None = None
@@ -249,7 +249,7 @@ def limited() -> AbstractContextManager[Any]:
     those of a scheduler without a pool, may use all threads of their process.
     """
     is_pool_thread = threading.current_thread() is not threading.main_thread()
-    has_all_threads = dask_worker() is not None or not is_pool_thread
+    has_all_threads = current_dask_worker() is not None or not is_pool_thread
     return nullcontext() if has_all_threads else threadpool_limits(1, "openmp")
 
 
@@ -342,7 +342,7 @@ def _without_warning() -> AbstractContextManager[Any]:
 
 def _is_local() -> bool:
     """Return whether tasks run in threads of this process."""
-    if "distributed" not in sys.modules or dask_worker() is not None:
+    if "distributed" not in sys.modules or current_dask_worker() is not None:
         return True
     from distributed import default_client
 
@@ -364,7 +364,7 @@ def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def predict(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_dask(X):
+        if not is_dask_collection(X):
             return method(self, X, *args, **options)
         if args or options.get("out") is not None:
             raise TypeError(

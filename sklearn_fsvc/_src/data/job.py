@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..engines.base import Engine
-from ..engines.device_group import Stopped
+from ..engines.device_group import WorkCancelled
 from ..utils.callbacks import NO_CALLBACKS, FitTask
-from .map_reduce import Sharded
+from .map_reduce import ShardedRows
+from .memory import check_fits, parse_memory
 from .sources import PrefetchedSource, Source
-from .tiling import check_fits, parse_memory
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Job:
         """Return the bytes that may be allocated now."""
         return parse_memory(self.max_memory, self.engine.memory()[0]) - self.reserved
 
-    def reserving(self, n_bytes: int) -> Self:
+    def reserve(self, n_bytes: int) -> Self:
         """Return the job with `n_bytes` less of memory."""
         return replace(self, reserved=self.reserved + n_bytes)
 
@@ -50,12 +50,12 @@ class Job:
         if not n_bytes or self.engine.xp is not np or self.max_memory is None:
             return self
         check_fits("a copy of y", n_bytes, self.memory_limit, "give fewer rows at a time")
-        return self.reserving(n_bytes)
+        return self.reserve(n_bytes)
 
     def single_device(self) -> Self:
         """Return the job on the first device only, if several share the work."""
         engine = copy(self.engine)
-        engine.team = None
+        engine.device_group = None
         return replace(self, engine=engine)
 
     def named(self, what: str) -> Self:
@@ -65,12 +65,12 @@ class Job:
     def algebra_of(self, X: Any) -> Any:
         """Return the linear algebra for rows of X: that of the device where they are."""
         engine = self.engine
-        return engine.algebra if isinstance(X, Sharded) else engine.algebra_of(X)
+        return engine.algebra if isinstance(X, ShardedRows) else engine.algebra_of(X)
 
     def check_stop(self) -> None:
-        """Raise `Stopped` if the result is no longer needed, since another device has failed."""
+        """Raise `WorkCancelled` if another device has failed."""
         if self.stop is not None and self.stop.is_set():
-            raise Stopped
+            raise WorkCancelled
 
     def upload(self, X: Any) -> tuple[Any, Self]:
         """Return X on the device, if a quarter of the memory holds it, and the remaining job.
@@ -81,9 +81,9 @@ class Job:
         on_device = self.engine.upload_if_fits(X, self.memory_limit // 4)
         # Without a limit of the user's, the limit follows the free memory, which counts X.
         is_counted = on_device is not X and self.max_memory is not None
-        return on_device, self.reserving(X.nbytes) if is_counted else self
+        return on_device, self.reserve(X.nbytes) if is_counted else self
 
-    def prefetching(
+    def prefetch(
         self, X: Any, order: npt.NDArray[np.intp], groups: npt.NDArray[Any] | None = None
     ) -> tuple[Any, Self]:
         """Return X for reading its rows in a known order, and the remaining job.
@@ -96,11 +96,11 @@ class Job:
         if groups is not None:
             order = order[np.argsort(groups[order], kind="stable")]
         X = PrefetchedSource(X, order, self.memory_limit // 4)
-        return X, self.reserving(X.buffer_bytes)
+        return X, self.reserve(X.buffer_bytes)
 
     def progress(self, n_rows: int, tile_rows: int) -> "Progress":
         """Return the `Progress` of a pass over `n_rows` in tiles of `tile_rows`."""
-        passing = Pass(self.task, self.what, n_rows, tile_rows)
+        passing = PassTask(self.task, self.what, n_rows, tile_rows)
         return Progress(self.what, n_rows, self.verbose, self.engine.stopwatch, passing)
 
 
@@ -123,7 +123,7 @@ class Progress:
     """
 
     def __init__(
-        self, what: str, total: int, verbose: int, stopwatch: Callable[[], Any], passing: "Pass"
+        self, what: str, total: int, verbose: int, stopwatch: Callable[[], Any], passing: "PassTask"
     ) -> None:
         self.what, self.total, self.verbose = what, total, verbose
         self.done = self.tiles = 0
@@ -159,7 +159,7 @@ class Progress:
         say(self.what, text, verbose, details)
 
 
-class Pass:
+class PassTask:
     """A pass over the samples as a task of scikit-learn's callbacks, with a subtask per tile.
 
     The number of tiles is the planned one. A planned tile that was halved for lack of memory
@@ -172,14 +172,17 @@ class Pass:
         n_tiles = -(-total // tile_rows)
         name = what.partition(" ")[2].removeprefix("fit").removeprefix(", ") or "pass"
         # A single tile would only repeat the pass.
-        self._task = task.part(name, n_tiles if n_tiles > 1 else 0).begin()
+        self._task = task.subtask(name, n_tiles if n_tiles > 1 else 0).begin()
         self._stop = 0 if n_tiles > 1 else total
         self._begin_tile()
 
     def _begin_tile(self) -> None:
         self._tile = None
         if self._stop < self._total:
-            self._tile, self._stop = self._task.part("tile").begin(), self._stop + self._tile_rows
+            self._tile, self._stop = (
+                self._task.subtask("tile").begin(),
+                self._stop + self._tile_rows,
+            )
 
     def advance(self, done: int) -> None:
         """End all tiles of the first `done` rows."""

@@ -2,7 +2,7 @@
 
 A computation over samples is a `MapReduce`: a function of a share of the samples, and the sum
 of two of its results. `map_reduce` runs it where the samples are. With several devices each one
-has a contiguous share of the rows, `Sharded`, and computes in a separate thread.
+has a contiguous share of the rows, `ShardedRows`, and computes in a separate thread.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .sources import Source, some_rows
+from .sources import Source, select_rows
 
 
 class MapReduce(ABC):
@@ -54,7 +54,7 @@ def map_reduce(
     """
     if isinstance(samples.X, Source) and samples.X.is_remote:
         return samples.X.map_reduce(samples, work, rows)
-    shares = shares_of(job.engine.team, len(samples))
+    shares = split_into_shares(job.engine.device_group, len(samples))
     if len(shares) == 1:
         return work(job, samples, rows)
 
@@ -69,9 +69,9 @@ def map_reduce(
     return reduce(work.add, [result for result in results if result is not None])
 
 
-def shares_of(team: Any, n_rows: int) -> list[slice]:
+def split_into_shares(device_group: Any, n_rows: int) -> list[slice]:
     """Return a contiguous slice of the rows for each device of a group, which may be None."""
-    n_shares = 1 if team is None else min(len(team.members), n_rows)
+    n_shares = 1 if device_group is None else min(len(device_group.members), n_rows)
     if n_shares < 2:
         return [slice(0, n_rows)]
     edges = np.linspace(0, n_rows, n_shares + 1).astype(int)
@@ -86,19 +86,19 @@ def run_parallel(job: Any, shares: list[slice], work: Callable[[Any, slice], Any
     def run_on_device(engine: Any, share: slice, stop: Any) -> Any:
         return work(replace(job, engine=engine, stop=stop), share)
 
-    return job.engine.team.each(run_on_device, shares)
+    return job.engine.device_group.map(run_on_device, shares)
 
 
-def part_of(X: Any, share: slice) -> Any:
-    """Return a slice of the rows of an array, a source or `Sharded` rows, without a copy."""
-    if isinstance(X, Sharded):
+def slice_rows(X: Any, share: slice) -> Any:
+    """Return a slice of the rows of an array, a source or `ShardedRows` rows, without a copy."""
+    if isinstance(X, ShardedRows):
         return X.part(share)
     if isinstance(X, Source):
-        return some_rows(X, np.arange(share.start, share.stop))
+        return select_rows(X, np.arange(share.start, share.stop))
     return X[share]
 
 
-class Sharded:
+class ShardedRows:
     """Rows that are distributed over the devices of a group, one contiguous share each.
 
     `take` returns rows on the device of the calling thread: work that is not shared stays on
@@ -137,7 +137,7 @@ class Sharded:
         return result
 
     def _fetch(self, part: Any, rows: npt.NDArray[np.intp]) -> Any:
-        with self._algebra.at(part):
+        with self._algebra.device_of(part):
             selected = part[rows]
-            self._algebra.finish()  # before another device reads them
-        return self._algebra.here(selected)
+            self._algebra.synchronize()  # before another device reads them
+        return self._algebra.to_device(selected)

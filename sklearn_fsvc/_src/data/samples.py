@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..engines.algebra import HOST, bits_of
+from ..engines.algebra import HOST, float_bits
 from .job import Job
-from .map_reduce import Sharded, part_of, run_parallel, shares_of
-from .sources import Source, SparseRows
+from .map_reduce import ShardedRows, run_parallel, slice_rows, split_into_shares
+from .sources import Source, SparseSource
 from .streaming import take_rows
 
 
@@ -19,11 +19,11 @@ class Samples:
     """Validated samples, with their targets and weights."""
 
     # (n_samples, n_features): an array of the host or of an engine's namespace, a `Source`, or
-    # `Sharded` rows.
+    # `ShardedRows` rows.
     X: Any
     # The values that a readout is fitted to, or None: ``targets.n_outputs``;
     # ``targets.matrix(rows, xp)``, a float64 array of `xp` of shape (rows, n_outputs);
-    # ``targets.are_whole``, whether it holds only 0 and 1; and ``targets.taken(rows)``, a subset.
+    # ``targets.is_binary``, whether it holds only 0 and 1; and ``targets.taken(rows)``, a subset.
     targets: Any = None
     # (n_samples,), on the host. A sample of weight 0 is ignored.
     weight: npt.NDArray[Any] | None = None
@@ -65,29 +65,29 @@ class Samples:
 
     def share(self, share: slice) -> "Samples":
         """Return a slice of the samples, without a copy."""
-        return self.with_rows(part_of(self.X, share), share)
+        return self.with_rows(slice_rows(self.X, share), share)
 
     def on_device(self, job: Job) -> tuple[Self, Job]:
         """Return the samples with X on the device, and the remaining job.
 
-        See `Job.upload`. With several devices X is `Sharded`, one share on each.
+        See `Job.upload`. With several devices X is `ShardedRows`, one share on each.
         """
-        shares = shares_of(job.engine.team, len(self))
+        shares = split_into_shares(job.engine.device_group, len(self))
         if len(shares) == 1:
             X, job = job.upload(self.X)
             return replace(self, X=X), job
 
         def upload(job: Job, share: slice) -> tuple[Any, Job]:
-            X = part_of(self.X, share)
+            X = slice_rows(self.X, share)
             is_on_device = isinstance(X, job.engine.xp.ndarray)
-            return job.upload(job.engine.algebra.here(X) if is_on_device else X)
+            return job.upload(job.engine.algebra.to_device(X) if is_on_device else X)
 
         uploaded = run_parallel(job, shares, upload)
         reserved = max(remaining.reserved for _, remaining in uploaded)
         parts = {share.start: X for share, (X, _) in zip(shares, uploaded, strict=True)}
         if any(isinstance(part, Source) for part in parts.values()):
             return self, replace(job, reserved=reserved)
-        sharded = Sharded(self.X, parts, job.engine.algebra)
+        sharded = ShardedRows(self.X, parts, job.engine.algebra)
         return replace(self, X=sharded), replace(job, reserved=reserved)
 
 
@@ -106,7 +106,7 @@ def row_hashes(X: Any) -> npt.NDArray[np.uint64]:
     Equal samples have equal hashes, whether dense or sparse and in any dtype.
     """
     factors = _odd_factors(X.shape[1])
-    if isinstance(X, SparseRows):
+    if isinstance(X, SparseSource):
         sums = X.summed(lambda values, columns: _float32_bits(values) * factors[columns])
     else:
         step = max(1, _HASHED_VALUES // max(1, X.shape[1]))
@@ -122,9 +122,9 @@ def exact_hashes(X: Any, algebra: Any = HOST) -> npt.NDArray[np.uint64]:
     probability of a collision is below one in a thousand; of others, below one in a million.
     """
     factors = _odd_factors(X.shape[1])
-    if isinstance(X, SparseRows):
-        return _mix(X.summed(lambda values, columns: bits_of(values) * factors[columns]))
-    return _mix(algebra.sum_bits(X, factors))
+    if isinstance(X, SparseSource):
+        return _mix(X.summed(lambda values, columns: float_bits(values) * factors[columns]))
+    return _mix(algebra.hash_rows(X, factors))
 
 
 def _float32_bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:

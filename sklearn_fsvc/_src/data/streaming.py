@@ -3,7 +3,7 @@
 A tile is some rows of X. It is loaded, uploaded to the device of the engine and evaluated there;
 the result H, the activations of its samples, is passed to a consumer that runs on the same
 device. Then the memory is reused: nothing that grows with the number of samples is kept. The
-public functions are `stream` (one layer), `stream_all` (several layers on the same units, whose
+public functions are `stream` (one layer), `stream_layers` (several layers on the same units, whose
 distances are computed once) and `stream_into` (H itself is the result).
 
 The rows of a tile are planned from the memory limit. The engine evaluates a tile in parts of the
@@ -22,13 +22,13 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from ..engines.base import Engine, Sink
-from ..engines.patches import evaluator_of
+from ..engines.patches import make_evaluator
 from ..layers import PatchLayer
 from .job import Job, Progress
-from .map_reduce import Sharded
-from .sources import Source, SparseRows, are_sparse, read_ahead
-from .tiling import TileShape, basic_layer, evaluate, rows_per_tile
-from .validation import NotNumbers, check_hidden, explain_overflow, largest_of
+from .map_reduce import ShardedRows
+from .memory import TileShape, evaluate, rows_per_tile, tile_shape_for
+from .sources import Source, SparseSource, is_evaluated_sparse, read_ahead
+from .validation import NaNOutputError, check_hidden, explain_overflow, find_largest
 
 # Samples x units, and bytes of units, up to which no tile is planned: H takes a few MB, and the
 # layer as much as it has already. For few samples, planning would take longer than evaluation.
@@ -84,7 +84,7 @@ def stream_into(job: Job, layer: Any, X: Any, out: Any) -> None:
     _open_stream(job, layer, X).run(job.engine.sink(out), _KEEP_HIDDEN)
 
 
-def stream_all(
+def stream_layers(
     job: Job,
     layers: Sequence[Any],
     X: Any,
@@ -135,14 +135,14 @@ def n_synapses(X: Any, n_units: int | None) -> int:
     return n_values * (shape[0] if n_units is None else n_units)
 
 
-def is_row_exact(engine: Engine, layer: Any) -> bool:
+def is_batch_invariant(engine: Engine, layer: Any) -> bool:
     """Return whether the activations of a sample have the same bits in every tile.
 
     Then sums of quantised activations have the same bits in any order of samples. A linear map and
     the whitening of patches are matrix products by BLAS on every engine, whose summation order
     depends on the shape of the tile.
     """
-    is_exact = layer.table is not None or engine.is_tile_exact(layer)
+    is_exact = layer.table is not None or engine.is_tile_invariant(layer)
     return is_exact and not (layer.is_mapped or isinstance(layer, PatchLayer))
 
 
@@ -153,9 +153,9 @@ def take_rows(X: Any, rows: Any, dtype: Any = None) -> Any:
     """Return rows of X (a slice or an index array) as a C-ordered, aligned array of `dtype`.
 
     The result is in the namespace of X. Of a `Source` it is a NumPy array, gathered slice by
-    slice, and of `Sharded` rows an array of the engine. None is the dtype of X.
+    slice, and of `ShardedRows` rows an array of the engine. None is the dtype of X.
     """
-    if isinstance(X, Sharded):
+    if isinstance(X, ShardedRows):
         return X.take(rows, dtype)
     if isinstance(X, Source):
         return X.take(np.arange(*rows.indices(len(X))) if isinstance(rows, slice) else rows, dtype)
@@ -164,7 +164,7 @@ def take_rows(X: Any, rows: Any, dtype: Any = None) -> Any:
     return X[rows].astype(dtype or X.dtype, order="C", copy=False)
 
 
-def take_in_any_order(X: Any, rows: npt.NDArray[np.intp], dtype: Any = None) -> Any:
+def take_unsorted_rows(X: Any, rows: npt.NDArray[np.intp], dtype: Any = None) -> Any:
     """Return what `take_rows` does, for row numbers in any order; X is read in ascending order."""
     if (np.diff(rows) > 0).all():
         return take_rows(X, rows, dtype)
@@ -208,10 +208,10 @@ def preprocess_block(engine: Engine, layer: Any, block: Any) -> Any:
     dtype = layer.units.dtype
     if layer.weights is None:
         return take_rows(block, slice(None), dtype)
-    return weigh(engine, block, layer.weights, dtype)
+    return apply_feature_weights(engine, block, layer.weights, dtype)
 
 
-def weigh(engine: Engine, block: Any, weights: Any, dtype: npt.DTypeLike) -> Any:
+def apply_feature_weights(engine: Engine, block: Any, weights: Any, dtype: npt.DTypeLike) -> Any:
     """Return rows on the device times feature weights (1d) or a linear map (2d), in `dtype`.
 
     A new array: `block` may be an array of the user, and is never written to.
@@ -249,7 +249,7 @@ def _open_stream(
     job: Job, layer: Any, X: Any, rows: npt.NDArray[np.intp] | None = None
 ) -> "_Stream":
     """Return the `_Stream`; without the features that are 0 in all rows of a sparse matrix."""
-    if isinstance(X, SparseRows):
+    if isinstance(X, SparseSource):
         layer, X = X.drop_empty_features(layer)
     return _Stream(job, layer, X, rows)
 
@@ -270,7 +270,7 @@ class _Stream:
     @cached_property
     def sparse_evaluator(self) -> Any:
         """Return the engine's evaluator of CSR rows; None if rows are evaluated as dense ones."""
-        return self.job.engine.sparse_evaluator() if are_sparse(self.X) else None
+        return self.job.engine.sparse_evaluator() if is_evaluated_sparse(self.X) else None
 
     def run(self, sink: Sink, consumer: Consumer) -> None:
         """Evaluate all rows, and pass each tile of H to the sink.
@@ -283,10 +283,10 @@ class _Stream:
         is_small = self._is_small(consumer.tile_rows)
         if is_small and self._run_in_one_tile(sink, consumer):
             return
-        evaluator = self.sparse_evaluator or evaluator_of(
+        evaluator = self.sparse_evaluator or make_evaluator(
             engine, layer, self._patch_bytes(consumer)
         )
-        shape = basic_layer(engine, layer, self.sparse_evaluator is not None)
+        shape = tile_shape_for(engine, layer, self.sparse_evaluator is not None)
         tile_rows = self._plan_tile_rows(evaluator, shape, sink.n_buffers, consumer)
         if is_small:  # there was no memory for all rows in one tile
             tile_rows = max(1, self.n_rows // 2)
@@ -324,7 +324,7 @@ class _Stream:
             and (tile_rows is None or n_rows <= tile_rows)
             and isinstance(self.X, np.ndarray)
             and job.engine.xp is np
-            and is_row_exact(job.engine, layer)
+            and is_batch_invariant(job.engine, layer)
         )
 
     def _run_in_one_tile(self, sink: Sink, consumer: Consumer) -> bool:
@@ -336,7 +336,7 @@ class _Stream:
         try:
             selected = take_rows(self.X, part if self.rows is None else self.rows)
             block = preprocess_block(job.engine, layer, selected)
-            evaluate_block = partial(job.engine.hidden, job.engine.prepare_for_few(layer))
+            evaluate_block = partial(job.engine.hidden, job.engine.prepare_cached(layer))
             self._process(part, block, evaluate_block, sink, consumer, progress)
         except _PartlyConsumed:
             raise
@@ -371,10 +371,10 @@ class _Stream:
             if consumer.keeps_hidden:
                 check_hidden(layer, H, engine.xp)
             sink.put(part)
-        except NotNumbers:
+        except NaNOutputError:
             block = block.toarray() if issparse(block) else engine.to_host(block)
             numbers = part.start if self.rows is None else self.rows[part]
-            raise ValueError(explain_overflow(layer, *largest_of(block, numbers))) from None
+            raise ValueError(explain_overflow(layer, *find_largest(block, numbers))) from None
         progress.lap(sink.stage)
 
     def _blocks(self, start: int, tile_rows: int) -> Generator[tuple[slice, Any], None, None]:
@@ -386,8 +386,8 @@ class _Stream:
             yield from zip(parts, blocks, strict=True)
             return
         with closing(row_blocks(X, self.rows, parts)) as selected:
-            is_on_device = isinstance(X, (engine.xp.ndarray, Sharded))
-            blocks = selected if is_on_device else engine.uploads(selected)
+            is_on_device = isinstance(X, (engine.xp.ndarray, ShardedRows))
+            blocks = selected if is_on_device else engine.iter_uploads(selected)
             for part, block in zip(parts, blocks, strict=True):
                 yield part, preprocess_block(engine, self.layer, block)
 
@@ -427,7 +427,7 @@ class _Stream:
         if self.sparse_evaluator is not None:
             # As stored, cast, and the copies of the engine's threads.
             return 3 * self.X.row_bytes(layer.units.dtype)
-        n_uploaded = self.job.engine.n_ahead + self._is_read_ahead
+        n_uploaded = self.job.engine.n_prefetch + self._is_read_ahead
         n_bytes = layer.n_features_in * (n_uploaded * self.X.dtype.itemsize + itemsize)
         if layer.is_mapped:  # the mapped row, and a mask of its NaNs
             n_bytes += layer.n_features * (itemsize + 1)
@@ -499,7 +499,7 @@ class _DistanceConsumer:
         receive these samples twice.
         """
         try:
-            H = self._engine.outputs(self._layers[i], D, self._buffer[: len(D)])
+            H = self._engine.activate_distances(self._layers[i], D, self._buffer[: len(D)])
             self._take(i, part, H)
         except MemoryError:
             if i == 0:

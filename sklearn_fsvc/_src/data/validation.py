@@ -17,10 +17,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_n_features, validate_data
 
 from ..engines import Engine, known_engines
-from ..engines.threads import n_threads, share
+from ..engines.threads import n_threads, parallel_for
 from ..layers import DTYPES, LinearLayer, PatchLayer, RBFLayer
-from .columns import explain_dates, why_missing, why_no_table
-from .sources import InMemory, Source, SparseRows
+from .columns import explain_dates, explain_missing_targets, explain_unsupported_container
+from .sources import ArraySource, Source, SparseSource
 
 # Parts of the messages of scikit-learn and pandas for samples with missing values or text.
 _NOT_NUMERIC = "X contains NaN", "convert string to float", "Cannot cast str"
@@ -41,7 +41,7 @@ def validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
     """Return X, and y if given, from scikit-learn's `validate_data`, with better errors.
 
     float32, float64 and uint8 stay as they are. Other dtypes become float64: at once if the array
-    is small, else a few rows at a time as they are read. A sparse matrix becomes `SparseRows`, if
+    is small, else a few rows at a time as they are read. A sparse matrix becomes `SparseSource`, if
     the estimator supports it. Errors for missing values and text name a remedy.
     """
     if not checks.get("reset", True) and _is_valid(estimator, X) and _are_valid_targets(y, len(X)):
@@ -70,9 +70,9 @@ def _raise_with_remedy(error: Exception, name: str, X: Any, y: tuple[Any, ...]) 
     """Raise an error with a remedy from one of scikit-learn's, if there is one."""
     message = str(error).partition("\n")[0]
     is_missing = _MISSING_TARGETS.match(message) and y and y[0] is not None
-    if is_missing and (explanation := why_missing(y[0])) is not None:
+    if is_missing and (explanation := explain_missing_targets(y[0])) is not None:
         raise ValueError(explanation) from error
-    if (explanation := why_no_table(X)) is not None:
+    if (explanation := explain_unsupported_container(X)) is not None:
         raise TypeError(explanation) from error
     if any(part in message for part in _NOT_NUMERIC):
         raise ValueError(
@@ -83,7 +83,7 @@ def _raise_with_remedy(error: Exception, name: str, X: Any, y: tuple[Any, ...]) 
         raise ValueError(explanation) from error
 
 
-def check_rows(estimator: Any, engine: Engine, X: Any, *, reset: bool) -> Any:
+def validate_samples(estimator: Any, engine: Engine, X: Any, *, reset: bool) -> Any:
     """Return validated X, on the engine's device if it is there already.
 
     For dtypes see `validated`. The values of a source are checked as they are read.
@@ -95,7 +95,7 @@ def check_rows(estimator: Any, engine: Engine, X: Any, *, reset: bool) -> Any:
         return X
     if not reset and _is_valid(estimator, X):
         return X
-    if not is_elsewhere(X):
+    if not is_on_other_device(X):
         return validated(estimator, to_host(X), reset=reset)
     device_type = X.__dlpack_device__()[0]
     if device_type != engine.dlpack_type:
@@ -121,7 +121,7 @@ def check_rows(estimator: Any, engine: Engine, X: Any, *, reset: bool) -> Any:
     return X
 
 
-def is_elsewhere(X: Any) -> bool:
+def is_on_other_device(X: Any) -> bool:
     """Return whether X is an array on a device that an engine computes on, other than the host."""
     if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
         return False
@@ -134,7 +134,7 @@ def to_host(X: Any) -> Any:
 
     scikit-learn does so too, but not with ``array_api_dispatch=True``.
     """
-    if is_elsewhere(X):
+    if is_on_other_device(X):
         X = array_api_compat.to_device(X, "cpu")
     is_numpy = isinstance(X, (np.ndarray, np.generic))
     return np.asarray(X) if hasattr(X, "__dlpack_device__") and not is_numpy else X
@@ -185,19 +185,19 @@ def _is_finite(X: npt.NDArray[Any]) -> bool:
         with np.errstate(over="ignore", invalid="ignore"):  # the state belongs to the thread
             sums.append(X[start : start + step].sum())
 
-    share(add, range(0, len(X), step), n_threads())
+    parallel_for(add, range(0, len(X), step), n_threads())
     return bool(np.isfinite(sums).all())
 
 
 def _converted(X: Any) -> Any:
     """Return X in a dtype of a layer, or as a source that converts its rows to one."""
     if issparse(X):
-        rows = SparseRows(X)
+        rows = SparseSource(X)
         rows.check_finite()
         return rows
     if X.dtype in DTYPES:
         return X
-    return X.astype(np.float64) if X.size <= _SMALL_SIZE else InMemory(X)
+    return X.astype(np.float64) if X.size <= _SMALL_SIZE else ArraySource(X)
 
 
 def _dtypes_for(X: Any) -> Any:
@@ -234,12 +234,12 @@ _MAX_MAGNITUDE = 2.0**60
 _EPS = float(np.finfo(np.float32).eps)
 
 
-def is_wide(X: Any) -> bool:
+def is_float64_array(X: Any) -> bool:
     """Return whether X is a dense float64 array in host memory."""
     return isinstance(X, np.ndarray) and not isinstance(X, np.memmap) and X.dtype == np.float64
 
 
-def keeps_distances(X: npt.NDArray[np.float64]) -> bool:
+def is_float32_resolved(X: npt.NDArray[np.float64]) -> bool:
     """Return whether float32 resolves the spread of every feature of X that varies."""
     peaks, spread = _max_abs(X), np.zeros(X.shape[1])
     if peaks.max(initial=0) < _MAX_MAGNITUDE:
@@ -249,9 +249,9 @@ def keeps_distances(X: npt.NDArray[np.float64]) -> bool:
     return bool(is_resolved[varies].all())
 
 
-def cast_if_safe(layer: Any, X: Any) -> Any:
+def cast_to_float32_if_safe(layer: Any, X: Any) -> Any:
     """Return the layer in float32 if its activations of X stay within `_ACTIVATION_ERROR`."""
-    if not is_wide(X) or layer.hidden_dtype != np.float64 or isinstance(layer, PatchLayer):
+    if not is_float64_array(X) or layer.hidden_dtype != np.float64 or isinstance(layer, PatchLayer):
         return layer
     return layer.astype(np.float32) if _is_float32_accurate(layer, X) else layer
 
@@ -290,29 +290,29 @@ def _max_abs(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
 # be inf - inf, which is NaN: such samples are refused.
 
 
-class NotNumbers(Exception):
+class NaNOutputError(Exception):
     """Some activations or scores of a tile are NaN."""
 
 
-def check_numbers(values: Any, xp: Any = np) -> None:
-    """Raise `NotNumbers` if a contiguous array of `xp` contains NaN.
+def check_no_nan(values: Any, xp: Any = np) -> None:
+    """Raise `NaNOutputError` if a contiguous array of `xp` contains NaN.
 
     The dot product with itself is one fast pass; it is NaN only if a value is.
     """
     values = values.T if values.flags.f_contiguous else values
     total = float(xp.vdot(values, values))
     if total != total:
-        raise NotNumbers
+        raise NaNOutputError
 
 
 def check_hidden(layer: Any, H: Any, xp: Any) -> None:
-    """Do `check_numbers` of H of a tile, unless the engine cannot return NaN for the layer."""
+    """Do `check_no_nan` of H of a tile, unless the engine cannot return NaN for the layer."""
     is_nan_free = xp is np and isinstance(layer, LinearLayer) and layer.has_finish
     if not (is_nan_free or isinstance(layer, RBFLayer)):
-        check_numbers(H, xp)
+        check_no_nan(H, xp)
 
 
-def largest_of(block: npt.NDArray[Any], numbers: Any) -> tuple[float, int, int]:
+def find_largest(block: npt.NDArray[Any], numbers: Any) -> tuple[float, int, int]:
     """Return (the largest magnitude of some rows, its row, its column).
 
     `numbers` is the number of the first row, or those of all.

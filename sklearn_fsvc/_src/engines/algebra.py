@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..formulas import Steps
+from ..formulas import Quantizer
 from . import integers, lapack
 from .lapack import call, layout
-from .threads import at_most, n_threads, share
+from .threads import limit_blas_threads, n_threads, parallel_for
 
 # Multiplications from which a second thread gains, by routine and bytes of a number: two threads
 # save a tenth or more, measured on two idle cores of Zen 4 (benchmarks/blas.py), to the nearest
 # power of two. "sums" is syrk with many columns of A; its value for float64 is that of gemm.
-WORTH: Mapping[str, Mapping[int, int]] = {
+MIN_PARALLEL_WORK: Mapping[str, Mapping[int, int]] = {
     "gemm": {4: 2**25, 8: 2**26},
     "syrk": {4: 2**25, 8: 2**25},
     "sums": {4: 2**24, 8: 2**26},
@@ -40,7 +40,7 @@ class Blocking:
     Attributes
     ----------
     min_work : dict
-        As `WORTH`.
+        As `MIN_PARALLEL_WORK`.
     edge, min_edge : int
         About the largest, and the smallest number of rows and columns of a part of the result.
     n_sums, sum_length : int
@@ -55,7 +55,7 @@ class Blocking:
         Elements for a thread where matrices are added, and where rows are hashed.
     """
 
-    min_work: Mapping[str, Mapping[int, int]] = field(default_factory=lambda: WORTH)
+    min_work: Mapping[str, Mapping[int, int]] = field(default_factory=lambda: MIN_PARALLEL_WORK)
     edge: int = 512
     min_edge: int = 128
     n_sums: int = 4
@@ -92,19 +92,19 @@ class HostAlgebra:
         Namespace of the arrays.
     blocking : Blocking
         How operations are cut into parts.
-    n_matrices : int
+    n_eigh_matrices : int
         Full matrices that `eigh` allocates, including its argument.
     n_parts : int
         Number of parts into which `split` splits an array.
-    inverts : bool
+    prefers_inverse : bool
         Whether repeated solves for a few columns are better multiplied by an inverse.
     """
 
     xp: Any = np
     blocking = Blocking()
-    n_matrices = 2
+    n_eigh_matrices = 2
     n_parts = 1
-    inverts = False
+    prefers_inverse = False
 
     @staticmethod
     def n_threads() -> int:
@@ -128,17 +128,17 @@ class HostAlgebra:
         self.gemm(C.T, B.T, A.T)  # C' = B' A', as BLAS wants contiguous columns
         return C
 
-    def cross(self, H: Any, B: Any) -> Any:
+    def multiply_transposed(self, H: Any, B: Any) -> Any:
         """Return H'B, a new array."""
         return self.multiply(H.T, B)
 
-    def gemm(self, C: Any, A: Any, B: Any, factor: float = 1.0, keep: float = 1.0) -> None:
-        """C = keep C + factor A B, in place; C has contiguous columns."""
+    def gemm(self, C: Any, A: Any, B: Any, alpha: float = 1.0, beta: float = 1.0) -> None:
+        """C = beta C + alpha A B, in place; C has contiguous columns."""
         if not A.size or not B.size:
             return
         is_large = self.blocking.gains_by_threads("gemm", A.size * B.shape[1], C.dtype)
         parts = product(*(self.blocking.cut_edge(n, is_large) for n in C.shape))
-        self._share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], factor, keep), parts)
+        self._share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], alpha, beta), parts)
 
     def split(self, A: Any) -> tuple[Any, ...]:
         """Return arrays whose sum is A, as `gemm_split` takes them; here A alone."""
@@ -146,32 +146,32 @@ class HostAlgebra:
 
     def gemm_split(self, C: Any, A: tuple[Any, ...], B: tuple[Any, ...]) -> None:
         """C = A B, in place, for matrices that were split; C has contiguous columns."""
-        self.gemm(C, A[0], B[0], keep=0.0)
+        self.gemm(C, A[0], B[0], beta=0.0)
 
     def syrk(
-        self, C: Any, A: Any, factor: float = 1.0, keep: float = 1.0, has_room: bool = False
+        self, C: Any, A: Any, alpha: float = 1.0, beta: float = 1.0, allow_workspace: bool = False
     ) -> None:
-        """C = keep C + factor A A', in place, in the lower triangle of C.
+        """C = beta C + alpha A A', in place, in the lower triangle of C.
 
-        With `has_room` it may allocate `syrk_bytes` of workspace, and is faster.
+        With `allow_workspace` it may allocate `syrk_workspace_bytes` of workspace, and is faster.
         """
         blocking, work = self.blocking, A.size * len(C) // 2
         n_sums = min(blocking.n_sums, A.shape[1] // max(blocking.sum_length, len(C) // 4))
-        if has_room and n_sums > 1 and blocking.gains_by_threads("sums", work, C.dtype):
-            self._syrk_by_sums(C, A, factor, keep, n_sums)
+        if allow_workspace and n_sums > 1 and blocking.gains_by_threads("sums", work, C.dtype):
+            self._syrk_by_sums(C, A, alpha, beta, n_sums)
         else:
             is_large = blocking.gains_by_threads("syrk", work, C.dtype)
-            self._syrk_by_blocks(C, A, factor, keep, blocking.cut_edge(len(C), is_large))
+            self._syrk_by_blocks(C, A, alpha, beta, blocking.cut_edge(len(C), is_large))
 
-    def syrk_bytes(self, order: int, dtype: npt.DTypeLike) -> int:
+    def syrk_workspace_bytes(self, order: int, dtype: npt.DTypeLike) -> int:
         """Return the workspace that `syrk` may allocate, in bytes."""
         return (self.blocking.n_sums - 1) * order**2 * np.dtype(dtype).itemsize
 
     def fast_bits(self) -> tuple[int, ...]:
-        """Return the bits of activations for which `add_gram_of_bytes` is much faster than syrk."""
+        """Return the bits of activations for which `add_integer_gram` is much faster than syrk."""
         return integers.fast_bits(integers.compiled_target())
 
-    def add_gram_of_bytes(self, blocks: list, H: Any, steps: Steps) -> bool:
+    def add_integer_gram(self, blocks: list, H: Any, steps: Quantizer) -> bool:
         """Add H'H to panels of a lower triangle by integers; return whether that was faster."""
         is_large = len(H) * H.shape[1] ** 2 >= self.blocking.byte_work
         is_faster = is_large and integers.has_integer_loop(steps, integers.compiled_target())
@@ -179,7 +179,7 @@ class HostAlgebra:
             integers.add_gram(blocks, H, steps)
         return is_faster
 
-    def symmetric_product(self, A: Any, B: Any) -> Any:
+    def symm(self, A: Any, B: Any) -> Any:
         """Return A B, a new array, for a symmetric A of which the lower triangle is read."""
         B = np.asfortranarray(B)
         C = np.zeros(B.shape, B.dtype, order="F")
@@ -195,14 +195,14 @@ class HostAlgebra:
 
     # Sums.
 
-    def add(self, C: Any, A: Any, factor: float = 1.0) -> None:
-        """C += factor A, in place, for arrays of one or two axes."""
-        if factor == 1:
+    def add(self, C: Any, A: Any, alpha: float = 1.0) -> None:
+        """C += alpha A, in place, for arrays of one or two axes."""
+        if alpha == 1:
             C += A
-        elif factor == -1:
+        elif alpha == -1:
             C -= A
         else:
-            C += factor * A
+            C += alpha * A
 
     def add_lower(self, C: Any, A: Any) -> None:
         """Add A to C, in place, at least in the lower triangle. Columns are contiguous."""
@@ -220,7 +220,7 @@ class HostAlgebra:
         diagonal = np.lib.stride_tricks.as_strided(A, (A.shape[1],), (sum(A.strides),))
         diagonal += number
 
-    def less_outer(self, A: Any, u: Any, v: Any, n: float) -> Any:
+    def subtract_outer(self, A: Any, u: Any, v: Any, n: float) -> Any:
         """Return ``A - u v' / n``, a new array."""
         return A - np.outer(u, v) / n
 
@@ -280,12 +280,12 @@ class HostAlgebra:
         """Return whether all elements of A are finite."""
         return bool(np.isfinite(A).all())
 
-    def sum_bits(self, X: Any, factors: Any) -> np.ndarray:
-        """Return hashes of the rows of X, uint64, on the host: sums of `bits_of` * factors."""
+    def hash_rows(self, X: Any, factors: Any) -> np.ndarray:
+        """Return hashes of the rows of X, uint64, on the host: sums of `float_bits` * factors."""
         hashes, n_parts = np.empty(len(X), np.uint64), 1 + X.size // self.blocking.hashed
 
         def add(part):
-            hashes[part] = (bits_of(X[part]) * factors).sum(axis=1)
+            hashes[part] = (float_bits(X[part]) * factors).sum(axis=1)
 
         self._share(add, _cut(len(X), n_parts))
         return hashes
@@ -296,15 +296,15 @@ class HostAlgebra:
         """Return an array of `xp` as a NumPy array."""
         return array
 
-    def here(self, array: Any) -> Any:
+    def to_device(self, array: Any) -> Any:
         """Return an array of the host or of any device as one of the current device of `xp`."""
         return np.asarray(array)
 
-    def at(self, array: Any) -> AbstractContextManager:
+    def device_of(self, array: Any) -> AbstractContextManager:
         """Return a context in which the device of an array is the current one."""
         return nullcontext()
 
-    def finish(self) -> None:
+    def synchronize(self) -> None:
         """Block until all work that this thread has started on the device is done."""
 
     # Parts.
@@ -314,30 +314,30 @@ class HostAlgebra:
         parts = list(parts)
         if len(parts) == 1:
             return function(parts[0])
-        with at_most(1) as limit:
-            return share(function, parts, min(limit.allowed, self.n_threads()))
+        with limit_blas_threads(1) as limit:
+            return parallel_for(function, parts, min(limit.allowed, self.n_threads()))
 
-    def _syrk_by_blocks(self, C, A, factor, keep, cuts):
+    def _syrk_by_blocks(self, C, A, alpha, beta, cuts):
         """Cut the result into blocks: products, and symmetric ones on the diagonal."""
 
         def add(part):
             i, j = part
             if i == j:
-                _syrk(C[i, i], A[i], factor, keep)
+                _syrk(C[i, i], A[i], alpha, beta)
             else:
-                _gemm(C[i, j], A[i], A[j].T, factor, keep)
+                _gemm(C[i, j], A[i], A[j].T, alpha, beta)
 
         # Blocks on the diagonal have half the work: as the last ones they balance the threads.
         below = [(i, j) for i, j in product(cuts, cuts) if i.start > j.start]
         self._share(add, below + [(i, i) for i in cuts])
 
-    def _syrk_by_sums(self, C, A, factor, keep, n_sums):
+    def _syrk_by_sums(self, C, A, alpha, beta, n_sums):
         """Cut the sum over the columns of A, so that no element is read more often than needed."""
         columns = _cut(A.shape[1], n_sums)
         terms = [C, *(np.zeros(C.shape, C.dtype, order="F") for _ in columns[1:])]
 
         def multiply(i):
-            _syrk(terms[i], A[:, columns[i]], factor, keep if i == 0 else 0.0)
+            _syrk(terms[i], A[:, columns[i]], alpha, beta if i == 0 else 0.0)
 
         def add(part):
             for term in terms[1:]:
@@ -350,7 +350,7 @@ class HostAlgebra:
 HOST = HostAlgebra()
 
 
-def bits_of(values: np.ndarray) -> np.ndarray:
+def float_bits(values: np.ndarray) -> np.ndarray:
     """Return the bits of values in float64 as uint64, the upper half XORed into the lower one.
 
     Small integers as floats differ in the upper bits only, and a product modulo 2^64 ignores the
@@ -382,18 +382,18 @@ def _as_blas_layout(A, dtype):
     return np.ascontiguousarray(A, dtype) if is_strided else A.astype(dtype, copy=False)
 
 
-def _gemm(C, A, B, factor, keep):
+def _gemm(C, A, B, alpha, beta):
     (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
     call(
-        "gemm", C.dtype, "NT"[of_A], "NT"[of_B], *C.shape, A.shape[1], float(factor), A, lda, B,
-        ldb, float(keep), C, ldc,
+        "gemm", C.dtype, "NT"[of_A], "NT"[of_B], *C.shape, A.shape[1], float(alpha), A, lda, B,
+        ldb, float(beta), C, ldc,
     )  # fmt: skip
 
 
-def _syrk(C, A, factor, keep):
+def _syrk(C, A, alpha, beta):
     (of_A, lda), (_, ldc) = map(layout, (A, C))
     call(
-        "syrk", C.dtype, "L", "NT"[of_A], len(C), A.shape[1], float(factor), A, lda, float(keep),
+        "syrk", C.dtype, "L", "NT"[of_A], len(C), A.shape[1], float(alpha), A, lda, float(beta),
         C, ldc,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 SHIFT = 1.5 * 2.0**12
 
 
-def in_steps(H: Any, xp: Any) -> Any:
+def round_activations(H: Any, xp: Any) -> Any:
     """Return activations rounded to multiples of 2^-40, a new array in float64.
 
     float64 sums such numbers exactly while the sum is below 2^13. Novelty selection compares sums
@@ -57,7 +57,7 @@ class Engine(ABC):
     tuned : dict
         Kind of layer -> settings that were measured on this machine; see `settings`. Read from
         the profile of the machine when the engine is entered.
-    n_ahead : int
+    n_prefetch : int
         Number of tiles of X that `uploads` holds at a time.
     block_rows, round_rows : int
         Samples that novelty selection reads at a time, and candidates that it decides at a time.
@@ -68,11 +68,11 @@ class Engine(ABC):
         Bytes of patches and their activations that are processed at a time in each thread of
         `map_slices`, few enough for the fast memory of the device.
     group_bytes : int
-        Memory limit of a call of `novel_in_each`; 0 if groups are processed one by one.
+        Memory limit of a call of `select_novel_by_group`; 0 if groups are processed one by one.
     auto_work : int or None
         rows x units x features from which ``device="auto"`` selects this engine, if it works;
         None for engines on the host.
-    team_work : int or None
+    group_work : int or None
         The same for all devices of a numbered engine together; None for never.
     is_numbered : bool
         Whether there may be several devices, "name:0" and so on. The number is the argument of
@@ -81,7 +81,7 @@ class Engine(ABC):
         DLPack's device type of the arrays that it accepts: 1 is the host, 2 is CUDA.
     packages : tuple of str
         Distributions that it needs, whose versions `info` prints.
-    team : Team or None
+    team : DeviceGroup or None
         The group of devices that this engine is the first of; None for a single device.
     """
 
@@ -89,13 +89,13 @@ class Engine(ABC):
     xp: Any = np
     algebra: Any = HOST
     auto_work: ClassVar[float | None] = None
-    team_work: ClassVar[float | None] = None
+    group_work: ClassVar[float | None] = None
     is_numbered: ClassVar[bool] = False
     dlpack_type: ClassVar[int] = 1
     packages: ClassVar[tuple[str, ...]] = ()
-    team: Any = None
+    device_group: Any = None
     tuned: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    n_ahead: int = 1
+    n_prefetch: int = 1
     block_rows: int = 4096
     round_rows: int = 256
     chunk_units: int = 256
@@ -125,19 +125,19 @@ class Engine(ABC):
         """Return the number of devices of a numbered engine."""
         return 1
 
-    def connect(self, members: Sequence["Engine"]) -> None:
+    def enable_peer_access(self, members: Sequence["Engine"]) -> None:
         """Enable direct copies between the devices of these engines."""
         return None
 
-    def finish(self) -> None:
+    def synchronize(self) -> None:
         """Block until all work that this thread has started on the device is done."""
-        self.algebra.finish()
+        self.algebra.synchronize()
 
     @abstractmethod
     def memory(self) -> tuple[int, int]:
         """Return (free, total) bytes of the memory of arrays of `xp`."""
 
-    def details(self) -> str:
+    def describe(self) -> str:
         """Return the description that `info` prints if the engine works."""
         return self.name
 
@@ -151,8 +151,8 @@ class Engine(ABC):
     def tunables(self, layer: Any) -> Mapping[str, Sequence[Any]]:
         """Return the values that each setting may have, by name, the default first.
 
-        Every engine has `M` and `asymmetry`, from which `tiling.TileShape` is made; `M` divided by
-        `asymmetry` is a multiple of 256. No setting changes H.
+        Every engine has `M` and `asymmetry`, which define a `data.memory.TileShape`; `M` divided
+        by `asymmetry` is a multiple of 256. No setting changes H.
         """
 
     def settings(self, layer: Any) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class Engine(ABC):
         """
         tunables, settings, tuned = self.tunables(layer), {}, None
         if self.tuned:
-            tuned = self.tuned.get(layer.kind) or self.tuned.get(layer.kind_of_floats)
+            tuned = self.tuned.get(layer.kind) or self.tuned.get(layer.unrounded_kind)
         if not tuned:
             return {name: values[0] for name, values in tunables.items()}
         for name, values in tunables.items():
@@ -188,7 +188,7 @@ class Engine(ABC):
         `layer` is an `RBFLayer` or a `LinearLayer`.
         """
 
-    def prepare_for_few(self, layer: Any) -> Any:
+    def prepare_cached(self, layer: Any) -> Any:
         """Return `prepare` for few samples and unlimited memory; the result may be cached."""
         return self.prepare(layer)
 
@@ -207,7 +207,7 @@ class Engine(ABC):
     def hidden(self, prepared: Any, X: Any, out: Any = None, units: slice | None = None) -> Any:
         """Return the activations H, (rows, n_units) in ``layer.hidden_dtype``, an array of `xp`.
 
-        Each row of H depends on its row of X only: bitwise if `is_tile_exact`, else up to
+        Each row of H depends on its row of X only: bitwise if `is_tile_invariant`, else up to
         rounding, as a BLAS cuts products by their shape.
 
         Parameters
@@ -221,11 +221,11 @@ class Engine(ABC):
             Only these columns of `out` are computed. It starts at a multiple of 256.
         """
 
-    def outputs(self, layer: Any, D: Any, out: Any) -> Any:
+    def activate_distances(self, layer: Any, D: Any, out: Any) -> Any:
         """Return the activations of an `RBFLayer` at distances `D`, in `out`."""
-        return layer.of_distances(D, out, self.xp)
+        return layer.from_distances(D, out, self.xp)
 
-    def is_tile_exact(self, layer: Any) -> bool:
+    def is_tile_invariant(self, layer: Any) -> bool:
         """Return whether neither tiles nor settings change a bit of H: no BLAS multiplies."""
         return False
 
@@ -248,26 +248,26 @@ class Engine(ABC):
         """Return the normalised patches of images X, (rows * places, n_inputs)."""
         return patches.unfold(layer, X, self.xp)
 
-    def average(self, layer: Any, A: Any, H: Any) -> None:
+    def average_pool(self, layer: Any, A: Any, H: Any) -> None:
         """Write the average pooling of the responses to activations A to `H`."""
-        patches.average(layer, A, H, self.xp)
+        patches.average_pool(layer, A, H, self.xp)
 
     # Novelty selection.
 
-    def activity(self, prepared: Any, X: Any) -> Any:
+    def sum_activations(self, prepared: Any, X: Any) -> Any:
         """Return the sum of the activations of all units for each sample, in float64.
 
-        Activations are rounded by `in_steps`: sums over parts of the units add up to that
+        Activations are rounded by `round_activations`: sums over parts of the units add up to that
         over all of them, to the bit.
         """
-        return in_steps(self.hidden(prepared, X), self.xp).sum(axis=1)
+        return round_activations(self.hidden(prepared, X), self.xp).sum(axis=1)
 
     @abstractmethod
-    def novel(self, layer: Any, X: Any, activity: Any, threshold: float) -> np.ndarray:
+    def select_novel(self, layer: Any, X: Any, activity: Any, threshold: float) -> np.ndarray:
         """Return the indices of the samples that sequential novelty selection makes centres.
 
         In order, a sample whose activation sum is below the threshold becomes a centre, and its
-        activations, rounded by `in_steps`, are added to the sums of the following samples.
+        activations, rounded by `round_activations`, are added to the sums of the following samples.
 
         Parameters
         ----------
@@ -279,15 +279,18 @@ class Engine(ABC):
         threshold : float
         """
 
-    def novel_in_each(self, layers: Sequence[Any], threshold: float) -> list[np.ndarray]:
+    def select_novel_by_group(self, layers: Sequence[Any], threshold: float) -> list[np.ndarray]:
         """Return `novel` for several groups of samples, which are the centres of the layers."""
         zeros = self.xp.zeros
-        return [self.novel(layer, layer.units, zeros(layer.n_units), threshold) for layer in layers]
+        return [
+            self.select_novel(layer, layer.units, zeros(layer.n_units), threshold)
+            for layer in layers
+        ]
 
     def hidden_transposed(self, layer: Any, X: Any) -> Any:
-        """Return the activations (n_units, rows), rounded by `in_steps`."""
+        """Return the activations (n_units, rows), rounded by `round_activations`."""
         H = self.hidden(self.prepare(layer), X)
-        return in_steps(self.xp.ascontiguousarray(H.T), self.xp)
+        return round_activations(self.xp.ascontiguousarray(H.T), self.xp)
 
     # Gradients.
 
@@ -333,7 +336,7 @@ class Engine(ABC):
     def to_host(self, array: Any) -> np.ndarray:
         """Return an array of `xp` as a NumPy array."""
 
-    def keep(self, array: np.ndarray, there: Any) -> None:
+    def cache_upload(self, array: np.ndarray, there: Any) -> None:
         """Cache `there`, an array of `xp`, as the result of `to_device` of an array of the host.
 
         Until the engine is left. Neither may be changed.
@@ -345,7 +348,7 @@ class Engine(ABC):
         """Return X as an array of `xp` if that takes no more than `limit` bytes, else X itself."""
 
     @abstractmethod
-    def uploads(self, blocks: Iterable[np.ndarray]) -> Iterable[Any]:
+    def iter_uploads(self, blocks: Iterable[np.ndarray]) -> Iterable[Any]:
         """Yield arrays of the host as arrays of `xp`, while the next one is being copied."""
 
     @abstractmethod

@@ -23,7 +23,7 @@ from .host import (
     may_overflow,
     repair_overflow,
 )  # fmt: skip
-from .threads import at_most, n_threads
+from .threads import limit_blas_threads, n_threads
 
 # Bytes of the temporary arrays of a thread, which fit into its cache.
 _BLOCK_BYTES = 2**18
@@ -59,7 +59,7 @@ class ProductEngine(HostEngine):
         # The library chooses its own blocks.
         return {"M": (4096, 1024, 2048), "asymmetry": (1, 2, 4)}
 
-    def is_tile_exact(self, layer):
+    def is_tile_invariant(self, layer):
         # SciPy computes each distance by itself; a BLAS cuts a product by its shape.
         return layer.accumulation == "manhattan"
 
@@ -108,7 +108,7 @@ class ProductEngine(HostEngine):
             rows = slice(start, start + step)
             if layer.accumulation == "sqeuclidean":
                 _expand(X[rows], layer.units, unit_norms, out[rows])
-            layer.on_sums.apply(out[rows], np)
+            layer.affine_of_sum.apply(out[rows], np)
             if is_checked:
                 repair_overflow(layer, X[rows], out[rows])
             layer.finish(out[rows], self.functions)
@@ -122,14 +122,14 @@ class BlasEngine(ProductEngine):
     def why_unavailable(self):
         return None
 
-    def details(self):
+    def describe(self):
         return blas_name()
 
     def identity(self):
         return host_identity(self.name, blas_name())
 
     def multiply(self, X, W, out):
-        with at_most(1):
+        with limit_blas_threads(1):
             self._map_blocks(lambda rows: np.matmul(X[rows], W.T, out=out[rows]), out)
 
 

@@ -6,14 +6,14 @@ from threading import Event
 from typing import Any
 
 from .base import Engine
-from .threads import Daemons
+from .threads import DaemonThreadPool
 
 
-class Stopped(Exception):
+class WorkCancelled(Exception):
     """Raised by the work of a device after that of another device has failed."""
 
 
-class Team:
+class DeviceGroup:
     """Two or more engines that share work; it is entered, or unavailable, like a single one.
 
     The first device works in the thread that entered the group, and does what is not shared.
@@ -35,10 +35,10 @@ class Team:
     def __enter__(self) -> Engine:
         first, *others = self.members
         first.__enter__()
-        first.connect(self.members)
+        first.enable_peer_access(self.members)
         first.name = f"{type(first).name}:{','.join(str(member.index) for member in self.members)}"
-        first.team = self
-        self._threads = [Daemons(1, "sklearn_fsvc_team") for _ in others]
+        first.device_group = self
+        self._threads = [DaemonThreadPool(1, "sklearn_fsvc_team") for _ in others]
         for thread, member in zip(self._threads, others, strict=True):
             thread.submit(member.__enter__).result()
         return first
@@ -50,7 +50,7 @@ class Team:
             thread.shutdown()
         return first.__exit__(*exception)
 
-    def each(self, work: Callable[[Any, Any, Event], Any], tasks: Sequence[Any]) -> list[Any]:
+    def map(self, work: Callable[[Any, Any, Event], Any], tasks: Sequence[Any]) -> list[Any]:
         """Call ``work(member, task, stop)`` on all devices at a time; return results in order.
 
         If one call fails, or this thread is interrupted, `stop` is set, and the error is raised
@@ -59,7 +59,7 @@ class Team:
         Parameters
         ----------
         work : callable
-            It should check `stop` regularly, and raise `Stopped` if it is set.
+            It should check `stop` regularly, and raise `WorkCancelled` if it is set.
         tasks : list
             One for each of the first members.
         """
@@ -68,13 +68,13 @@ class Team:
         def guarded(member, task):
             try:
                 result = work(member, task, stop)
-                member.finish()  # other devices may read what it has written
+                member.synchronize()  # other devices may read what it has written
                 return result
             except BaseException:
                 stop.set()
                 raise
 
-        first.finish()
+        first.synchronize()
         others = list(zip(self._threads, self.members[1:], tasks[1:], strict=False))
         running = [thread.submit(guarded, member, task) for thread, member, task in others]
         result = error = None
@@ -86,6 +86,6 @@ class Team:
             error = raised
             wait(running)
         for failure in (error, *(future.exception() for future in running)):
-            if failure is not None and not isinstance(failure, Stopped):
+            if failure is not None and not isinstance(failure, WorkCancelled):
                 raise failure
         return [result, *(future.result() for future in running)]

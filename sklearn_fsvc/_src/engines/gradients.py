@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..layers import RBFLayer
-from .threads import at_most
+from .threads import limit_blas_threads
 
 # Elements of the directions of a block of samples that are computed at a time: NumPy's overhead
 # for each call is amortised, and wide data fits into the cache.
@@ -36,7 +36,7 @@ def distance_slopes(layer: Any, D: Any, xp: Any) -> Any:
     return slopes
 
 
-@at_most(1)
+@limit_blas_threads(1)
 def squared_gradients(
     is_manhattan: bool, X: Any, units: Any, slopes: Any, W: Any, out: Any, xp: Any
 ) -> None:
@@ -90,7 +90,7 @@ def gradient_outer_product(
         gradients -= centers.reshape(gradients.shape)
         gradients = gradients.astype(np.float64, copy=False)
         weighted = gradients if weight is None else gradients * weight[:, None, None]
-        total += algebra.cross(weighted.reshape(-1, n), gradients.reshape(-1, n))
+        total += algebra.multiply_transposed(weighted.reshape(-1, n), gradients.reshape(-1, n))
     return total
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from ..layers import LinearLayer
 from ..version import __version__
 from . import gradients
-from .base import Engine, Sink, Stopwatch, in_steps
+from .base import Engine, Sink, Stopwatch, round_activations
 from .memory import host_memory
-from .threads import in_parallel_call, n_cores, n_threads, share
+from .threads import in_parallel_call, n_cores, n_threads, parallel_for
 
 # Slopes, and activations, that one thread processes at a time, so that they stay in its cache.
 _SLOPES, _ACTIVATIONS = 2**15, 2**16
@@ -71,7 +71,7 @@ class HostEngine(Engine):
     def upload_if_fits(self, X, limit):
         return X
 
-    def uploads(self, blocks):
+    def iter_uploads(self, blocks):
         return blocks
 
     def sink(self, out):
@@ -80,19 +80,19 @@ class HostEngine(Engine):
     def stopwatch(self):
         return HostStopwatch()
 
-    def activity(self, prepared, X):
+    def sum_activations(self, prepared, X):
         H = self.hidden(prepared, X)
         total, step = np.empty(len(X)), max(1, _ACTIVATIONS // H.shape[1])
 
         def add(rows):
             for start in range(rows.start, rows.stop, step):
                 block = slice(start, min(start + step, rows.stop))
-                in_steps(H[block], np).sum(axis=1, out=total[block])
+                round_activations(H[block], np).sum(axis=1, out=total[block])
 
         map_rows(add, len(X), 1 if H.size <= _SERIAL_SUMS else n_threads())
         return total
 
-    def novel(self, layer, X, activity, threshold):
+    def select_novel(self, layer, X, activity, threshold):
         outputs, kept = self.hidden_transposed(layer, X), []
         for i in range(len(X)):
             if activity[i] < threshold:
@@ -142,7 +142,7 @@ def host_identity(engine: str, compiler: str) -> dict[str, str]:
     """Return what a measurement on this host depends on: see `Engine.identity`."""
     return {
         "engine": engine,
-        "device": processor(),
+        "device": processor_name(),
         "cores": str(n_cores()),
         "compiler": compiler,
         "package": __version__,
@@ -150,7 +150,7 @@ def host_identity(engine: str, compiler: str) -> dict[str, str]:
 
 
 @cache
-def processor() -> str:
+def processor_name() -> str:
     """Return the name of the processor of the host."""
     return name_processor("/proc/cpuinfo", platform.machine(), platform.processor())
 
@@ -195,7 +195,7 @@ def map_rows(
         return
     step = max(1, -(-n_rows // (n_parts * multiple))) * multiple
     parts = [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
-    share(function, parts, n_threads)
+    parallel_for(function, parts, n_threads)
 
 
 # Sparse input.
@@ -255,7 +255,7 @@ class SparseEvaluator:
         layer = prepared.layer
         with ignore_overflow():
             out[...] = X @ prepared.weights
-            layer.on_sums.apply(out, np)
+            layer.affine_of_sum.apply(out, np)
             repair_overflow(layer, X, out)
             layer.finish(out, self._functions)
 
@@ -281,7 +281,7 @@ def may_overflow(layer: Any, X: np.ndarray, n_sums: int) -> bool:
         return False
     if n_sums < _FEW_SUMS or X.size > n_sums:
         return True
-    return not (-layer.most < X.min() and X.max() < layer.most)
+    return not (-layer.max_input < X.min() and X.max() < layer.max_input)
 
 
 def repair_overflow(

@@ -1,9 +1,9 @@
 """Exact Gram matrices of rounded activations, by products of integers on the host.
 
 Activations that are rounded to b bits are integers times a constant power of two
-(`formulas.Steps`). The sums of their products are exact, hence the same bits in every order of the
-samples: in integer arithmetic, by an instruction for bytes (15 bits are two bytes) or for pairs of
-16-bit integers; in floating point, for as many samples as the mantissa can hold.
+(`formulas.Quantizer`). The sums of their products are exact, hence the same bits in every order
+of the samples: in integer arithmetic, by an instruction for bytes (15 bits are two bytes) or for
+pairs of 16-bit integers; in floating point, for as many samples as the mantissa can hold.
 """
 
 import sys
@@ -14,32 +14,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..formulas import Steps
-from .threads import n_threads, share
+from ..formulas import Quantizer
+from .threads import n_threads, parallel_for
 
 # Samples whose products are added in 32 bits: 255 * 255 * 32,768 < 2^31.
-MOST_ROWS = 32_768
+MAX_ROWS = 32_768
 # Fewer samples than these are not worth a floating-point product of their own.
 _MIN_ROWS = 64
 # Groups of units that a thread packs at a time, and columns that it adds.
 _PACKED_GROUPS, _COLUMNS = 8, 64
 
 
-def exact_sums(steps: Steps, dtype: npt.DTypeLike) -> int:
+def max_exact_terms(steps: Quantizer, dtype: npt.DTypeLike) -> int:
     """Return how many integers a float type sums without rounding."""
-    return 2 ** (np.finfo(dtype).nmant + 1) // steps.most
+    return 2 ** (np.finfo(dtype).nmant + 1) // steps.max_code
 
 
-def exact_products(steps: Steps, dtype: npt.DTypeLike) -> tuple[np.dtype, int]:
+def exact_product_dtype(steps: Quantizer, dtype: npt.DTypeLike) -> tuple[np.dtype, int]:
     """Return a float type, and for how many samples it sums products without rounding.
 
     That is `dtype`, or float64 if `dtype` holds too few of them.
     """
     dtype = np.dtype(dtype)
-    n_rows = exact_sums(steps, dtype) // steps.most
+    n_rows = max_exact_terms(steps, dtype) // steps.max_code
     if n_rows < _MIN_ROWS:
         dtype = np.dtype(np.float64)
-        n_rows = exact_sums(steps, dtype) // steps.most
+        n_rows = max_exact_terms(steps, dtype) // steps.max_code
     return dtype, n_rows
 
 
@@ -65,7 +65,7 @@ def fast_bits(target: Any, platform: str = sys.platform) -> tuple[int, ...]:
     return (8,) if is_fast else ()
 
 
-def has_integer_loop(steps: Steps, target: Any) -> bool:
+def has_integer_loop(steps: Quantizer, target: Any) -> bool:
     """Return whether a loop of integers is faster than exact products of floats."""
     if target is None:
         return False
@@ -73,7 +73,7 @@ def has_integer_loop(steps: Steps, target: Any) -> bool:
 
 
 def add_gram(
-    blocks: Iterable[tuple[int, np.ndarray]], H: np.ndarray, steps: Steps, loops: Any = None
+    blocks: Iterable[tuple[int, np.ndarray]], H: np.ndarray, steps: Quantizer, loops: Any = None
 ) -> None:
     """Add H'H to the lower triangle of a matrix, by products of integers.
 
@@ -84,7 +84,7 @@ def add_gram(
         and the panel in float64.
     H : ndarray of shape (rows, units)
         Rounded to 8 or 15 bits by `steps`.
-    steps : Steps
+    steps : Quantizer
     loops : kernels.integers.IntegerLoops, optional
         Those of this processor by default.
     """
@@ -92,8 +92,8 @@ def add_gram(
         from .kernels.integers import integer_loops
 
         loops = integer_loops(compiled_target())
-    for start in range(0, len(H), MOST_ROWS):
-        _add_gram(blocks, H[start : start + MOST_ROWS], steps, loops)
+    for start in range(0, len(H), MAX_ROWS):
+        _add_gram(blocks, H[start : start + MAX_ROWS], steps, loops)
 
 
 def _add_gram(blocks, H, steps, loops):
@@ -138,7 +138,7 @@ def _add_gram(blocks, H, steps, loops):
         for first, block in blocks
         for begin in range(first, first + block.shape[1], _COLUMNS)
     ]
-    share(add, parts, n_threads())
+    parallel_for(add, parts, n_threads())
 
 
 def _packed(H, steps, zero, loops, pack, n):
@@ -153,5 +153,5 @@ def _packed(H, steps, zero, loops, pack, n):
         end = min(begin + _PACKED_GROUPS, n_groups)
         loop(H, H.dtype.type(steps.scale), zero, begin, end, *packed, sums)
 
-    share(fill, range(0, n_groups, _PACKED_GROUPS), n_threads())
+    parallel_for(fill, range(0, n_groups, _PACKED_GROUPS), n_threads())
     return packed, totals

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formulas import finite
+from ..formulas import as_finite
 from ..layers import RESPONSES
 from .host import (
     HostEngine,
@@ -124,7 +124,7 @@ class JitEngine(HostEngine):
             return f"numba does not work here ({why}); pip install --upgrade numba"
         return None
 
-    def details(self):
+    def describe(self):
         target = self.target
         how = {
             "vnni": "minima of 4 bytes a lane, VNNI",
@@ -142,7 +142,7 @@ class JitEngine(HostEngine):
         is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
         return _tunables(self.target, is_short, layer.n_features, n_cores(), thread_choices())
 
-    def is_tile_exact(self, layer):
+    def is_tile_invariant(self, layer):
         return True
 
     def prepared_bytes(self, layer):
@@ -155,7 +155,7 @@ class JitEngine(HostEngine):
     def prepare(self, layer):
         return self._prepare(layer, make_panels)
 
-    def prepare_for_few(self, layer):
+    def prepare_cached(self, layer):
         return self._prepare(layer, cached_panels)
 
     def _prepare(self, layer, make_panels):
@@ -163,7 +163,7 @@ class JitEngine(HostEngine):
 
         item, settings = self._item(layer), self.settings(layer)
         dtype = layer.hidden_dtype.type
-        affine = layer.on_sums
+        affine = layer.affine_of_sum
         n_rows, n_vectors = settings["block"]
         kernel, row_sums = self._choose_kernel(layer, item, settings["block"])
         lanes = self.target.lanes(item, n_vectors)
@@ -172,7 +172,7 @@ class JitEngine(HostEngine):
         one = panels.dtype.type(1)
         is_fused = kernel is not cpu.bytes_portable and layer.power == 1
         exponent = dtype(layer.function.exponent if is_fused else 0)
-        scale = finite(affine.scale, layer.hidden_dtype)
+        scale = as_finite(affine.scale, layer.hidden_dtype)
         epilogue = (one, scale, offset, dtype(affine.floor), exponent)
         finish = _remaining_finish(layer, is_done=exponent != 0 or not layer.has_finish)
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
@@ -253,7 +253,7 @@ class JitEngine(HostEngine):
         )  # fmt: skip
         return P.reshape(-1, grid.n_inputs)
 
-    def average(self, layer, A, H):
+    def average_pool(self, layer, A, H):
         from .kernels import cpu
 
         grid, item = layer.grid, A.dtype.type
@@ -303,13 +303,13 @@ def _try_a_kernel():
 def _remaining_finish(layer, is_done):
     """Return what is left to do for columns of H; `is_done`: whether the function is applied."""
     if layer.table is not None:
-        return partial(_look_up, layer.table, 1 / layer.steps.scale)
-    finish = layer.finish if not is_done else layer.round if layer.steps else None
+        return partial(_look_up, layer.table, 1 / layer.quantizer.scale)
+    finish = layer.finish if not is_done else layer.round if layer.quantizer else None
     return finish and (lambda H, units: finish(H[:, units], np))
 
 
 def _look_up(table, step, H, units):
-    """`formulas.looked_up`, compiled: twice as fast."""
+    """`formulas.lookup_function`, compiled: twice as fast."""
     from .kernels import cpu
 
     look_up = getattr(cpu, f"look_up_{table.dtype}")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-from .threads import at_most, n_threads
+from .threads import limit_blas_threads, n_threads
 
 # dtype -> the first letter of the names of routines, and the type in C.
 REALS: dict[np.dtype, tuple[str, Any]] = {
@@ -42,11 +42,11 @@ def call(name: str, dtype: np.dtype, *args: Any, max_threads: int = 1) -> None:
     *args : str, int, float, ndarray or object of ctypes
         Flags, sizes, factors, arrays, and objects that the routine writes to.
     max_threads : int
-        Threads that BLAS may use, see `threads.at_most`.
+        Threads that BLAS may use, see `threads.limit_blas_threads`.
     """
     letter, real = REALS[dtype]
     pointers = [_pointer(arg, real) for arg in args]
-    with at_most(max_threads):
+    with limit_blas_threads(max_threads):
         _routine(letter + name)(*pointers)
 
 

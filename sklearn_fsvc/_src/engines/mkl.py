@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..utils.availability import install
+from ..utils.availability import install_command
 from .algebra import HOST
 from .blas import ProductEngine
 from .host import host_identity
@@ -58,7 +58,7 @@ class MklEngine(ProductEngine):
     def why_unavailable(self):
         return _library()[1]
 
-    def details(self):
+    def describe(self):
         return _version()
 
     def identity(self):
@@ -97,8 +97,8 @@ def load_library(paths: Iterable[str]) -> tuple[Any, str | None]:
         except (OSError, AttributeError) as error:
             errors.append(str(error))
     if not errors:
-        return None, f"Intel MKL is not installed; {install('mkl')}"
-    hint = "install GNU OpenMP (libgomp1)" if "libgomp" in errors[0] else install("mkl")
+        return None, f"Intel MKL is not installed; {install_command('mkl')}"
+    hint = "install GNU OpenMP (libgomp1)" if "libgomp" in errors[0] else install_command("mkl")
     return None, f"Intel MKL does not load ({errors[0]}); {hint}"
 
 

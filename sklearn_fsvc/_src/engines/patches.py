@@ -21,7 +21,7 @@ IMAGES = 1024
 _FRACTION = 4
 
 
-def evaluator_of(engine: Any, layer: Any, memory_limit: int) -> Any:
+def make_evaluator(engine: Any, layer: Any, memory_limit: int) -> Any:
     """Return what evaluates a layer: the engine, or a `PatchEvaluator` for a layer of patches."""
     return PatchEvaluator(engine, memory_limit) if isinstance(layer, PatchLayer) else engine
 
@@ -91,9 +91,9 @@ class PatchEvaluator:
         """Return the bytes of an image: patches and activations, two copies each, and pooling."""
         grid, inner, item = layer.grid, layer.inner, layer.hidden_dtype.itemsize
         per_cell = grid.pool[0] * grid.places[1] + (1 + layer.n_sides) * grid.n_cells
-        per_position = grid.n_places * (2 * grid.n_inputs + 2 * inner.n_units + 4)
+        per_position = grid.n_positions * (2 * grid.n_inputs + 2 * inner.n_units + 4)
         n_elements = per_position + per_cell * inner.n_units
-        return item * n_elements + grid.n_places * self._engine.row_bytes(inner)
+        return item * n_elements + grid.n_positions * self._engine.row_bytes(inner)
 
     def _tile_shape(self, layer):
         """Return the positions of a tile, down and across: whole lines, or a part of one."""
@@ -149,7 +149,7 @@ class PatchEvaluator:
         P = engine.unfold(layer, X)
         if prepared.whitening is not None:
             P = engine.hidden(prepared.whitening, P)
-        engine.average(layer, engine.hidden(prepared.inner, P), H)
+        engine.average_pool(layer, engine.hidden(prepared.inner, P), H)
 
 
 def parts(layer: PatchLayer) -> tuple[LinearLayer | None, Any]:
@@ -222,7 +222,7 @@ def normalise(P: Any, floor: float, xp: Any) -> None:
     P /= variance[:, None]
 
 
-def average(layer: PatchLayer, A: Any, H: Any, xp: Any) -> None:
+def average_pool(layer: PatchLayer, A: Any, H: Any, xp: Any) -> None:
     """Write the average pooling of the responses to A (rows * places, units) to H.
 
     H has the shape (rows, units, sides, cells); A is overwritten.

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..utils.availability import install
+from ..utils.availability import install_command
 from ..utils.user_warnings import warn
 
 # Version of the file format.
@@ -162,7 +162,7 @@ def _required_path(identity):
     if path is None:
         raise RuntimeError(
             "Profiles are saved in the user's cache folder, which platformdirs finds where there "
-            f"is a home: {install('tune')}, or set {FOLDER} to a folder."
+            f"is a home: {install_command('tune')}, or set {FOLDER} to a folder."
         )
     return path
 

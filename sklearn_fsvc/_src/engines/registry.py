@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from ..utils.user_warnings import warn
 from .base import Engine
-from .device_group import Team
-from .threads import dask_worker, worker_number
+from .device_group import DeviceGroup
+from .threads import current_dask_worker, worker_index
 
 EngineClass = TypeVar("EngineClass", bound=type[Engine])
 
@@ -165,8 +165,8 @@ def _parse_numbers(device: str, text: str) -> Any:
 
 def _use_all_devices(engine, work):
     """Return whether so much work gains by all devices, and no other worker needs some of them."""
-    gains = engine.is_numbered and engine.team_work is not None and work >= engine.team_work
-    return gains and dask_worker() is None and worker_number() is None
+    gains = engine.is_numbered and engine.group_work is not None and work >= engine.group_work
+    return gains and current_dask_worker() is None and worker_index() is None
 
 
 def _make_numbered(engine: Any, numbers: Sequence[int] | str) -> Any:
@@ -175,4 +175,4 @@ def _make_numbered(engine: Any, numbers: Sequence[int] | str) -> Any:
         # If none works, the first one reports the reason.
         numbers = [0] if engine().why_unavailable() else range(engine.count())
     members = [engine(number) for number in numbers]
-    return members[0] if len(members) == 1 else Team(members)
+    return members[0] if len(members) == 1 else DeviceGroup(members)

@@ -1,8 +1,8 @@
 """Threads on the host: how many a loop may use, the pool that runs it, and the limit for BLAS.
 
 1. The number of threads: `n_threads`, within the limits of OpenMP, numba, joblib and Dask.
-2. The pool: `share` runs a function on parts of the work, on threads of `Daemons`.
-3. `at_most` limits the threads of the BLAS libraries during a call.
+2. The pool: `parallel_for` runs a function on parts of the work, on threads of `DaemonThreadPool`.
+3. `limit_blas_threads` limits the threads of the BLAS libraries during a call.
 """
 
 import math
@@ -34,7 +34,7 @@ _thread_state = threading.local()
 _worker_numbers = count()
 
 
-def dask_worker() -> Any:
+def current_dask_worker() -> Any:
     """Return the Dask worker whose task is running in this thread, None outside of any task."""
     if "distributed.worker" not in sys.modules:  # importing it here would take a second
         return None
@@ -46,22 +46,22 @@ def dask_worker() -> Any:
         return None
 
 
-def worker_number() -> int | None:
+def worker_index() -> int | None:
     """Return an index that distinguishes workers on this machine, None outside of a worker.
 
     joblib numbers its worker processes; worker threads are numbered in the order of their first
     call. Dask workers have no index: dask-cuda makes a different GPU the first one of each.
     """
-    if dask_worker() is not None:
+    if current_dask_worker() is not None:
         return None
     identity = multiprocessing.current_process()._identity  # type: ignore[attr-defined]
     if identity:
         return identity[-1] - 1
     if threading.current_thread() is threading.main_thread():
         return None
-    if not hasattr(_thread_state, "worker_number"):
-        _thread_state.worker_number = next(_worker_numbers)
-    return _thread_state.worker_number
+    if not hasattr(_thread_state, "worker_index"):
+        _thread_state.worker_index = next(_worker_numbers)
+    return _thread_state.worker_index
 
 
 def n_workers() -> int:
@@ -71,7 +71,7 @@ def n_workers() -> int:
     """
     share = os.environ.get("OMP_NUM_THREADS", "")
     is_process = bool(multiprocessing.current_process()._identity)  # type: ignore[attr-defined]
-    if not is_process or dask_worker() is not None or not share.isdigit() or int(share) < 1:
+    if not is_process or current_dask_worker() is not None or not share.isdigit() or int(share) < 1:
         return 1
     return max(1, joblib.cpu_count() // int(share))
 
@@ -119,7 +119,7 @@ def _count_cores(only_physical, *key):
 
 
 def _worker_limit():
-    worker = dask_worker()
+    worker = current_dask_worker()
     if worker is None:
         return _openmp_limit()
     # A Dask nanny sets OMP_NUM_THREADS=1 whatever the number of threads of its worker, so a 1
@@ -158,7 +158,7 @@ def _limit_from_environment(name):
 # ------------------------------------------------------------------------------------ the pool
 
 
-class Daemons:
+class DaemonThreadPool:
     """A thread pool whose threads the interpreter does not join when it exits.
 
     `concurrent.futures.ThreadPoolExecutor` cannot replace it. Its threads are not daemons, and
@@ -227,10 +227,10 @@ def _pool(process_id, n):
 
     The process is part of the key, because threads do not survive a fork.
     """
-    return Daemons(n)
+    return DaemonThreadPool(n)
 
 
-def share(function: Callable[[Any], object], parts: Iterable, n: int) -> None:
+def parallel_for(function: Callable[[Any], object], parts: Iterable, n: int) -> None:
     """Call ``function(part)`` for each part, in any order, on `n` threads.
 
     The calling thread is one of them. A thread takes the next part when it is free, so parts of
@@ -264,13 +264,13 @@ def submit(functions: Iterable[Callable[[], Any]]) -> list[Future]:
 
 
 def in_parallel_call() -> bool:
-    """Return whether the calling thread is running a part of `share`."""
+    """Return whether the calling thread is running a part of `parallel_for`."""
     return getattr(_thread_state, "is_parallel", False)
 
 
 @dataclass
 class _Work:
-    """The parts of a `share` that no thread has taken yet."""
+    """The parts of a `parallel_for` that no thread has taken yet."""
 
     function: Any  # None after all parts are done
     parts: deque
@@ -297,14 +297,14 @@ class _Work:
 # the process, and its threads spin until the last part is done. If another process occupies one
 # of the cores, all others wait: a Cholesky factor of order 600 then takes 0.3 s instead of 2 ms.
 # Therefore each BLAS call of this package has one thread. `algebra` cuts large operations into
-# more parts than threads, and `share` balances them.
+# more parts than threads, and `parallel_for` balances them.
 
 _blas_lock = threading.Lock()
-_requested_limits: list[int] = []  # one for each `at_most` that is active in any thread
+_requested_limits: list[int] = []  # one for each `limit_blas_threads` that is active in any thread
 _initial_counts: list[int] = []  # threads of each library before the first of them was entered
 
 
-class at_most(ContextDecorator):
+class limit_blas_threads(ContextDecorator):
     """Context manager or decorator: each BLAS uses no more than `n` threads.
 
     It may be active in several threads at a time. The numbers belong to the process, so the

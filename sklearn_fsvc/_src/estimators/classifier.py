@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
-from .incremental import Online
+from .incremental import IncrementalNetwork
 from .state import on_snapshot
 
 _NOT_CALIBRATED = (
@@ -130,7 +130,7 @@ class ClassifierMethods(ClassifierMixin):
         return tags
 
 
-class NetworkClassifier(ClassifierMethods, Online):
+class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
     """Base of classifiers with one hidden layer, whose target specification is `ClassTarget`."""
 
     # Fitted attributes of the target specification and the readout.
@@ -177,7 +177,7 @@ class NetworkClassifier(ClassifierMethods, Online):
         """
         return self._fit(X, y, sample_weight)
 
-    @available_if(Online._supports_partial_fit)
+    @available_if(IncrementalNetwork._supports_partial_fit)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train incrementally on a batch of samples.
 
@@ -248,4 +248,4 @@ class NetworkClassifier(ClassifierMethods, Online):
         return True
 
     def __sklearn_tags__(self):
-        return self._parts().units.tagged(super().__sklearn_tags__())
+        return self._parts().units.with_tags(super().__sklearn_tags__())

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.streaming import Consumer, stream
 from ..readouts.linear import find_nearest_units
-from ..utils.parameters import check_count
+from ..utils.parameters import check_positive_integer
 from .network import Network
 from .state import on_snapshot
 
@@ -78,7 +78,7 @@ class Explanation:
         return pd.DataFrame(columns)
 
 
-class Explaining(Network):
+class ExplainMixin(Network):
     """Mixin: a network with centres that are training samples, and a readout."""
 
     @on_snapshot
@@ -122,7 +122,7 @@ class Explaining(Network):
         True
         """
         check_is_fitted(self)
-        n = check_count("n", n)
+        n = check_positive_integer("n", n)
         n_columns = self._parts().task.n_columns
         if not 0 <= output < n_columns:
             raise ValueError(
@@ -194,7 +194,7 @@ class _Explainer:
 
     def _decide(self, rows, scores):
         """Store the predictions of some rows; return the columns and signs of their scores."""
-        predictions, columns, signs = self._parts.task.decided(scores, self._output)
+        predictions, columns, signs = self._parts.task.select_decision(scores, self._output)
         if self._predictions is None:
             self._predictions = np.empty(len(self._rest), predictions.dtype)
         self._predictions[rows] = predictions

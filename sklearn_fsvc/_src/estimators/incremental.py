@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.job import Job
 from ..data.samples import Samples
-from ..data.sources import some_rows
+from ..data.sources import select_rows
 from ..data.streaming import cast_layer, n_synapses
 from ..data.validation import to_host, validated
 from ..engines import get_engine
@@ -28,7 +28,7 @@ from ..parts import Parts, TargetSpec, Units, parts_of
 from ..readouts.cross_validation import (
     CVStatistics,
     SearchHistory,
-    held_rows,
+    hash_held_rows,
     n_parts,
     n_validation_units,
     search_penalty,
@@ -36,12 +36,12 @@ from ..readouts.cross_validation import (
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution, warn_of
 from ..readouts.ridge import gather
-from ..readouts.running_statistics import ImpossibleSums, RunningStatistics
-from ..readouts.sample import Sample, rows_for
+from ..readouts.running_statistics import InvalidRemoval, RunningStatistics
+from ..readouts.sample import Sample, sample_capacity
 from ..readouts.statistics import RidgeStatistics
-from ..utils.parameters import is_word, parse_penalty
+from ..utils.parameters import is_option, parse_penalty
 from ..utils.user_warnings import warn
-from .network import Network, with_rows
+from .network import Network, with_center_targets
 from .readouts import nearest_outputs
 from .state import atomic_update
 
@@ -90,11 +90,15 @@ class IncrementalState:
         layer = units.layer
         sums_bytes = max(_SMALL_BUFFER_BYTES, RidgeStatistics.nbytes(layer.n_units))
         # A classifier calibrates its probabilities on a random sample of the data.
-        sample = Sample(rows_for(memory_limit, layer.n_features)) if task.wants_scores else None
+        sample = (
+            Sample(sample_capacity(memory_limit, layer.n_features))
+            if task.needs_loo_scores
+            else None
+        )
         statistics = RunningStatistics(
             max_rows=max(_MIN_BUFFER_ROWS, _BUFFER_ROWS_PER_UNIT * layer.n_units),
             max_bytes=min(sums_bytes, int(_BUFFER_FRACTION * memory_limit)),
-            n_parts=n_parts(layer.n_units) if is_word(alpha, "auto") else 0,
+            n_parts=n_parts(layer.n_units) if is_option(alpha, "auto") else 0,
             sample=sample,
         )
         first_alpha = history.first_alpha(layer)
@@ -182,7 +186,7 @@ class IncrementalState:
 class _Evaluator:
     """Evaluates the layer of a model on samples: the `evaluate` of `RunningStatistics`."""
 
-    model: "Online"
+    model: "IncrementalNetwork"
     units: Units
     device: str | None = None  # name of the engine that was used last
 
@@ -203,7 +207,7 @@ class _Evaluator:
                 n_bytes = RidgeStatistics.nbytes(layer.n_units)
                 n_bytes += n_parts * RidgeStatistics.nbytes(first_units.n_units)
                 n_bytes += self.model._incremental_state.statistics.n_bytes
-                job = job.reserving(2 * n_bytes)
+                job = job.reserve(2 * n_bytes)
 
             def statistics_of(layer, rows=None):
                 (statistics,) = gather(job, [layer], samples, rows=rows, dtype=_PRODUCT_DTYPE)
@@ -211,7 +215,7 @@ class _Evaluator:
 
             held_out = tuple(
                 statistics_of(first_units, rows) if len(rows) else None
-                for rows in held_rows(samples, n_parts)
+                for rows in hash_held_rows(samples, n_parts)
             )
             return CVStatistics(statistics_of(layer), held_out)
 
@@ -225,18 +229,18 @@ class _Evaluator:
         if sample is None:
             return total.solve(alpha), fitted
         if sample.is_empty:
-            return total.solve(alpha), fitted | parts.task.uncalibrated()
+            return total.solve(alpha), fitted | parts.task.prior_calibration()
         layer = cast_layer(self.units.layer, sample.rows.X)
         with self._job(sample.rows.X, layer) as job:
             # Leave-one-out scores need the Cholesky factor of the solve.
             loo = SampledLOO(job, layer, sample, total)
             solution, scores = loo.solve(alpha)
             nearest = nearest_outputs(parts.units, parts.task, solution.b, alpha)
-            fitted |= parts.task.calibrated(loo.fill_uncovered(scores, nearest), sample)
+            fitted |= parts.task.calibrate(loo.fill_uncovered(scores, nearest), sample)
             return solution, fitted
 
 
-class Solved:
+class SolvedAttribute:
     """Descriptor of a fitted attribute that exists only while the readout is solved.
 
     Otherwise the AttributeError has the remedy. The attribute is not solved on access, because
@@ -258,7 +262,7 @@ class Solved:
         raise AttributeError(message)
 
 
-class Online(Network):
+class IncrementalNetwork(Network):
     """A network with a readout, to which samples can be added, and from which they can be removed.
 
     In each public method, `atomic_update` calls the private one on a copy of the estimator.
@@ -268,11 +272,15 @@ class Online(Network):
     forgetting_factor: float
     _incremental_state: IncrementalState  # absent after `fit`
     # Descriptors, which the values in the dictionary of an estimator take precedence over.
-    readout_coef_, readout_intercept_, alpha_ = Solved(), Solved(), Solved()
+    readout_coef_, readout_intercept_, alpha_ = (
+        SolvedAttribute(),
+        SolvedAttribute(),
+        SolvedAttribute(),
+    )
 
     def _supports_partial_fit(self) -> bool:
         """Return True, or raise AttributeError with the hyperparameter that prevents it."""
-        why = self._parts().why_no_sums()
+        why = self._parts().why_not_incremental()
         if why:
             raise AttributeError(why)
         return True
@@ -309,7 +317,7 @@ class Online(Network):
             job = self._job(engine, "partial_fit")
             if is_new or units.pretrained is not None:
                 on_device, job = units.present(samples).on_device(job)
-                units = with_rows(units.fit(job, on_device, history), task, on_device)
+                units = with_center_targets(units.fit(job, on_device, history), task, on_device)
                 self._warn_of_one_class(units, samples)
             state = IncrementalState.start(units, task, self.alpha, job.memory_limit, history)
             parts = Parts(units, task, parts.readout.with_fitted())
@@ -327,10 +335,12 @@ class Online(Network):
         task = parts.task
         if is_first:
             pretrained = parts_of(parts.units.pretrained)
-            task = task.begin(X, y, sample_weight, classes, pretrained and pretrained.task)
+            task = task.fit_first_batch(
+                X, y, sample_weight, classes, pretrained and pretrained.task
+            )
         else:
             task.check_classes(y, classes)
-        return task, task.samples(X, y, sample_weight)
+        return task, task.encode(X, y, sample_weight)
 
     def _warn_of_one_class(self, units: Units, samples: Samples) -> None:
         """Warn if all centres are samples of one class."""
@@ -421,7 +431,7 @@ class Online(Network):
         _, samples = self._validate_batch(parts, X, y, sample_weight)
         try:
             state = state.remove(_without_zero_weights(samples), evaluate)
-        except ImpossibleSums as error:
+        except InvalidRemoval as error:
             which = "" if error.output is None else f" of {parts.task.name_of(error.output)}"
             raise ValueError(
                 f"Not all of these samples{which} can have been added: {error}. Give X, y and "
@@ -492,13 +502,13 @@ class Online(Network):
             )
         state = other._incremental_state
         holds_out = bool(self._incremental_state.statistics.n_parts)
-        if is_word(self.alpha, "auto") and holds_out != bool(state.statistics.n_parts):
+        if is_option(self.alpha, "auto") and holds_out != bool(state.statistics.n_parts):
             raise ValueError(
                 f'alpha="auto" minimises the error on held-out samples, and {name} or this model '
                 'held out none, because it began with a number. Begin with alpha="auto" in all '
                 "models, or give this one a number by set_params(alpha=...)."
             )
-        parts.task.check_same(other_parts.task, name)
+        parts.task.check_compatible(other_parts.task, name)
         return state
 
     def solve(self):
@@ -544,8 +554,8 @@ class Online(Network):
             # Two updates, so that the sums before the flush are freed before the solve allocates
             # its copy: both are as large as H'H. This is also why the copy is deleted.
             del snapshot
-            atomic_update(self, Online._flush_buffer)
-            snapshot = atomic_update(self, Online._solve_if_outdated)
+            atomic_update(self, IncrementalNetwork._flush_buffer)
+            snapshot = atomic_update(self, IncrementalNetwork._solve_if_outdated)
         return snapshot
 
     @property
@@ -553,7 +563,7 @@ class Online(Network):
         return self._incremental_state.solved_for == self._penalty(self._parts())
 
     def _penalty(self, parts: Parts) -> Any:
-        return self._incremental_state.resolve_penalty(self.alpha, parts.why_no_sums())
+        return self._incremental_state.resolve_penalty(self.alpha, parts.why_not_incremental())
 
     def _flush_buffer(self):
         """Add the buffered samples to the sums."""
@@ -595,4 +605,4 @@ def _without_zero_weights(samples: Samples) -> Samples:
     rows = samples.present
     if len(rows) == len(samples):
         return samples
-    return samples.with_rows(some_rows(samples.X, rows), rows)
+    return samples.with_rows(select_rows(samples.X, rows), rows)

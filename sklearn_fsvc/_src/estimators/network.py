@@ -15,25 +15,25 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from ..data.dask_blocks import is_dask, open_all
+from ..data.dask_blocks import is_dask_collection, open_input
 from ..data.job import Job
-from ..data.map_reduce import part_of, run_parallel, shares_of
+from ..data.map_reduce import run_parallel, slice_rows, split_into_shares
 from ..data.samples import Samples
 from ..data.sources import Source
-from ..data.sources.base import as_taken
+from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, n_synapses, stream, write
-from ..data.validation import check_rows, is_elsewhere, to_host, validated
+from ..data.validation import is_on_other_device, to_host, validate_samples, validated
 from ..engines import get_engine
 from ..parts import Parts, ReadoutTraining, TargetSpec, Units
 from ..readouts.cross_validation import SearchHistory
 from ..readouts.linear import score_uncovered
-from ..targets.validation import class_targets
-from ..utils.callbacks import Observable, on_compile, with_callbacks
-from ..utils.parameters import check_level
+from ..targets.encoding import encode_labels
+from ..utils.callbacks import CallbackMixin, on_compile, with_callbacks
+from ..utils.parameters import check_verbosity
 from .state import Documented, Versioned, atomic_update
 
 
-class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMeta):
+class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABCMeta):
     """A hidden layer that is not trained and, except for transformers, a linear readout of it.
 
     A public estimator is a subclass with hyperparameters, a docstring and `_parts`.
@@ -64,7 +64,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         parts = parts if adapt_parts is None else adapt_parts(parts)
         fit_task = self._begin_fit(X, y, sample_weight)
         # Dask collections and functions that return chunks become sources; arrays stay arrays.
-        data = open_all(X, self.device, self.max_memory, y, sample_weight)
+        data = open_input(X, self.device, self.max_memory, y, sample_weight)
         work = n_synapses(data[0], parts.units.n_activations)
         with _notify_of_compilation(self), get_engine(self.device, work) as engine:
             self._train(parts, replace(self._job(engine, "fit"), task=fit_task), *data)
@@ -81,7 +81,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         history = SearchHistory(parts.units.first_alpha)
         units = parts.units.fit(job, samples, history)
         if task is not None:
-            units = with_rows(units, task, samples)
+            units = with_center_targets(units, task, samples)
             readout = parts.readout.train(ReadoutTraining(job, samples, units, task, history))
         self._set_fitted(Parts(units, task, readout), job.engine.name, history.table)
 
@@ -96,7 +96,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
 
         It is called on a copy of the estimator, see `atomic_update`.
         """
-        keep(self, parts.fitted)
+        set_fitted_attributes(self, parts.fitted)
         self.device_ = device
         if search_results is not None:
             self.search_results_ = search_results
@@ -107,19 +107,19 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         """Return the parts; raise for an invalid hyperparameter."""
         parts = self._parts()
         parts.check()
-        check_level("verbose", self.verbose)
+        check_verbosity("verbose", self.verbose)
         return parts
 
     def _validate_training_data(self, parts, engine, X, y, sample_weight):
         """Return the parts with a fitted target specification, and the `Samples` in their order."""
         if parts.task is None:
-            X, y = check_rows(self, engine, X, reset=True), to_host(y)
+            X, y = validate_samples(self, engine, X, reset=True), to_host(y)
             required_by = parts.units.labels_required_by()
-            targets = class_targets(y, len(X), *required_by) if required_by else None
+            targets = encode_labels(y, len(X), *required_by) if required_by else None
             samples = Samples(X, targets)
         else:
-            X, y = clean(self, engine, X, y)
-            task, samples = parts.task.read(X, y, sample_weight)
+            X, y = validate_training_data(self, engine, X, y)
+            task, samples = parts.task.fit_encode(X, y, sample_weight)
             parts = replace(parts, task=task)
             parts.readout.check_samples(samples)
         return parts, parts.units.present(samples)
@@ -133,10 +133,10 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         """Context with the `PredictionRun` of samples, in which its engine is entered."""
         if "device_" not in vars(self):
             check_is_fitted(self)  # takes 20 times as long as the line above
-        parts, (X, *_) = self._parts(), open_all(X, self.device, self.max_memory)
+        parts, (X, *_) = self._parts(), open_input(X, self.device, self.max_memory)
         layer = parts.units.layer
         with get_engine(self.device, n_synapses(X, layer.n_units)) as engine:
-            X = check_rows(self, engine, X, reset=False)
+            X = validate_samples(self, engine, X, reset=False)
             yield PredictionRun(parts, self._job(engine, phase), cast_layer(layer, X), X)
 
     def _compute_output(self, X, method, out=None):
@@ -147,21 +147,21 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
     def _empty_output(self, method: str, dtype: Any, **options: Any) -> Any:
         """Return the output of a method for no samples: its shape and dtype, for Dask."""
         parts = self._parts()
-        layer = cast_layer(parts.units.layer, np.empty((0, 0), as_taken(dtype, "X")))
+        layer = cast_layer(parts.units.layer, np.empty((0, 0), supported_dtype(dtype, "X")))
         return _empty_output(parts, layer, method)
 
     def _score(self, X, y, sample_weight):
-        return score_of(self, self._parts().task, X, y, sample_weight)
+        return score_predictions(self, self._parts().task, X, y, sample_weight)
 
     def _job(self, engine, phase):
         return Job(engine, self.max_memory, self.verbose, f"{type(self).__name__} {phase}")
 
 
-def clean(model: BaseEstimator, engine: Any, X: Any, y: Any) -> tuple[Any, Any]:
+def validate_training_data(model: BaseEstimator, engine: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return X and y as validated by scikit-learn; X stays on the device of the engine."""
-    if not (is_elsewhere(X) or isinstance(X, Source)):
+    if not (is_on_other_device(X) or isinstance(X, Source)):
         return validated(model, to_host(X), to_host(y), multi_output=True)
-    X = check_rows(model, engine, X, reset=True)
+    X = validate_samples(model, engine, X, reset=True)
     if y is None:
         raise ValueError(
             f"This {type(model).__name__} estimator requires y to be passed, but the target y "
@@ -172,13 +172,13 @@ def clean(model: BaseEstimator, engine: Any, X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
-def score_of(model: Any, task: TargetSpec, X: Any, y: Any, sample_weight: Any) -> float:
+def score_predictions(model: Any, task: TargetSpec, X: Any, y: Any, sample_weight: Any) -> float:
     """Return the score of the predictions for X, which may be a source that contains y."""
-    if is_dask(X):
+    if is_dask_collection(X):
         predictions = model.predict(X).compute()
-        _, y, sample_weight = open_all(None, model.device, model.max_memory, y, sample_weight)
+        _, y, sample_weight = open_input(None, model.device, model.max_memory, y, sample_weight)
     else:
-        X, y, sample_weight = open_all(X, model.device, model.max_memory, y, sample_weight)
+        X, y, sample_weight = open_input(X, model.device, model.max_memory, y, sample_weight)
         predictions = model.predict(X)
     return task.score(predictions, to_host(y), to_host(sample_weight))
 
@@ -190,16 +190,20 @@ def _notify_of_compilation(model: Network) -> AbstractContextManager[Any]:
     return on_compile(notify) if model.verbose else nullcontext()
 
 
-def with_rows(units: Units, task: TargetSpec, samples: Samples) -> Units:
+def with_center_targets(units: Units, task: TargetSpec, samples: Samples) -> Units:
     """Return the units with the y of their centres, if these are training samples."""
-    return units if units.rows is None else units.update_fitted(**task.of_rows(samples, units.rows))
+    return (
+        units
+        if units.rows is None
+        else units.update_fitted(**task.center_attributes(samples, units.rows))
+    )
 
 
 # Fitted attributes that scikit-learn sets in the validation of X.
 _SET_BY_VALIDATION = {"n_features_in_", "feature_names_in_"}
 
 
-def keep(model: BaseEstimator, fitted: dict[str, Any]) -> None:
+def set_fitted_attributes(model: BaseEstimator, fitted: dict[str, Any]) -> None:
     """Set fitted attributes, and delete all that an earlier fit has left."""
     for name in [name for name in vars(model) if _is_fitted_name(name)]:
         if name not in _SET_BY_VALIDATION:
@@ -232,7 +236,7 @@ class PredictionRun:
         self, method: str, out: Any = None, make_consumer: Callable[[Job], Consumer] | None = None
     ) -> Any:
         """Return the output of a method, in new arrays or in `out`; see `scores`."""
-        task, readout, output = self.parts.task, self.parts.readout, Answers(len(self.X), out)
+        task, readout, output = self.parts.task, self.parts.readout, OutputBuffer(len(self.X), out)
         if out is not None:
             empty = _empty_output(self.parts, self.layer, method)
             task.check_out(out, (len(self.X), *empty.shape[1:]))
@@ -273,18 +277,18 @@ class PredictionRun:
                 if other is not None:
                     other.take(rows, H)
 
-            stream(job, layer, part_of(X, share), Consumer(take, fixed_bytes, row_bytes))
+            stream(job, layer, slice_rows(X, share), Consumer(take, fixed_bytes, row_bytes))
             return share.start + readout.uncovered
 
         job = self.job
         uncovered = np.concatenate(
-            run_parallel(job, shares_of(job.engine.team, len(X)), score_share)
+            run_parallel(job, split_into_shares(job.engine.device_group, len(X)), score_share)
         )
         if len(uncovered):
             score_uncovered(job, layer, X, uncovered, self.parts.nearest_scores, consume)
 
 
-class Answers:
+class OutputBuffer:
     """The output for all samples, written part by part into `out` or into new arrays.
 
     It is one array, or a list of arrays for the probabilities or scores of several outputs.
@@ -296,7 +300,7 @@ class Answers:
 
     def take(self, rows: Any, output: Any) -> None:
         """Write the output for some rows; the first call decides on shapes and dtypes."""
-        parts, self._is_list = as_list(output), isinstance(output, list)
+        parts, self._is_list = as_array_list(output), isinstance(output, list)
         if not self._arrays:
             self._arrays = [np.empty((self._n_rows, *each.shape[1:]), each.dtype) for each in parts]
         for array, part in zip(self._arrays, parts, strict=True):
@@ -307,6 +311,6 @@ class Answers:
         return self._arrays if self._is_list else self._arrays[0]
 
 
-def as_list(output: Any) -> list[Any]:
+def as_array_list(output: Any) -> list[Any]:
     """Return the arrays of an output; of several columns of y it is a list already."""
     return output if isinstance(output, list) else [output]

@@ -6,7 +6,7 @@ from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
-from .readouts import OF_ANY_UNITS, Ridge, readout_of
+from .readouts import READOUTS_WITHOUT_CENTERS, Ridge, readout_of
 from .regressor import NetworkRegressor
 from .shared_docs import CLASSIFICATION, REGRESSION, SHARED
 from .transformer import NetworkTransformer
@@ -207,7 +207,7 @@ class PatchClassifier(NetworkClassifier):
         self.verbose = verbose
 
     def _parts(self):
-        readout = readout_of(self, OF_ANY_UNITS)
+        readout = readout_of(self, READOUTS_WITHOUT_CENTERS)
         return Parts(Patches.from_estimator(self), ClassTarget.from_estimator(self), readout)
 
 

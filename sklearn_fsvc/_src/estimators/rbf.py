@@ -8,8 +8,8 @@ from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
-from .explanation import Explaining
-from .incremental import Solved
+from .explanation import ExplainMixin
+from .incremental import SolvedAttribute
 from .readouts import Ridge, readout_of
 from .regressor import NetworkRegressor
 from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM
@@ -80,7 +80,7 @@ _RBF = read_entries(
 
 
 @fill_docstring(SHARED, CLASSIFICATION, _RBF)
-class RBFClassifier(Explaining, NetworkClassifier):
+class RBFClassifier(ExplainMixin, NetworkClassifier):
     """Classifier with a hidden layer of RBF units, centred at selected training samples.
 
     The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular kernel
@@ -271,7 +271,7 @@ default="auto"
         units = RBF.from_estimator(self, has_readout=True, allow_search=readout.fits_units)
         return Parts(units, ClassTarget.from_estimator(self), readout)
 
-    n_iter_ = Solved()
+    n_iter_ = SolvedAttribute()
 
     @property
     def n_support_(self):
@@ -283,7 +283,7 @@ default="auto"
 
 
 @fill_docstring(SHARED, REGRESSION, _RBF)
-class RBFRegressor(Explaining, NetworkRegressor):
+class RBFRegressor(ExplainMixin, NetworkRegressor):
     """Regressor with a hidden layer of RBF units, centred at selected training samples.
 
     The layer is that of `RBFClassifier`; y is not used for the selection of its centres. The

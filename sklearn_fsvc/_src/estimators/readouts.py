@@ -9,23 +9,23 @@ import numpy.typing as npt
 
 from ..data.sources import Source
 from ..parts import UNSET, Readout, ReadoutTraining, generator
-from ..readouts.cross_validation import scouted_alpha, train_held_out
-from ..readouts.dual import gather_rows, search_few, suits
+from ..readouts.cross_validation import estimate_penalty, train_held_out
+from ..readouts.dual import gather_rows, search_few, suits_dual
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.loo_penalty import choose_penalty, search_loo_penalty
 from ..readouts.ridge import gather
-from ..readouts.sample import draw, rows_in
+from ..readouts.sample import draw, find_sampled_rows
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import (
     check_choice,
-    check_count,
     check_positive,
+    check_positive_integer,
     check_positive_or_auto,
-    is_word,
+    is_option,
     parse_penalty,
 )
 
@@ -79,7 +79,7 @@ class Linear(Readout):
             )
         if self.choices:
             check_choice("readout", self.readout, self.choices)
-        check_count("max_iter", self.max_iter)
+        check_positive_integer("max_iter", self.max_iter)
         check_positive_or_auto("learning_rate", self.learning_rate)
 
     @property
@@ -103,7 +103,7 @@ class Linear(Readout):
         W, b = engine.to_host(solution.W), engine.to_host(solution.b)
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
-        fitted["readout_coef_"], fitted["readout_intercept_"] = task.outputs(W, b, dtype)
+        fitted["readout_coef_"], fitted["readout_intercept_"] = task.score_coefficients(W, b, dtype)
         if "lms" in self.choices:
             fitted.setdefault("n_iter_", self.n_iter)
         return self.with_fitted(**fitted)
@@ -133,7 +133,7 @@ class Ridge(Linear):
     is_ridge = fits_units = has_probabilities = True
 
     def train(self, training: ReadoutTraining) -> Self:
-        if is_word(training.units.precision, "auto"):
+        if is_option(training.units.precision, "auto"):
             for bits in _faster_precisions(training):
                 readout = self._train_quantised(training, bits)
                 if readout is not None:
@@ -146,11 +146,11 @@ class Ridge(Linear):
         is_given = isinstance(penalty, float)
         rounded, n_rows = training.rounded(bits), len(training.samples)
         alpha = penalty if is_given else training.history.best_alpha(training.layer)
-        is_safe = tolerates(rounded.layer, alpha, n_rows)
+        is_safe = tolerates_quantisation(rounded.layer, alpha, n_rows)
         if not is_safe and (is_given or not self._may_tolerate(rounded, alpha)):
             return None
         readout = self._train(rounded)
-        if not tolerates(rounded.layer, readout.alpha_, n_rows):
+        if not tolerates_quantisation(rounded.layer, readout.alpha_, n_rows):
             return None
         training.history.rows = rounded.history.rows
         return readout.update_fitted(precision_=bits)
@@ -164,13 +164,13 @@ class Ridge(Linear):
         history, n_rows = rounded.history, len(rounded.samples)
         if rounded.samples.X.dtype != np.uint8 or history.n_rows is None:
             return False
-        if not tolerates(rounded.layer, alpha, history.n_rows):
+        if not tolerates_quantisation(rounded.layer, alpha, history.n_rows):
             return False
-        alpha = scouted_alpha(
+        alpha = estimate_penalty(
             rounded.job, rounded.layer, rounded.samples, generator(self.random_state),
             history.first_alpha(rounded.layer),
         )  # fmt: skip
-        return tolerates(rounded.layer, alpha, n_rows)
+        return tolerates_quantisation(rounded.layer, alpha, n_rows)
 
     def _train(self, training):
         """Return the trained readout: by leave-one-out, by the dual, or by the statistics."""
@@ -181,7 +181,7 @@ class Ridge(Linear):
                 penalty = self._search_penalty(training)[0]  # the statistics are released
             alphas = penalty if isinstance(penalty, tuple) else (penalty,)
             return self._train_by_loo(training, alphas)
-        if suits(job, layer, samples):
+        if suits_dual(job, layer, samples):
             readout = self._train_by_dual(training, penalty)
             if readout is not None:
                 return readout
@@ -189,7 +189,7 @@ class Ridge(Linear):
             alpha, statistics = self._search_penalty(training)
         else:
             alpha, (statistics,) = penalty, gather(job, [layer], samples)
-        if not (task.wants_scores or self.sample):
+        if not (task.needs_loo_scores or self.sample):
             solution = statistics.solve(alpha, is_last=True)
             return self.with_solution(training, solution, alpha_=alpha)
         sample = self.sample or draw(job, samples)
@@ -221,11 +221,11 @@ class Ridge(Linear):
             return None
         if found is not None:
             training.history.add(training.layer, found)
-        if training.task.wants_scores or self.sample:
-            job = training.job.reserving(2 * few.H.nbytes)
+        if training.task.needs_loo_scores or self.sample:
+            job = training.job.reserve(2 * few.H.nbytes)
             sample = self.sample or draw(job, training.samples)
             loo = SampledLOO(job, training.layer, sample, folds=self.folds)
-            scores = loo.score_dual(dual, *rows_in(job, training.samples, sample))
+            scores = loo.score_dual(dual, *find_sampled_rows(job, training.samples, sample))
             fitted = self._calibrate(training, loo, scores, solution, alpha)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)
 
@@ -237,31 +237,31 @@ class Ridge(Linear):
         engine, units, task = training.job.engine, training.units, training.task
         nearest = nearest_outputs(units, task, engine.to_host(solution.b), alpha)
         scores = loo.fill_uncovered(scores, nearest)
-        fitted = task.calibrated(scores, loo.sample)
+        fitted = task.calibrate(scores, loo.sample)
         return fitted | ({"left_out_": scores} if self.sample else {})
 
     def _train_by_loo(self, training, alphas):
         """Return the readout with the penalty of the least leave-one-out error."""
         task, samples, random_state = training.task, training.samples, self.random_state
-        rows, start = task.scored_rows(samples, random_state), None
-        if is_word(self.alpha, "loo"):
+        rows, start = task.calibration_rows(samples, random_state), None
+        if is_option(self.alpha, "loo"):
             start = generator(random_state), training.history.first_alpha(training.layer)
         chosen = choose_penalty(
-            training.job, training.layer, samples, alphas, task.wants_scores, task.wants_posterior,
-            rows, start, partial(nearest_outputs, training.units, task),
+            training.job, training.layer, samples, alphas, task.needs_loo_scores,
+            task.needs_posterior, rows, start, partial(nearest_outputs, training.units, task),
         )  # fmt: skip
         return self.with_solution(
             training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
-            loo_errors_=chosen.errors, **task.left_out(training, chosen, rows),
+            loo_errors_=chosen.errors, **task.loo_attributes(training, chosen, rows),
         )  # fmt: skip
 
     def leaves_one_out(self, task: Any) -> bool:
         """Return whether leave-one-out of all samples trains it: more than a solution of sums."""
-        return task.wants_posterior or isinstance(parse_penalty(self.alpha), tuple)
+        return task.needs_posterior or isinstance(parse_penalty(self.alpha), tuple)
 
-    def why_no_sums(self) -> str | None:
+    def why_not_incremental(self) -> str | None:
         is_searched = np.iterable(self.alpha) and not isinstance(self.alpha, str)
-        if is_searched or is_word(self.alpha, "loo"):
+        if is_searched or is_option(self.alpha, "loo"):
             return (
                 f"alpha={self.alpha!r} is chosen by leave-one-out, which needs another pass over "
                 'all samples; with partial_fit give a number, or "auto".'
@@ -276,7 +276,7 @@ class Softmax(Linear):
 
     def check(self, units: Any, task: Any) -> None:
         super().check(units, task)
-        if not is_word(self.alpha, "auto") and (np.iterable(self.alpha) or self.alpha <= 0):
+        if not is_option(self.alpha, "auto") and (np.iterable(self.alpha) or self.alpha <= 0):
             raise ValueError(
                 f'alpha={self.alpha!r} and readout="softmax" do not go together; give a number '
                 'above 0, or "auto", which minimises the log-loss of held-out samples.'
@@ -285,11 +285,11 @@ class Softmax(Linear):
     def train(self, training: ReadoutTraining) -> Self:
         job, layer, samples, alpha = training.job, training.layer, training.samples, self.alpha
         statistics = ridge_alpha = start = None
-        if is_word(alpha, "auto"):
+        if is_option(alpha, "auto"):
             random = generator(self.random_state)
             of_ridge, statistics = train_held_out(job, layer, samples, random, training.history)
             ridge_alpha = of_ridge.alpha
-            search_job = job.reserving(RidgeStatistics.nbytes(layer.n_units))
+            search_job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
             of_softmax, start = search_softmax_penalty(
                 search_job, layer, samples, random, ridge_alpha
             )
@@ -303,7 +303,7 @@ class Softmax(Linear):
             temperature_=1.0 if task.labels.is_single else np.ones(task.n_columns),
         )  # fmt: skip
 
-    def why_no_sums(self) -> str | None:
+    def why_not_incremental(self) -> str | None:
         return 'readout="softmax" needs several passes over all samples; with partial_fit use ' + (
             '"ridge".'
         )
@@ -322,7 +322,7 @@ class Untrained(Linear):
     def check(self, units: Any, task: Any) -> None:
         super().check(units, task)
         value = units.feature_weights
-        if is_word(value, "learned") or is_word(value, "map"):
+        if is_option(value, "learned") or is_option(value, "map"):
             raise ValueError(
                 f'feature_weights="{value}" is validated by the ridge readout; with '
                 f"readout={self.readout!r} use None or an array."
@@ -344,7 +344,7 @@ class Untrained(Linear):
     def _correct(self, W: npt.NDArray, training: ReadoutTraining) -> Any:
         return W
 
-    def why_no_sums(self) -> str | None:
+    def why_not_incremental(self) -> str | None:
         return f'readout={self.readout!r} has no statistics; with partial_fit use "ridge".'
 
 
@@ -388,7 +388,7 @@ def nearest_outputs(
 
 
 def _uses_nearest_unit(units, task):
-    return task.has_center_outputs and units.rows is not None and units.layer.has_edge
+    return task.scores_uncovered_by_center and units.rows is not None and units.layer.has_edge
 
 
 def _faster_precisions(training):
@@ -402,7 +402,7 @@ def _faster_precisions(training):
     return job.engine.algebra.fast_bits() if is_worthwhile else ()
 
 
-def tolerates(layer: Any, alpha: float, n_rows: int) -> bool:
+def tolerates_quantisation(layer: Any, alpha: float, n_rows: int) -> bool:
     """Return whether the penalty exceeds the noise of quantised activations by far.
 
     Quantisation by steps of s adds noise of variance s^2 / 12, which acts as a penalty of
@@ -411,13 +411,13 @@ def tolerates(layer: Any, alpha: float, n_rows: int) -> bool:
     activations is at least of that size, even if smooth functions need a smaller one: so it has
     to be far above.
     """
-    return alpha >= _NOISE_FACTOR * n_rows / (12 * layer.steps.scale**2)
+    return alpha >= _NOISE_FACTOR * n_rows / (12 * layer.quantizer.scale**2)
 
 
 # Valid values of the parameter `readout`.
 READOUTS = {"ridge": Ridge, "softmax": Softmax, "lms": Lms, "none": Untrained}
 # Those that need no centres.
-OF_ANY_UNITS = ("ridge", "softmax")
+READOUTS_WITHOUT_CENTERS = ("ridge", "softmax")
 
 
 def readout_of(model: Any, choices: tuple[str, ...] = tuple(READOUTS)) -> Linear:

@@ -9,12 +9,12 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import lazy_on_dask
+from ..data.memory import check_fits
 from ..data.streaming import Consumer
-from ..data.tiling import check_fits
 from ..readouts.linear import Deviations, Posterior
 from ..utils.availability import available_if
-from ..utils.parameters import check_flag
-from .incremental import Online
+from ..utils.parameters import check_bool
+from .incremental import IncrementalNetwork
 from .state import on_snapshot
 
 
@@ -40,7 +40,7 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
         return self._score(X, y, sample_weight)
 
 
-class NetworkRegressor(RegressorMethods, Online):
+class NetworkRegressor(RegressorMethods, IncrementalNetwork):
     """Base of regressors with one hidden layer, whose target specification is `NumericTarget`."""
 
     # Fitted attributes of the target specification and the readout.
@@ -84,7 +84,7 @@ class NetworkRegressor(RegressorMethods, Online):
         """
         return self._fit(X, y, sample_weight)
 
-    @available_if(Online._supports_partial_fit)
+    @available_if(IncrementalNetwork._supports_partial_fit)
     def partial_fit(self, X, y, sample_weight=None):
         """Train incrementally on a batch of samples.
 
@@ -139,7 +139,7 @@ class NetworkRegressor(RegressorMethods, Online):
             readout is a Bayesian linear model of the activations, and the variance of the noise
             is that of the leave-one-out residuals. Only if `return_std`.
         """
-        check_flag("return_std", return_std)
+        check_bool("return_std", return_std)
         if not return_std:
             return self._compute_output(X, "predict", out)
         if not hasattr(self, "posterior_"):
@@ -162,7 +162,7 @@ class NetworkRegressor(RegressorMethods, Online):
         )
 
     def __sklearn_tags__(self):
-        return self._parts().units.tagged(super().__sklearn_tags__())
+        return self._parts().units.with_tags(super().__sklearn_tags__())
 
 
 def _std_consumer(posterior, dtype, std, job):

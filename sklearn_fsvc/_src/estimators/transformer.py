@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from ..data.dask_blocks import is_dask, lazy_on_dask
-from ..data.map_reduce import part_of, run_parallel, shares_of
-from ..data.sources.base import as_taken
+from ..data.dask_blocks import is_dask_collection, lazy_on_dask
+from ..data.map_reduce import run_parallel, slice_rows, split_into_shares
+from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, stream, stream_into, write
 from ..data.validation import check_out
 from ..parts import layer_of
@@ -40,7 +40,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
         return self._fit(X, y)
 
     def _empty_output(self, method, dtype, **options):
-        layer = cast_layer(layer_of(self), np.empty((0, 0), as_taken(dtype, "X")))
+        layer = cast_layer(layer_of(self), np.empty((0, 0), supported_dtype(dtype, "X")))
         return np.empty((0, layer.n_units), layer.hidden_dtype)
 
     @on_snapshot
@@ -72,7 +72,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
             is_direct, lock = _is_direct_output(out, dtype), Lock()
 
             def transform_share(job, share):
-                rows, to_host = part_of(X, share), job.engine.to_host
+                rows, to_host = slice_rows(X, share), job.engine.to_host
                 if is_direct:
                     return stream_into(job, layer, rows, out[share])
 
@@ -85,8 +85,8 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
 
             # An array on a device is transformed by this device.
             is_on_device = isinstance(X, job.engine.xp.ndarray) and not isinstance(X, np.ndarray)
-            team = None if is_on_device else job.engine.team
-            run_parallel(job, shares_of(team, len(X)), transform_share)
+            device_group = None if is_on_device else job.engine.device_group
+            run_parallel(job, split_into_shares(device_group, len(X)), transform_share)
         return out
 
     @property
@@ -96,7 +96,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return self._parts().units.tagged(tags)
+        return self._parts().units.with_tags(tags)
 
 
 def _is_direct_output(out: Any, dtype: Any) -> bool:
@@ -112,7 +112,7 @@ def _convert_unless_out(wrapped: Any) -> Any:
 
     @wraps(wrapped)
     def transform(self, X, out=None):
-        if out is None and not is_dask(X):
+        if out is None and not is_dask_collection(X):
             return wrapped(self, X)
         return wrapped.__wrapped__(self, X, out=out)
 

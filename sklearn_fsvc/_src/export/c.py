@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_classifier
 
-from ..formulas import EXP, IDENTITY, TANH, finite
+from ..formulas import EXP, IDENTITY, TANH, as_finite
 from ..parts import layer_of, parts_of
 from ..readouts.linear import least_activity
 from ..version import __version__
@@ -342,7 +342,7 @@ class _HeaderBuilder:
 
     def _number(self, value):
         """Return a literal of the type of the activations."""
-        return format_literal(finite(value, self._real), self._fields["real"])
+        return format_literal(as_finite(value, self._real), self._fields["real"])
 
     def _call(self, function, argument):
         suffix = "f" if self._real == np.float32 else ""
@@ -422,9 +422,9 @@ class _HeaderBuilder:
         layer, affine = self._layer, self._layer.affine
         steps = [("d", self._call("sqrt", "sum") if layer.power == 0.5 else "sum")]
         a = "d * d" if layer.power == 2 else "d"
-        if layer.power == 2 and layer.on_sums.scale != 1:
+        if layer.power == 2 and layer.affine_of_sum.scale != 1:
             # Scale before squaring, which would overflow.
-            steps.append(("scaled", f"{self._number(layer.on_sums.scale)} * d"))
+            steps.append(("scaled", f"{self._number(layer.affine_of_sum.scale)} * d"))
             a = "scaled * scaled"
         if affine.scale != 1:
             a = f"{self._number(affine.scale)} * {a}"
@@ -445,18 +445,18 @@ class _HeaderBuilder:
         return self._statements(steps + self._rounding())
 
     def _table_lookup(self):
-        """Return the steps of `formulas.looked_up`: integer distances index rounded activations."""
+        """Return the steps of `formulas.lookup_function`: distances index rounded activations."""
         last = len(self._layer.table) - 1
         table = self._add_table("outputs", self._layer.table)
-        step = self._number(1 / self._layer.steps.scale)
+        step = self._number(1 / self._layer.quantizer.scale)
         return [("d", "sum"), ("h", f"{step} * {table}[sum < {last} ? sum : {last}]")]
 
     def _rounding(self):
-        """Return the steps of `formulas.Steps.apply`."""
-        rounding = self._layer.steps
+        """Return the steps of `formulas.Quantizer.apply`."""
+        rounding = self._layer.quantizer
         if rounding is None:
             return []
-        most, least = self._number(rounding.most), self._number(-rounding.most)
+        most, least = self._number(rounding.max_code), self._number(-rounding.max_code)
         clipped = f"q < {most} ? q : {most}"
         if rounding.is_signed:
             clipped = f"q < {most} ? (q > {least} ? q : {least}) : {most}"

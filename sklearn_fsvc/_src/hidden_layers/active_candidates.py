@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..data.map_reduce import shares_of
+from ..data.map_reduce import split_into_shares
 from ..engines.base import Engine
-from .ordered_rows import NoveltyRule, OrderedRows
+from .ordered_rows import NoveltyRule, OrderedSamples
 
 
 class Candidates(Protocol):
@@ -70,7 +70,7 @@ class ActiveCandidates:
     """
 
     def __init__(
-        self, ordered: OrderedRows, rule: NoveltyRule, ranks: npt.NDArray, block_rows: int
+        self, ordered: OrderedSamples, rule: NoveltyRule, ranks: npt.NDArray, block_rows: int
     ):
         self._ordered, self._rule, self._block_rows = ordered, rule, block_rows
         self._unread = ranks
@@ -107,10 +107,10 @@ class ActiveCandidates:
 class ShardedCandidates:
     """Candidates that are distributed over a group of devices, each with its share of X."""
 
-    def __init__(self, ordered: OrderedRows, rule: NoveltyRule, block_rows: int):
-        self._team: Any = ordered.engine.team  # the device group
+    def __init__(self, ordered: OrderedSamples, rule: NoveltyRule, block_rows: int):
+        self._team: Any = ordered.engine.device_group  # the device group
         self._algebra = ordered.engine.algebra
-        team = self._team
+        device_group = self._team
 
         def open_shard(device, share, stop):
             X, order = ordered.X.part(share), ordered.order
@@ -119,12 +119,12 @@ class ShardedCandidates:
             ranks = np.flatnonzero((order >= share.start) & (order < share.stop))
             return ActiveCandidates(shard, rule, ranks, block_rows)
 
-        self._shards = team.each(open_shard, shares_of(team, len(ordered.X)))
+        self._shards = device_group.map(open_shard, split_into_shares(device_group, len(ordered.X)))
 
     def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
         """Return the first candidates of all devices, on the first device."""
-        team, to_device, xp = self._team, self._algebra.here, self._algebra.xp
-        candidates = team.each(lambda _, shard, stop: shard.next_candidates(n), self._shards)
+        device_group, to_device, xp = self._team, self._algebra.to_device, self._algebra.xp
+        candidates = device_group.map(lambda _, shard, stop: shard.next_candidates(n), self._shards)
         ranks, rows, activity = (
             xp.concatenate(list(map(to_device, arrays))) for arrays in zip(*candidates, strict=True)
         )
@@ -133,10 +133,10 @@ class ShardedCandidates:
 
     def add_centers(self, centers: Any, first_undecided: int) -> None:
         def add(device, shard, stop):
-            shard.add_centers(device.algebra.here(centers), first_undecided)
+            shard.add_centers(device.algebra.to_device(centers), first_undecided)
 
-        team = self._team
-        team.each(add, self._shards)
+        device_group = self._team
+        device_group.map(add, self._shards)
 
 
 def drop_covered(
@@ -157,8 +157,8 @@ def drop_covered(
         *_, rows, activity = window
         if not len(rows):
             break
-        # Sums over chunks are exact, see `engines.base.in_steps`: their order does not matter.
-        activity += engine.activity(chunk, rows)
+        # Sums over chunks are exact in any order: see `engines.base.round_activations`.
+        activity += engine.sum_activations(chunk, rows)
         uncovered = engine.xp.flatnonzero(activity < rule.overlap)
         if len(uncovered) < len(rows):
             window = tuple(array[uncovered] for array in window)
@@ -211,7 +211,7 @@ class RemoteCandidates:
     compared with the centres, and the first candidates by rank are returned.
     """
 
-    def __init__(self, ordered: OrderedRows, rule: NoveltyRule):
+    def __init__(self, ordered: OrderedSamples, rule: NoveltyRule):
         self._ordered, self._rule, self._engine = ordered, rule, ordered.engine
         self._X: Any = ordered.X
         self._states: dict[int, Any] = {}

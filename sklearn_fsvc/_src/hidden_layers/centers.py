@@ -15,22 +15,22 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from ..data.job import Job, say
+from ..data.memory import rows_per_tile
 from ..data.samples import Samples
-from ..data.streaming import take_in_any_order
-from ..data.tiling import rows_per_tile
-from ..kernels import LAPLACIAN, METRICS, TRIANGULAR, Kernel, check_non_negative, kernel_of
+from ..data.streaming import take_unsorted_rows
+from ..kernels import LAPLACIAN, METRICS, TRIANGULAR, Kernel, check_non_negative, get_kernel
 from ..layers import RBFLayer, hidden_dtype
 from ..utils.parameters import (
+    check_bool,
     check_choice,
-    check_count,
-    check_flag,
     check_positive,
+    check_positive_integer,
     check_positive_or_auto,
-    is_word,
+    is_option,
 )
 from ..utils.user_warnings import warn
 from .novelty import first_novel_rows, min_centers, novel_rows, selection_bytes
-from .ordered_rows import NoveltyRule, OrderedRows
+from .ordered_rows import NoveltyRule, OrderedSamples
 from .radius import (
     GROUP_GROWTH,
     GROWTH,
@@ -89,13 +89,13 @@ class RBFParameters:
     def learned(self) -> str | None:
         """The value "learned" or "map" of `feature_weights`; None for any other value."""
         value = self.feature_weights
-        return value if is_word(value, "learned") or is_word(value, "map") else None
+        return value if is_option(value, "learned") or is_option(value, "map") else None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The candidates for the kernel of the units; the last one selects the centres."""
-        if not is_word(self.kernel, "auto"):
-            return (kernel_of(self.kernel),)
+        if not is_option(self.kernel, "auto"):
+            return (get_kernel(self.kernel),)
         return (LAPLACIAN, TRIANGULAR) if self.is_searched else (TRIANGULAR,)
 
     @property
@@ -147,7 +147,7 @@ class RBFParameters:
         if not is_random:
             check_non_negative(self.selection_kernel)
         if self.n_units is not None:
-            check_count(self.size_name, self.n_units)
+            check_positive_integer(self.size_name, self.n_units)
         elif is_random and not self.has_automatic_size:
             raise ValueError(
                 f'{self.size_name}=None requires novelty selection; with selection="random" give '
@@ -155,7 +155,7 @@ class RBFParameters:
             )
         check_choice("metric", self.metric, METRICS)
         check_positive("overlap", self.overlap)
-        check_flag("shuffle", self.shuffle)
+        check_bool("shuffle", self.shuffle)
         check_positive_or_auto("radius", self.radius)
         if self.selection_radius is not None:
             check_positive("selection_radius", self.selection_radius)
@@ -208,14 +208,14 @@ def fit_rbf_layer(
     is_random = parameters.selection == "random"
     source = X
     if not is_random:  # novelty selection reads X several times, in the order of presentation
-        source, job = job.prefetching(X, order, groups)
+        source, job = job.prefetch(X, order, groups)
     n_features = X.shape[1]
     if weights is not None:
         n_features = max(weights.shape[-1], n_features)
     # Fail before any data is read if the centres do not fit in memory.
     plan = MemoryPlan.of(job, n_rows, n_features, dtype.itemsize)
     plan.check(job, parameters.n_units, X.shape[1])
-    ordered = OrderedRows(
+    ordered = OrderedSamples(
         job.engine, source, order, groups, dtype, plan.block_rows, weights,
         group_bytes=min(job.engine.group_bytes, job.memory_limit // 4),
     )  # fmt: skip
@@ -225,7 +225,7 @@ def fit_rbf_layer(
     )
     rows, selection_radius = search.random_rows() if is_random else search.novel_rows()
     # The units are samples without the weights, in the dtype of X if distances are exact in it.
-    units = job.engine.to_host(take_in_any_order(X, rows, parameters.distance_dtype(X)))
+    units = job.engine.to_host(take_unsorted_rows(X, rows, parameters.distance_dtype(X)))
     radius = search.unit_radius(selection_radius)
     layer = RBFLayer(units, radius, parameters.metric, parameters.selection_kernel)
     return layer, rows, selection_radius
@@ -277,7 +277,7 @@ class _CenterSearch:
     """The selection of rows and radii for one set of samples."""
 
     parameters: RBFParameters
-    ordered: OrderedRows
+    ordered: OrderedSamples
     max_centers: int  # that fit in memory
     min_fraction: float | None  # of the units with which the search may end, see `fit_rbf_layer`
     verbose: int  # 1 prints the progress of the search, 2 each of its passes

@@ -21,17 +21,17 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from ..data.job import Job
+from ..data.memory import check_fits
 from ..data.samples import Samples
 from ..data.streaming import Consumer, preprocess_block, stream, take_rows
-from ..data.tiling import check_fits
 from ..data.validation import to_host
 from ..engines import gradients
 from ..engines.base import Engine
-from ..engines.threads import at_most
+from ..engines.threads import limit_blas_threads
 from ..kernels import Kernel
 from ..layers import RBFLayer, hidden_dtype
 from ..readouts.ridge import gather_coarse
-from .ordered_rows import OrderedRows
+from .ordered_rows import OrderedSamples
 from .radius import typical_distance, typical_distance_bytes
 
 # Number of rounds, and maximum numbers of samples and centres of the networks.
@@ -115,7 +115,7 @@ def n_gradient_samples(subset: Samples) -> int:
     return min(len(subset), max(_MIN_GRADIENT_SAMPLES, _MAX_GRADIENTS // gradients_per_sample))
 
 
-@at_most(1)
+@limit_blas_threads(1)
 def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
     """Return weights that give all features the same standard deviation; 0 for constant ones.
 
@@ -175,7 +175,7 @@ def _draw_subset(job, samples, random_state, rows):
     rows = check_random_state(random_state).permutation(rows)[:_MAX_SAMPLES]
     subset = samples.taken(rows, hidden_dtype(samples.X.dtype))
     if isinstance(subset.X, job.engine.xp.ndarray):
-        job = job.reserving(subset.X.nbytes)
+        job = job.reserve(subset.X.nbytes)
     subset, job = subset.on_device(job)
     return job.reserve_host(subset.target_bytes), subset
 
@@ -183,7 +183,7 @@ def _draw_subset(job, samples, random_state, rows):
 def _layer(engine, subset, weights, metric, kernel):
     """Return a layer whose centres are the first samples, at the natural radius."""
     weights = weights.astype(subset.X.dtype)
-    ordered = OrderedRows(engine, subset.X, np.arange(len(subset)), weights=weights)
+    ordered = OrderedSamples(engine, subset.X, np.arange(len(subset)), weights=weights)
     radius = float(kernel.natural_radius(typical_distance(ordered, metric)))
     n_units = max(1, min(_MAX_CENTERS, len(subset) // 2))
     return RBFLayer(ordered.block(slice(n_units)), radius, metric, kernel, weights)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..layers import DTYPES
 from ..parts import Units, parts_of
-from ..utils.parameters import feature_weights, is_word
+from ..utils.parameters import is_option, validate_feature_weights
 
 
 def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
@@ -68,13 +68,13 @@ def given_weights(
 ) -> npt.NDArray | None:
     """Return the feature weights, or the linear map, of the parameter; None if it gives none."""
     words = ("learned", "map") + ("auto",) * allows_auto
-    return feature_weights(value, words, n_features)
+    return validate_feature_weights(value, words, n_features)
 
 
 def learns_weights(value: Any, allows_auto: bool, dtype: np.dtype) -> bool:
     """Return whether feature weights are learned from samples of a dtype."""
-    is_auto = is_word(value, "auto") and allows_auto and dtype.kind == "f"
-    return is_auto or is_word(value, "learned")
+    is_auto = is_option(value, "auto") and allows_auto and dtype.kind == "f"
+    return is_auto or is_option(value, "learned")
 
 
 def weight_attributes(weights: npt.NDArray | None) -> dict[str, npt.NDArray | None]:

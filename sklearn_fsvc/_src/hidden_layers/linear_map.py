@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
+from ..data.memory import check_fits
 from ..data.samples import Samples
-from ..data.tiling import check_fits
 from ..data.validation import to_host
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
@@ -29,7 +29,7 @@ from ..readouts.cross_validation import hold_out, n_validation_units, search_pen
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .feature_weights import equalising_weights, mean_outer_product
-from .ordered_rows import OrderedRows
+from .ordered_rows import OrderedSamples
 from .radius import typical_distance, typical_distance_bytes
 
 # Maximum number of features: a map is a square matrix of that size.
@@ -188,13 +188,13 @@ class MapData:
         X *= equalising
         X -= X.mean(axis=0)
         X /= np.abs(X).max() or 1
-        job, dtype = job.reserving(4 * n_bytes), hidden_dtype(samples.X.dtype)
+        job, dtype = job.reserve(4 * n_bytes), hidden_dtype(samples.X.dtype)
         return cls(job, subset, equalising, validation, dtype)
 
     def transformed(self, R: npt.NDArray) -> Samples:
         """Return the samples ``x R``, or ``x * R`` for weights, scaled to a maximum of 1."""
         X = self.samples.X
-        X = X * R if R.ndim == 1 else HOST.cross(X.T, R)
+        X = X * R if R.ndim == 1 else HOST.multiply_transposed(X.T, R)
         X /= np.abs(X).max() or 1
         return replace(self.samples, X=np.ascontiguousarray(X, self.dtype))
 
@@ -206,14 +206,14 @@ class MapData:
         # Statistics of both sets of samples, a factor, and the distances.
         needed = typical_distance_bytes(samples.X) + 3 * RidgeStatistics.nbytes(n_units)
         check_fits("learning a linear map", needed, job.memory_limit, "set feature_weights=None")
-        ordered = OrderedRows(job.engine, samples.X, order)
+        ordered = OrderedSamples(job.engine, samples.X, order)
         radius = float(LAPLACIAN.natural_radius(typical_distance(ordered, "euclidean")))
         layer = RBFLayer(ordered.block(slice(n_units)), radius, "euclidean", LAPLACIAN)
         n_validated = n_validation_units(n_units) if n_units > _MANY_UNITS else n_units
         # The first units of the network, which share its training statistics.
         validated = layer.part(slice(n_validated))
         (validation,) = gather_coarse(job, [validated], samples, self.validation)
-        job = job.reserving(RidgeStatistics.nbytes(n_units))
+        job = job.reserve(RidgeStatistics.nbytes(n_units))
         (training,) = gather_coarse(job, [layer], samples, np.sort(order))
         result = search_penalty([(training.leading(validated.n_units), validation)], _ALPHA)
         return _Network(self.job, samples, layer, result.error, training.solve(result.alpha).W)

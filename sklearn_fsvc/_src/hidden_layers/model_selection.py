@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
-from ..data.map_reduce import Sharded
+from ..data.map_reduce import ShardedRows
+from ..data.memory import check_fits
 from ..data.samples import Samples
 from ..data.sources import Source
-from ..data.tiling import check_fits
-from ..data.validation import is_wide, keeps_distances
+from ..data.validation import is_float32_resolved, is_float64_array
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN, Kernel
 from ..layers import RBFLayer
@@ -38,7 +38,7 @@ from ..readouts.statistics import RidgeStatistics
 from .centers import RBFParameters, fit_rbf_layer
 from .feature_weights import learn_weights
 from .linear_map import learn_map
-from .ordered_rows import OrderedRows
+from .ordered_rows import OrderedSamples
 from .radius import typical_distance
 
 # Maximum numbers of samples and units of a proxy network, and its units if there are few samples.
@@ -202,11 +202,11 @@ class _ProxySearch:
         # are distributed over several devices, or if float32 does for them.
         is_read = isinstance(X, Source) and not X.is_in_memory
         dtype = _reduced_dtype(X, len(training) + len(validation), job.memory_limit)
-        if is_read or isinstance(X, Sharded) or dtype:
+        if is_read or isinstance(X, ShardedRows) or dtype:
             rows = np.sort(np.concatenate([training, validation]))
             samples = samples.taken(rows, dtype)
             check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
-            job = job.reserving(samples.X.nbytes).reserve_host(samples.target_bytes)
+            job = job.reserve(samples.X.nbytes).reserve_host(samples.target_bytes)
             training, validation, order = (
                 np.searchsorted(rows, subset) for subset in (training, validation, order)
             )
@@ -310,7 +310,7 @@ class _ProxySearch:
     def _weight(self, layer, weights):
         """Return the layer with feature weights, and the median distance of weighted samples."""
         layer, order = apply_weights(layer, weights), self.samples.order
-        ordered = OrderedRows(
+        ordered = OrderedSamples(
             self.job.engine, self.samples.X, order, dtype=layer.units.dtype,
             weights=layer.weights,
         )  # fmt: skip
@@ -335,7 +335,7 @@ class _ProxySearch:
     def _errors_in_one_pass(self, layers, n_bytes, lowest):
         # Sums of H'H and H'Y for both sets suffice to train and validate at any penalty.
         validation = gather_coarse(self.job, layers, self.samples, self.validation)
-        job = self.job.reserving(len(layers) * n_bytes)
+        job = self.job.reserve(len(layers) * n_bytes)
         training = gather_coarse(job, layers, self.samples, self.training)
         errors: list[float] = []
         for layer, *statistics in zip(layers, training, validation, strict=True):
@@ -350,9 +350,9 @@ class _ProxySearch:
 
 def _reduced_dtype(X, n_rows, limit):
     """Return float32 if float64 samples can be rounded to it at a profit; otherwise None."""
-    if not is_wide(X) or n_rows <= _FEW_SAMPLES or 4 * n_rows * X.shape[1] > limit // 8:
+    if not is_float64_array(X) or n_rows <= _FEW_SAMPLES or 4 * n_rows * X.shape[1] > limit // 8:
         return None
-    return np.dtype(np.float32) if keeps_distances(X) else None
+    return np.dtype(np.float32) if is_float32_resolved(X) else None
 
 
 def apply_weights(layer: RBFLayer, weights: npt.NDArray | None) -> RBFLayer:

@@ -16,8 +16,8 @@ layer evaluation:
    the new centres, and those that are covered are dropped.
 
 Every sample before the last of the n is decided then: it was one of the n, or covered before.
-Activations are rounded to a grid (`engines.base.in_steps`) on which sums are exact, so that neither
-the number of rounds nor of workers changes a decision.
+Activations are rounded to a grid (`engines.base.round_activations`) on which sums are exact, so
+that neither the number of rounds nor of workers changes a decision.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ..data.map_reduce import Sharded
+from ..data.map_reduce import ShardedRows
 from ..data.sources import Source
 from ..engines.base import Engine
 from .active_candidates import (
@@ -36,7 +36,7 @@ from .active_candidates import (
     ShardedCandidates,
     candidate_bytes,
 )
-from .ordered_rows import NoveltyRule, OrderedRows
+from .ordered_rows import NoveltyRule, OrderedSamples
 
 # A round takes at most this fraction of a block of rows, but no fewer rows than the second number.
 _ROUND_FRACTION, _MIN_ROUND_ROWS = 1 / 4, 64
@@ -46,7 +46,7 @@ _MIN_SHARED_ELEMENTS = 2**32
 
 
 def novel_rows(
-    ordered: OrderedRows, rule: NoveltyRule, limit: int | None = None
+    ordered: OrderedSamples, rule: NoveltyRule, limit: int | None = None
 ) -> tuple[npt.NDArray, int]:
     """Return the samples that are novel within their group.
 
@@ -74,7 +74,7 @@ def novel_rows(
     return np.sort(np.concatenate(found)), n_seen
 
 
-def first_novel_rows(ordered: OrderedRows, rule: NoveltyRule, n: int) -> npt.NDArray:
+def first_novel_rows(ordered: OrderedSamples, rule: NoveltyRule, n: int) -> npt.NDArray:
     """Return the positions of the first `n` novel samples, in the order of presentation.
 
     A smaller `n` returns a prefix of them. Each group contributes up to `n`, so that none is cut
@@ -84,7 +84,7 @@ def first_novel_rows(ordered: OrderedRows, rule: NoveltyRule, n: int) -> npt.NDA
     return np.sort(np.concatenate(found))[:n]
 
 
-def min_centers(ordered: OrderedRows, overlap: float) -> int:
+def min_centers(ordered: OrderedSamples, overlap: float) -> int:
     """Return the number of samples that are novel at any radius: the first ones of each group.
 
     The activation of distinct samples is less than 1 at any radius, so the activity over
@@ -129,7 +129,7 @@ def select_in_rounds(
         )
         if not len(ranks):
             return
-        novel = engine.novel(rule.layer(rows), rows, activity, rule.overlap)
+        novel = engine.select_novel(rule.layer(rows), rows, activity, rule.overlap)
         ranks = engine.to_host(ranks)
         yield ranks[novel]
         # Between the ranks of this round there are no other candidates: all are decided.
@@ -154,7 +154,7 @@ def _open_candidates(ordered, rule, block_rows) -> Candidates:
     if isinstance(ordered.X, Source) and ordered.X.is_remote:
         return RemoteCandidates(ordered, rule)
     n_elements = len(ordered) * ordered.X.shape[1]
-    if isinstance(ordered.X, Sharded) and n_elements >= _MIN_SHARED_ELEMENTS:
+    if isinstance(ordered.X, ShardedRows) and n_elements >= _MIN_SHARED_ELEMENTS:
         return ShardedCandidates(ordered, rule, block_rows)
     return ActiveCandidates(ordered, rule, np.arange(len(ordered)), block_rows)
 
@@ -182,7 +182,7 @@ def _truncate(found, n_rows, limit):
 
 
 def _selections(
-    ordered: OrderedRows, rule: NoveltyRule
+    ordered: OrderedSamples, rule: NoveltyRule
 ) -> Iterator[tuple[npt.NDArray, Callable[[int | None], tuple[npt.NDArray, int]]]]:
     """Yield for each group its positions, and a function of the limit that selects among them."""
     if ordered.group_blocks is None:
@@ -191,6 +191,6 @@ def _selections(
         return
     # Small groups: one call of the engine selects in all of them, without rounds.
     layers = [rule.layer(rows) for _, rows in ordered.group_blocks]
-    found = ordered.engine.novel_in_each(layers, rule.overlap)
+    found = ordered.engine.select_novel_by_group(layers, rule.overlap)
     for (positions, _), novel in zip(ordered.group_blocks, found, strict=True):
         yield positions, partial(_truncate, novel, len(positions))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.sources import Source
-from ..data.streaming import take_in_any_order, weigh
+from ..data.streaming import apply_feature_weights, take_unsorted_rows
 from ..kernels import Kernel
 from ..layers import RBFLayer
 
@@ -33,7 +33,7 @@ class NoveltyRule:
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedRows:
+class OrderedSamples:
     """Samples in their order of presentation, and how they are loaded to be compared."""
 
     engine: Any  # an `Engine`; None while it is sent to another process, like X and `order`
@@ -59,11 +59,11 @@ class OrderedRows:
         """Return the samples at positions in the order, on the device, ready to be compared."""
         rows, dtype = self.order[positions], self.X.dtype if self.dtype is None else self.dtype
         if self.weights is None:
-            return self.engine.to_device(take_in_any_order(self.X, rows, dtype))
-        block = self.engine.to_device(take_in_any_order(self.X, rows))
-        return weigh(self.engine, block, self.weights, dtype)
+            return self.engine.to_device(take_unsorted_rows(self.X, rows, dtype))
+        block = self.engine.to_device(take_unsorted_rows(self.X, rows))
+        return apply_feature_weights(self.engine, block, self.weights, dtype)
 
-    def by_group(self) -> "Iterator[tuple[npt.NDArray, OrderedRows]]":
+    def by_group(self) -> "Iterator[tuple[npt.NDArray, OrderedSamples]]":
         """Yield the positions of each group in the order, and its rows alone."""
         if self.groups is None:
             yield np.arange(len(self)), self

@@ -13,14 +13,14 @@ from scipy.spatial.distance import pdist
 from sklearn.utils import check_random_state
 
 from ..data.job import Job
+from ..data.memory import check_fits
 from ..data.samples import Samples
 from ..data.streaming import take_rows
-from ..data.tiling import check_fits
 from ..data.validation import to_host
 from ..engines.patches import normalise
-from ..engines.threads import at_most
+from ..engines.threads import limit_blas_threads
 from ..images import PatchGrid, check_image, read_image_shape
-from ..kernels import DISTANCE, KERNELS, METRICS, Kernel, kernel_of
+from ..kernels import DISTANCE, KERNELS, METRICS, Kernel, get_kernel
 from ..layers import (
     BELOW_MEAN,
     TWO_SIDED,
@@ -33,13 +33,13 @@ from ..layers import (
 from ..parts import UNSET, Sharing, Units
 from ..readouts.cross_validation import SearchHistory
 from ..utils.parameters import (
+    check_bool,
     check_choice,
-    check_count,
-    check_flag,
     check_positive,
+    check_positive_integer,
+    check_positive_integers,
     check_positive_or_auto,
-    check_whole_numbers,
-    is_word,
+    is_option,
 )
 from ..utils.user_warnings import warn
 from .centers import RBFParameters, fit_rbf_layer
@@ -105,8 +105,8 @@ class Patches(Units):
     shift_: Any = UNSET
 
     def check(self) -> None:
-        check_count(self.size_name, self.n_units)
-        check_count("stride", self.stride)
+        check_positive_integer(self.size_name, self.n_units)
+        check_positive_integer("stride", self.stride)
         self._image(None)
         for name in _PAIRS:
             if getattr(self, name) is not None or name == "pool":
@@ -116,8 +116,8 @@ class Patches(Units):
         check_choice("metric", self.metric, METRICS)
         check_positive_or_auto("radius", self.radius)
         check_positive("threshold", self.threshold, or_zero=True)
-        if not is_word(self.contrast, "auto"):
-            check_flag("contrast", self.contrast)
+        if not is_option(self.contrast, "auto"):
+            check_bool("contrast", self.contrast)
         if self.whitening is not None:
             check_positive("whitening", self.whitening)
         check_choice("selection", self.selection, SELECTIONS)
@@ -145,11 +145,11 @@ class Patches(Units):
     @property
     def inner_kernel(self) -> Kernel:
         """The kernel of units that depend on a distance."""
-        return DISTANCE if self.response == BELOW_MEAN else kernel_of(self.kernel)
+        return DISTANCE if self.response == BELOW_MEAN else get_kernel(self.kernel)
 
     def normalises(self, grid: PatchGrid) -> bool:
         """Return whether patches are normalised: by default unless images have a single row."""
-        return grid.image[0] > 1 if is_word(self.contrast, "auto") else bool(self.contrast)
+        return grid.image[0] > 1 if is_option(self.contrast, "auto") else bool(self.contrast)
 
     def grid(self, n_features: int) -> PatchGrid:
         """Return the positions and cells of images with this number of features."""
@@ -221,8 +221,8 @@ class Patches(Units):
 def _read_pair(name, value):
     """Return two integers; a single one stands for both."""
     if np.iterable(value):
-        return check_whole_numbers(name, value, _PAIRS[name], (2,))
-    return (check_count(name, value),) * 2
+        return check_positive_integers(name, value, _PAIRS[name], (2,))
+    return (check_positive_integer(name, value),) * 2
 
 
 def _default_side(sides):
@@ -302,7 +302,7 @@ def _draw_patches(grid, job, samples, n_units, random_state):
     """
     rows, X = samples.present, samples.X
     n_images = max(1, min(_MAX_IMAGES, _MAX_ELEMENTS // grid.n_features, len(rows)))
-    total = n_images * grid.n_places
+    total = n_images * grid.n_positions
     n = min(total, max(_MAX_PATCHES, _PATCHES_PER_UNIT * n_units))
     itemsize = hidden_dtype(X.dtype).itemsize
     # The images; the patches with and without constant ones, or the indices of all; temporaries of
@@ -330,7 +330,7 @@ def _check_squares(P):
         )
 
 
-@at_most(1)
+@limit_blas_threads(1)
 def _fit_whitening(P, eps):
     """Return (Z, shift) such that ``P @ Z - shift`` has variances near 1 and no correlations.
 
@@ -378,7 +378,7 @@ def _add_units(units, layer, P, selected):
         inner = LinearLayer(selected, np.zeros(len(selected), selected.dtype))
         return replace(layer, inner=inner, threshold=float(units.threshold * rms))
     kernel, radius = units.inner_kernel, units.radius
-    if is_word(radius, "auto"):
+    if is_option(radius, "auto"):
         distance = np.median(pdist(P[:_N_MEASURED], _SCIPY_METRICS[units.metric]))
         radius = kernel.natural_radius(distance) or 1.0
     return replace(layer, inner=RBFLayer(selected, float(radius), units.metric, kernel))

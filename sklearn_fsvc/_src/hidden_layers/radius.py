@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..kernels import DISTANCE
 from ..layers import RBFLayer
-from .ordered_rows import OrderedRows
+from .ordered_rows import OrderedSamples
 
 # The number of novel samples grows roughly as this power of the number of samples that were seen.
 # Groups are processed one after another, so with groups it grows linearly with their number.
@@ -132,7 +132,7 @@ def _next_log_radius(too_many, few_enough, target, stride):
     return low + fraction * (high - low), high - low < _TOLERANCE
 
 
-def check_squares(ordered: OrderedRows, metric: str) -> None:
+def check_squares(ordered: OrderedSamples, metric: str) -> None:
     """Raise ValueError if squared distances between samples overflow or underflow their dtype."""
     if metric == "manhattan":
         return
@@ -163,7 +163,7 @@ def typical_distance_bytes(X: Any) -> int:
     return n * (n // 2 * X.dtype.itemsize + min(n, _BLOCK_ROWS) * (2 * X.dtype.itemsize + 1))
 
 
-def typical_distance(ordered: OrderedRows, metric: str) -> float:
+def typical_distance(ordered: OrderedSamples, metric: str) -> float:
     """Return the median distance between the first 1000 samples in the order of presentation.
 
     If more than half of the distances are 0, the mean is used instead, and 1 if all are 0. Raise

@@ -17,13 +17,13 @@ from scipy import linalg
 from scipy.sparse import issparse
 
 from ..data.job import Job
-from ..data.sources import are_sparse
+from ..data.memory import rows_per_tile
+from ..data.sources import is_evaluated_sparse
 from ..data.streaming import row_blocks, take_rows
-from ..data.tiling import rows_per_tile
 from ..engines.host import map_rows
-from ..engines.threads import at_most, n_threads
+from ..engines.threads import limit_blas_threads, n_threads
 from ..images import read_image_shape
-from ..utils.parameters import check_whole_numbers
+from ..utils.parameters import check_positive_integers
 
 # Units that share a stream of random numbers. Each group has its own stream, so that threads can
 # draw in parallel, and the weights of a unit do not depend on the number of units after it.
@@ -60,7 +60,7 @@ def draw_gaussian(
     return W
 
 
-@at_most(1)
+@limit_blas_threads(1)
 def draw_orthogonal(
     n_units: int, n_features: int, seed: int, dtype: npt.DTypeLike = np.float64
 ) -> npt.NDArray:
@@ -104,7 +104,7 @@ def read_fields(
     if patch_size is None:
         return image_shape, None
     size_means = "(low, high), the smallest and largest side"
-    low, high = check_whole_numbers("patch_size", patch_size, size_means, (2,))
+    low, high = check_positive_integers("patch_size", patch_size, size_means, (2,))
     sides = image_shape[:2]
     if low > high:
         raise ValueError(f"patch_size={patch_size!r} must be (low, high) with low <= high.")
@@ -209,9 +209,9 @@ class LabelledSamples:
         return self.algebra.xp
 
     @property
-    def are_sparse(self) -> bool:
+    def is_evaluated_sparse(self) -> bool:
         """Whether blocks are sparse matrices."""
-        return are_sparse(self.X)
+        return is_evaluated_sparse(self.X)
 
     def blocks(self, parts):
         """Return an iterator over blocks of rows; sparse ones have the dtype of the weights."""
@@ -287,7 +287,7 @@ class _SignedClassSums:
     def add(self, part, block):
         """Add a block of rows. Blocks must be consecutive: signs are drawn in this order."""
         data, codes = self._data, self._codes[part]
-        words = data.algebra.here(self._signs.draw_words(len(codes)))
+        words = data.algebra.to_device(self._signs.draw_words(len(codes)))
         # Sort by class, and multiply once per class: on a GPU each call has launch latency.
         order = np.argsort(codes, kind="stable")
         ends = np.cumsum(np.bincount(codes, minlength=self._sums.shape[1]))
@@ -301,7 +301,7 @@ class _SignedClassSums:
                 self._add_to_class(k, block[start:end], S[start:end])
 
     def _add_to_class(self, k, rows, S):
-        cross = rows.T @ S if issparse(rows) else self._data.algebra.cross(rows, S)
+        cross = rows.T @ S if issparse(rows) else self._data.algebra.multiply_transposed(rows, S)
         self._sums[:, k] += cross.T
         self._sign_sums[:, k] += S.sum(axis=0)
 

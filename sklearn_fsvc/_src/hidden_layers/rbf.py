@@ -7,10 +7,10 @@ from typing import Any
 from ..data.job import Job
 from ..data.samples import Samples
 from ..kernels import KERNELS, Kernel, check_kernel, simplify_kernel
-from ..layers import RBFLayer, rounded
+from ..layers import RBFLayer, quantize_layer
 from ..parts import UNSET, Sharing, Units, generator, parts_of
 from ..readouts.cross_validation import SearchHistory
-from ..utils.parameters import check_choice, check_precision, is_word
+from ..utils.parameters import check_choice, check_precision, is_option
 from .centers import SELECTIONS, RBFParameters, fit_rbf_layer, presentation_order
 from .layer_parameter import (
     centers_of,
@@ -46,7 +46,7 @@ class RBF(RBFParameters, Units):
 
     def check(self) -> None:
         check_choice("selection", self.selection, self.selections)
-        if not (self.has_readout and is_word(self.kernel, "auto")):
+        if not (self.has_readout and is_option(self.kernel, "auto")):
             check_kernel(self.kernel)
         check_precision(self.precision, self.has_readout)
         is_custom = isinstance(self.kernel, Kernel) and not any(
@@ -135,9 +135,9 @@ class RBF(RBFParameters, Units):
         # The fitted centres are samples without weights, which explanations show.
         A = self.feature_map_
         layer = apply_weights(layer, self.feature_weights_ if A is None else A)
-        return rounded(layer, self.precision_)
+        return quantize_layer(layer, self.precision_)
 
-    def shaped(self, layer: RBFLayer) -> "RBF":
+    def with_shape_of(self, layer: RBFLayer) -> "RBF":
         return self.update_fitted(kernel_=simplify_kernel(layer.kernel), radius_=layer.radius)
 
     @property
@@ -145,7 +145,7 @@ class RBF(RBFParameters, Units):
         # Which parameters leave the centres of the largest network as they are?
         has_size, has_radius = self.n_units is not None, self.selection_radius is not None
         is_random = self.selection == "random"
-        is_searched = is_word(self.kernel, "auto") or is_word(self.radius, "auto")
+        is_searched = is_option(self.kernel, "auto") or is_option(self.radius, "auto")
         shared = {"alpha"}  # the readout alone depends on it
         # Centres are prefixes of those of a larger network at a given selection radius, and in a
         # random order; a search for the selection radius depends on the number of units.

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.streaming import take_rows
-from ..engines.threads import at_most
+from ..engines.threads import limit_blas_threads
 from .random_weights import ReceptiveFields
 
 # Maximum numbers of samples, and of elements in them, from which the scale is estimated.
@@ -81,7 +81,7 @@ class ScaleSample:
         # float64, so that a large offset of X costs no digits.
         block = take_rows(X, rows).astype(np.float64)
         if feature_weights is not None and feature_weights.ndim == 2:
-            block = algebra.cross(block.T, algebra.xp.asarray(feature_weights))
+            block = algebra.multiply_transposed(block.T, algebra.xp.asarray(feature_weights))
         elif feature_weights is not None:
             block *= algebra.xp.asarray(feature_weights)
         share = np.ones(len(rows)) if weight is None else weight[rows]
@@ -98,13 +98,13 @@ class ScaleSample:
         distances = np.maximum(most, -least)
         is_inlier = _are_inliers(distances)
         if not is_inlier.all():
-            block[algebra.here(~is_inlier)] = 0  # their squares may be infinite
+            block[algebra.to_device(~is_inlier)] = 0  # their squares may be infinite
         unit = _unit_near(float((distances * is_inlier).max()))
         if unit != 1:
             block /= unit
         share = share * is_inlier
         share /= share.sum()
-        step = algebra.here(share) @ block
+        step = algebra.to_device(share) @ block
         block -= step
         mean = algebra.to_host(median) + unit * algebra.to_host(step)
         return cls(algebra, block, share, mean, total, unit)
@@ -148,11 +148,11 @@ class ScaleSample:
         smaller.
         """
         traces, to_host = [], self.algebra.to_host
-        roots = self.algebra.here(np.sqrt(self.weight))[:, None]
+        roots = self.algebra.to_device(np.sqrt(self.weight))[:, None]
         for features in subsets:
             Z = self.block[:, features] * roots
             Z = self.xp.ascontiguousarray(Z.T if Z.shape[1] > Z.shape[0] else Z)
-            C = self.algebra.cross(Z, Z)
+            C = self.algebra.multiply_transposed(Z, Z)
             traces.append(((C * C).sum(), C.diagonal()))
         # Only here, after all of a GPU's work is launched, wait for its results.
         totals = [(float(to_host(diagonal).sum()), float(squared)) for squared, diagonal in traces]
@@ -174,7 +174,7 @@ class ScaleSample:
             dimension = np.mean(self._dimensions(fields.first_features()))
         return _SCOTT_MULTIPLE * max(self.total, 1.0) ** (1 / (dimension + 4))
 
-    @at_most(1)
+    @limit_blas_threads(1)
     def scale(self, W: Any, deviation: float, block_elements: int = _BLOCK_ELEMENTS) -> npt.NDArray:
         """Scale the weights W of each unit, in place, to this standard deviation of its input.
 
@@ -186,7 +186,7 @@ class ScaleSample:
             The input of each unit from the mean sample, with the new weights.
         """
         xp, spread = self.xp, self.spread
-        to_device, to_host = self.algebra.here, self.algebra.to_host
+        to_device, to_host = self.algebra.to_device, self.algebra.to_host
         deviation /= spread
         # In units of the spread, because squares in other units may overflow this dtype.
         columns = xp.ascontiguousarray(self.block.T / (spread / self.unit), W.dtype)
@@ -208,7 +208,7 @@ class ScaleSample:
 
     def _mean_squares(self, columns, share, w):
         """Return the mean squared input of some units, and the squared lengths of their weights."""
-        received = self.algebra.cross(columns, w.T)
+        received = self.algebra.multiply_transposed(columns, w.T)
         squares = share @ self.xp.square(received, out=received)
         return squares, self.xp.einsum("ij,ij->i", w, w)
 

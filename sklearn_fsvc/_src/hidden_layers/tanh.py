@@ -9,20 +9,20 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from ..data.job import Job
+from ..data.memory import check_fits
 from ..data.samples import Samples
-from ..data.tiling import check_fits
 from ..data.validation import to_host
 from ..images import check_image
-from ..layers import TanhLayer, hidden_dtype, rounded
+from ..layers import TanhLayer, hidden_dtype, quantize_layer
 from ..parts import UNSET, Sharing, Units, generator, parts_of
 from ..readouts.cross_validation import SearchHistory
 from ..utils.parameters import (
+    check_bool,
     check_choice,
-    check_count,
-    check_flag,
+    check_positive_integer,
     check_positive_or_auto,
     check_precision,
-    is_word,
+    is_option,
 )
 from .layer_parameter import (
     check_features,
@@ -53,7 +53,7 @@ WEIGHTS = (*RANDOM_WEIGHTS, *SAMPLED_WEIGHTS)
 # feature_weights="auto" learns weights for at most this many features. For images, with many
 # features, it takes long and loses accuracy: MNIST as floating-point data loses 0.1 points with
 # 1000 units and 0.2 with 4096. And it needs at least this many samples.
-MOST_LEARNED, FEWEST_ROWS = 500, 50
+MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES = 500, 50
 
 # Sums of squares of weights above this magnitude may overflow float32.
 _LARGE = 2.0**40
@@ -90,19 +90,19 @@ class Tanh(Units):
     def check(self) -> None:
         check_choice("weights", self.weights, self.valid_weights)
         check_precision(self.precision, self.has_readout)
-        check_count(self.size_name, self.n_units)
+        check_positive_integer(self.size_name, self.n_units)
         check_positive_or_auto("scale", self.scale)
-        check_flag("bias", self.bias)
+        check_bool("bias", self.bias)
         read_fields(self.image_shape, self.patch_size)
         given = self._given_weights()
-        is_map = (given is not None and given.ndim == 2) or is_word(self.feature_weights, "map")
+        is_map = (given is not None and given.ndim == 2) or is_option(self.feature_weights, "map")
         if is_map and self.image_shape is not None:
             raise ValueError(
                 f"feature_weights={self.feature_weights!r} cannot be combined with "
                 f"image_shape={self.image_shape!r}: linear combinations of all pixels have no "
                 'position in an image. Use None or "learned", or image_shape=None.'
             )
-        is_auto = self.has_readout and is_word(self.feature_weights, "auto")
+        is_auto = self.has_readout and is_option(self.feature_weights, "auto")
         if self.needs_classes and not (self.feature_weights is None or is_auto):
             raise ValueError(
                 f"feature_weights={self.feature_weights!r} cannot be combined with "
@@ -138,7 +138,7 @@ class Tanh(Units):
         if self.needs_classes:
             return f"weights={self.weights!r}", '"gaussian" or "orthogonal"'
         value = self.feature_weights
-        is_learned = is_word(value, "learned") or is_word(value, "map")
+        is_learned = is_option(value, "learned") or is_option(value, "map")
         return (f'feature_weights="{value}"', "None") if is_learned else None
 
     @property
@@ -184,14 +184,14 @@ class Tanh(Units):
 
     def _select_weights(self, job, samples):
         """Return feature weights, a linear map of the features, or None."""
-        if is_word(self.feature_weights, "map"):
+        if is_option(self.feature_weights, "map"):
             return learn_map(job, samples, generator(self.random_state))
-        n_features, learns = samples.X.shape[1], is_word(self.feature_weights, "learned")
+        n_features, learns = samples.X.shape[1], is_option(self.feature_weights, "learned")
         # "auto" leaves images unweighted, and weights that are combinations of samples.
         allows_auto = self.image_shape is None and not self.needs_classes
         is_candidate = learns_weights(self.feature_weights, allows_auto, samples.X.dtype)
-        if not learns and is_candidate and n_features <= MOST_LEARNED:
-            learns = len(samples.present) >= FEWEST_ROWS
+        if not learns and is_candidate and n_features <= MAX_LEARNED_FEATURES:
+            learns = len(samples.present) >= MIN_LEARNING_SAMPLES
         if learns:
             random = generator(self.random_state)
             return select_feature_weights(job, samples, random, self.shared)
@@ -202,15 +202,15 @@ class Tanh(Units):
 
     @cached_property
     def layer(self) -> TanhLayer:
-        return rounded(TanhLayer(self.components_, self.hidden_intercept_), self.precision_)
+        return quantize_layer(TanhLayer(self.components_, self.hidden_intercept_), self.precision_)
 
     @property
     def sharing(self) -> Sharing:
         needs_rows = self.needs_rows or isinstance(self.feature_weights, str)
         return Sharing(frozenset({"n_hidden", "alpha"}), needs_rows=needs_rows)
 
-    def tagged(self, tags: Any) -> Any:
-        tags = super().tagged(tags)
+    def with_tags(self, tags: Any) -> Any:
+        tags = super().with_tags(tags)
         if self.needs_classes:
             tags.target_tags.required, tags.target_tags.multi_output = True, False
             if tags.classifier_tags is not None:
@@ -268,7 +268,7 @@ def fit_tanh_layer(
         W = _combine_samples(units, data, sample.spread, weight_seed)
     else:
         W = RANDOM_WEIGHTS[units.weights](units.n_units, n_inputs, weight_seed, dtype)
-        W = algebra.here(W)
+        W = algebra.to_device(W)
     if fields is not None:
         fields.mask(W, algebra.xp)
     b = _scale_units(units, W, units.draw_biases(bias_seed), sample, fields, algebra)
@@ -279,7 +279,9 @@ def fit_tanh_layer(
         raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
     host_weights = algebra.to_host(W)
     if host_weights is not W and job.max_memory is None:
-        job.engine.keep(host_weights, W)  # avoids another upload when the layer is evaluated
+        job.engine.cache_upload(
+            host_weights, W
+        )  # avoids another upload when the layer is evaluated
     return TanhLayer(host_weights, b).astype(dtype)
 
 
@@ -297,7 +299,7 @@ def _multiply_by_feature_weights(W, feature_weights, algebra):
     if feature_weights is None:
         return W
     if feature_weights.ndim == 2:
-        return algebra.cross(W.T, algebra.xp.asarray(feature_weights.T, W.dtype))
+        return algebra.multiply_transposed(W.T, algebra.xp.asarray(feature_weights.T, W.dtype))
     W *= algebra.xp.asarray(feature_weights, W.dtype)
     return W
 

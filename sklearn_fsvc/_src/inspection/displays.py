@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..utils.parameters import check_count
+from ..utils.parameters import check_positive_integer
 
 # A palette that is distinguishable with colour-vision deficiency (Okabe and Ito).
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -128,7 +128,7 @@ class FeatureWeightsDisplay:
         display : FeatureWeightsDisplay
         """
         if max_features is not None:
-            max_features = check_count("max_features", max_features)
+            max_features = check_positive_integer("max_features", max_features)
         # The largest in descending order, then reversed: `barh` draws from the bottom up.
         shown = np.argsort(np.abs(self.weights), kind="stable")[::-1][:max_features][::-1]
         self.ax_ = axes_for(ax, size=(6.4, 1 + 0.25 * len(shown)))

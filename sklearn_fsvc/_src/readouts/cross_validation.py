@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.samples import Samples, row_hashes
-from ..data.validation import cast_if_safe
+from ..data.validation import cast_to_float32_if_safe
 from .linear import Solution
 from .ridge import gather, gather_coarse
 from .statistics import RidgeStatistics
@@ -113,7 +113,7 @@ def parts_to_hold_out(rows: npt.NDArray, random: np.random.Generator) -> list[np
     return [held, *(np.sort(part) for part in np.array_split(others, n_others))]
 
 
-def folds_for(parts: Sequence, n_units: int) -> Sequence:
+def select_folds(parts: Sequence, n_units: int) -> Sequence:
     """Return the parts that validate a layer: the first alone for many units."""
     return parts if n_units <= FEW else parts[:1]
 
@@ -188,7 +188,7 @@ def n_validation_units(n_units: int) -> int:
     return -(-n_units // 2)
 
 
-def folds_of(
+def make_folds(
     statistics: RidgeStatistics, of_held: Sequence[RidgeStatistics], n_units: int
 ) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
     """Return the folds of `search_penalty`, for the leading units.
@@ -259,8 +259,8 @@ def train_held_out(
     if layer.hidden_dtype == np.float64 and layer.n_units > many_units:
         gather_fast = gather_coarse
         if len(samples) * layer.n_units >= large_hidden:
-            fast_layer = cast_if_safe(layer, samples.X)
-    parts = folds_for(parts_to_hold_out(samples.present, random), layer.n_units)
+            fast_layer = cast_to_float32_if_safe(layer, samples.X)
+    parts = select_folds(parts_to_hold_out(samples.present, random), layer.n_units)
     fallback = partial(gather_float64, job, [layer], samples)
 
     def validate(gather_all, layer, start):
@@ -285,13 +285,13 @@ def _validate(job, layer, samples, parts, gather_all, start, float64_fallback):
     # Memory of the held-out statistics, of their differences to all, and of a factor.
     reserved = 2 * len(parts) * RidgeStatistics.nbytes(n_units)
     reserved += RidgeStatistics.nbytes(layer.n_units)
-    held_job = job.named(f"{job.what}, held out").reserving(reserved)
+    held_job = job.named(f"{job.what}, held out").reserve(reserved)
     leading = layer.part(slice(n_units))
     of_held = [gather_all(held_job, [leading], samples, part)[0] for part in parts]
-    return search_penalty(folds_of(statistics, of_held, n_units), start), statistics
+    return search_penalty(make_folds(statistics, of_held, n_units), start), statistics
 
 
-def scouted_alpha(
+def estimate_penalty(
     job: Any, layer: Any, samples: Samples, random: np.random.Generator, start: float
 ) -> float:
     """Return the penalty of the least held-out error of a quarter of the units.
@@ -302,7 +302,7 @@ def scouted_alpha(
     held = hold_out(samples.present, random)[1]
     (of_all,) = gather(job, [leading], samples)
     (of_held,) = gather(job, [leading], samples, held)
-    return search_penalty(folds_of(of_all, [of_held], leading.n_units), start).alpha
+    return search_penalty(make_folds(of_all, [of_held], leading.n_units), start).alpha
 
 
 # Incremental fits: the hash of a sample determines the part that it is in. So a removal changes the
@@ -314,7 +314,7 @@ def n_parts(n_units: int, n_rows: int = 0) -> int:
     return PARTS if max(n_units, n_rows) <= FEW else 1
 
 
-def held_rows(samples: Samples, n: int) -> list[npt.NDArray]:
+def hash_held_rows(samples: Samples, n: int) -> list[npt.NDArray]:
     """Return the indices of the rows in each of the first `n` parts."""
     part = (row_hashes(samples.X) >> np.uint64(32)) % np.uint64(PARTS) if n else ()
     return [np.flatnonzero(part == i) for i in range(n)]
@@ -348,7 +348,7 @@ class CVStatistics:
         target_variance = total.yy - total.y**2 / total.n
         if not float((target_variance - ROUNDING * total.yy.max()).max()) > 0:
             return []
-        folds = folds_of(total, [part for part in self.held if part is not None], n)
+        folds = make_folds(total, [part for part in self.held if part is not None], n)
         return [(kept, held) for kept, held in folds if kept.n > ROUNDING * total.n]
 
 

@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.streaming import Consumer, stream
-from ..data.validation import NotNumbers, check_numbers
+from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
-from ..engines.threads import at_most
+from ..engines.threads import limit_blas_threads
 from .cross_validation import (
     PenaltySearchResult,
-    folds_for,
     n_validation_units,
     parts_to_hold_out,
     search,
+    select_folds,
 )
 from .linear import Solution
 from .ridge import raise_overflow
@@ -36,17 +36,17 @@ _FEW_ROWS = 1000
 _N_MATRICES = 4
 
 
-def suits(job: Any, layer: Any, samples: Any) -> bool:
+def suits_dual(job: Any, layer: Any, samples: Any) -> bool:
     """Return whether to solve in the dual: few rows, float activations, one host, enough memory.
 
     Sums of quantised activations are exact, and stay in the primal, where that is used.
     """
     n, m, engine = len(samples), layer.n_units, job.engine
-    is_here = engine.xp is np and engine.team is None
+    is_here = engine.xp is np and engine.device_group is None
     is_few = n <= max(min(_ROWS_PER_UNIT * m, _MAX_ROWS), min(m, _FEW_ROWS))
-    is_float = layer.steps is None
-    has_room = 2 * 8 * n * (2 * m + _N_MATRICES * n) <= job.memory_limit
-    return is_here and is_few and is_float and has_room
+    is_float = layer.quantizer is None
+    allow_workspace = 2 * 8 * n * (2 * m + _N_MATRICES * n) <= job.memory_limit
+    return is_here and is_few and is_float and allow_workspace
 
 
 def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
@@ -57,10 +57,10 @@ def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
     def consume(part, block):
         H[part] = block
 
-    stream(job.reserving(H.nbytes), layer, samples.X, Consumer(consume))
+    stream(job.reserve(H.nbytes), layer, samples.X, Consumer(consume))
     try:
-        check_numbers(H.sum(axis=0), np)
-    except NotNumbers:
+        check_no_nan(H.sum(axis=0), np)
+    except NaNOutputError:
         raise_overflow(job, layer, samples.X, None)
     origin = H.mean(axis=0)
     is_uncovered: Any = ~H.any(axis=1)
@@ -72,7 +72,7 @@ def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
 def search_few(few: "FewRows", random: np.random.Generator, start: float) -> PenaltySearchResult:
     """Return the penalty of the least held-out error; see `cross_validation.train_held_out`."""
     n_units = few.H.shape[1]
-    parts = folds_for(parts_to_hold_out(np.flatnonzero(few.weight), random), n_units)
+    parts = select_folds(parts_to_hold_out(np.flatnonzero(few.weight), random), n_units)
     leading = few.leading(n_validation_units(n_units))
     n = few.weight.sum() - min(few.weight[part].sum() for part in parts)
     return search(lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start)
@@ -104,7 +104,7 @@ class Dual:
         """Coefficients of the rows in W, (n_rows, n_outputs), which add up to 0."""
         return self.weights - np.outer(self.share, self.weights.sum(axis=0))
 
-    @at_most(1)
+    @limit_blas_threads(1)
     def hat_complement(
         self, rows: npt.NDArray, groups: npt.NDArray, root: npt.NDArray
     ) -> tuple[npt.NDArray, npt.NDArray]:
@@ -132,9 +132,9 @@ class Dual:
         # Equal rows of weights w are one row of weight sum w: their direction as a unit vector.
         E = np.zeros((len(self.root), len(root)), order="F")
         E[rows, groups] = self.root[rows] / root[groups, 0]
-        residuals, u = HOST.cross(E, self.dual_coef), E.T @ np.sqrt(self.share)
+        residuals, u = HOST.multiply_transposed(E, self.dual_coef), E.T @ np.sqrt(self.share)
         HOST.solve_lower(self.factor, E)
-        return residuals, HOST.cross(E, E) - self.u_inverse * np.outer(u, u)
+        return residuals, HOST.multiply_transposed(E, E) - self.u_inverse * np.outer(u, u)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ class FewRows:
         HOST.syrk(K, self.H)
         return K + np.tril(K, -1).T
 
-    @at_most(1)
+    @limit_blas_threads(1)
     def _solve_dual(self, rows, alpha):
         """Return the `Dual` of some rows; None if it is ill-conditioned."""
         weight = self.weight[rows]
@@ -193,8 +193,8 @@ class FewRows:
         dual = self._solve_dual(np.arange(len(self.H)), alpha)
         if dual is None:
             return None, None
-        centre = HOST.cross(self.H, dual.share[:, None])[:, 0]
-        W = HOST.cross(dual.centred, self.H)
+        centre = HOST.multiply_transposed(self.H, dual.share[:, None])[:, 0]
+        W = HOST.multiply_transposed(dual.centred, self.H)
         b = dual.mean - HOST.multiply(W, (self.origin + centre)[:, None])[:, 0]
         return Solution(W, b), dual
 

@@ -25,10 +25,10 @@ import numpy.typing as npt
 from scipy.linalg import solve
 
 from ..data.map_reduce import MapReduce, map_reduce
+from ..data.memory import check_fits
 from ..data.streaming import Consumer, stream
-from ..data.tiling import check_fits
 from ..engines.algebra import HOST
-from ..engines.threads import at_most
+from ..engines.threads import limit_blas_threads
 from ..utils.callbacks import NO_CALLBACKS
 from .duplicates import find_duplicates
 from .ensemble_weights import squared_errors
@@ -218,7 +218,7 @@ class SampledLOO:
                 result.is_uncovered[rows[part]] = ~job.engine.algebra.any(H, axis=1)
                 Z[:, part], least[part] = whitened.whiten(H)
 
-            self._stream(job.reserving(Z.nbytes), consume, m, rows)
+            self._stream(job.reserve(Z.nbytes), consume, m, rows)
             ends = np.cumsum([len(fold) for fold in folds])
             for fold, end in zip(folds, ends, strict=True):
                 part = slice(end - len(fold), end)
@@ -299,7 +299,7 @@ class SampledLOO:
         """Return the job with the memory that the factor, and the statistics if kept, leave."""
         s, job = self._statistics, self._silent(self.job)
         n_bytes = RidgeStatistics.nbytes(self.layer.n_units) * (1 + (s.gram is not None))
-        return job if s.algebra is not job.engine.algebra else job.reserving(n_bytes)
+        return job if s.algebra is not job.engine.algebra else job.reserve(n_bytes)
 
 
 class _Scores:
@@ -351,7 +351,7 @@ class _WhitenedRows:
 
     def scores(self, Z, size):
         """Return scores (n_rows, n_outputs) by the first units, in float64 on the host."""
-        scores = self.algebra.to_host(self.algebra.cross(Z[:size], self._half[:size]))
+        scores = self.algebra.to_host(self.algebra.multiply_transposed(Z[:size], self._half[:size]))
         return scores.astype(np.float64) + self.mean_y
 
     def leverages(self, Z, sizes):
@@ -363,7 +363,10 @@ class _WhitenedRows:
 
     def hat(self, Z):
         """Return the block of the hat matrix (n_rows, n_rows) for rows of weight 1."""
-        return self.algebra.to_host(self.algebra.cross(Z, Z)).astype(np.float64) + 1 / self._n
+        return (
+            self.algebra.to_host(self.algebra.multiply_transposed(Z, Z)).astype(np.float64)
+            + 1 / self._n
+        )
 
 
 # All rows, several penalties
@@ -547,7 +550,7 @@ class LOOScorer:
 
     def on(self, algebra: Any) -> "LOOScorer":
         """Return the same scorer in arrays of another algebra."""
-        return self._moved(algebra, algebra.here)
+        return self._moved(algebra, algebra.to_device)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes with host arrays, for pickle."""
@@ -571,7 +574,7 @@ class LOOScorer:
         output_bytes = 8 * (8 * n_outputs + 6) * n_alphas
         return (2 * algebra.n_parts + 1) * n_units * itemsize + output_bytes
 
-    @at_most(1)
+    @limit_blas_threads(1)
     def scores(
         self,
         H: Any,
@@ -636,7 +639,7 @@ class LOOScorer:
         1 on average. Rows have the weights ``(1 - s)^2``: new rows are hardly ever as close to a
         unit as the row at its centre, whose residual depends on the unit more than on the noise.
         """
-        noise = self.algebra.here(np.sqrt(sums.noise[k] / sums.noise_weight[k]))
+        noise = self.algebra.to_device(np.sqrt(sums.noise[k] / sums.noise_weight[k]))
         for basis in self.bases:
             n_penalties = basis.scale.shape[1]
             if k < n_penalties:

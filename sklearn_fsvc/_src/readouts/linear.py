@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.streaming import Consumer, stream
-from ..data.validation import check_numbers
+from ..data.validation import check_no_nan
 from ..utils.user_warnings import warn
 
 # Rows of a tile up to which NumPy sums the activations.
@@ -95,13 +95,13 @@ class LinearReadout:
     def scores(self, part: slice, H: Any) -> npt.NDArray:
         """Return outputs (n_rows, n_outputs) on the host, of the tile of the rows `part`.
 
-        Raises `NotNumbers` if they are not finite.
+        Raises `NaNOutputError` if they are not finite.
         """
         products, activity = self._products(H)
         if self._finds_uncovered:
             self._uncovered.append(part.start + np.flatnonzero(activity <= self._least))
         scores = (products if self._scale is None else products * self._scale) + self._b
-        check_numbers(scores)
+        check_no_nan(scores)
         return scores
 
     def _products(self, H):

@@ -50,7 +50,7 @@ def lms_update(
         system = xp.tril(algebra.multiply(h, h.T), -1) * step
         E = Y[rows] - algebra.multiply(h, W.T)
         algebra.solve_lower(system, E, unit=True)
-        W += algebra.cross(E * step[:, None], h)
+        W += algebra.multiply_transposed(E * step[:, None], h)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class LogLoss:
 
     @classmethod
     def for_targets(cls, targets: Any) -> "LogLoss":
-        """Return the log-loss of `ClassTargets`, or of several outputs."""
+        """Return the log-loss of `OneHotTargets`, or of several outputs."""
         return cls([part.n_outputs for part in getattr(targets, "parts", (targets,))])
 
     def target_probabilities(self, targets: Any, rows: Any, xp: Any) -> Any:
@@ -206,7 +206,7 @@ class LossSums:
             uncertainties[i] = weight * log_loss.uncertainty(U, xp)
             U -= targets
             U *= weight[:, None]
-        self._gradients[:-1] += self._algebra.cross(H, S.astype(H.dtype))
+        self._gradients[:-1] += self._algebra.multiply_transposed(H, S.astype(H.dtype))
         self._gradients[-1] += xp.ones(len(S)) @ S
         self._uncertainties.append(self._algebra.to_host(uncertainties))
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .cross_validation import folds_of, hold_out, n_validation_units, search, search_penalty
+from .cross_validation import hold_out, make_folds, n_validation_units, search, search_penalty
 from .leave_one_out import LOOScorer, PressResult, SampledLOO, press
 from .linear import Posterior, Solution, score_uncovered
 from .ridge import gather
@@ -68,7 +68,7 @@ def choose_penalty(
     keeps_all = keep_scores and rows is None
 
     def evaluate(alphas, n_kept=0):
-        kept = job.reserving(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
+        kept = job.reserve(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
         return press(kept, layer, samples, statistics, alphas, keeps_all, None)
 
     if start is None or layer.n_units <= few_units:
@@ -106,9 +106,9 @@ def _held_out_penalty(job, layer, samples, statistics, random, start):
     """Return the penalty of the least held-out error, of the first half of the units."""
     units = layer.part(slice(n_validation_units(layer.n_units)))
     _, held = hold_out(samples.present, random)
-    job = job.reserving(3 * RidgeStatistics.nbytes(units.n_units))
+    job = job.reserve(3 * RidgeStatistics.nbytes(units.n_units))
     of_held = gather(job, [units], samples, held)
-    return search_penalty(folds_of(statistics, of_held, units.n_units), start).alpha
+    return search_penalty(make_folds(statistics, of_held, units.n_units), start).alpha
 
 
 def _penalties_per_pass(job, layer):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..engines.algebra import HOST
-from ..engines.integers import exact_sums
+from ..engines.integers import max_exact_terms
 from .packed_symmetric import PackedSymmetric
 
 # Leading rows of the first tile whose mean becomes the origin.
@@ -32,10 +32,10 @@ class Moments:
 
     algebra: Any  # `HostAlgebra` or the algebra of another engine
     dtype: npt.DTypeLike | None  # in which H is multiplied with itself; None for that of H
-    # `Steps` to which H is quantised. Then sums without sample weights are exact: they have the
+    # `Quantizer` to which H is quantised. Then sums without sample weights are exact: they have the
     # same bits in any order of the samples and of additions and subtractions.
-    # `data.streaming.is_row_exact` returns whether a row of H has the same bits in every tile. With
-    # sample weights, or with real-valued targets, sums are accumulated in float64.
+    # `data.streaming.is_batch_invariant` returns whether a row of H has the same bits in every
+    # tile. With sample weights, or with real-valued targets, sums are accumulated in float64.
     steps: Any
     has_origin: bool  # False until the first tile defines the origin
     origin: Any  # (n_units,)
@@ -46,7 +46,7 @@ class Moments:
     gram: Any  # PackedSymmetric; None after a solution has overwritten it
     n: float = 0.0  # sum of the weights
     rounding: float = float(np.finfo(np.float64).eps)  # largest machine epsilon among the tiles
-    are_whole: bool = False  # whether targets are 0 or 1, so that sums of few are exact in floats
+    is_binary: bool = False  # whether targets are 0 or 1, so that sums of few are exact in floats
 
     @classmethod
     def zeros(
@@ -71,7 +71,7 @@ class Moments:
             The mean of the first rows by default; 0 for quantised activations.
         gram : PackedSymmetric, optional
             All 0; may hold a subset of the panels.
-        steps : Steps, optional
+        steps : Quantizer, optional
             Quantisation of H.
         """
         xp = algebra.xp
@@ -83,7 +83,7 @@ class Moments:
             dtype=None if dtype is None else np.dtype(dtype),
             steps=steps,
             has_origin=has_origin,
-            origin=algebra.here(origin).copy() if has_origin else xp.zeros(n_units),
+            origin=algebra.to_device(origin).copy() if has_origin else xp.zeros(n_units),
             h=xp.zeros(n_units),
             y=xp.zeros(n_outputs),
             yy=xp.zeros(n_outputs),
@@ -159,20 +159,22 @@ class Moments:
         dtype represents. If these would be very few rows, float64 is faster.
         """
         if not is_exact:
-            return self.algebra.cross(H, Y.astype(H.dtype)).astype(np.float64, copy=False)
-        dtype, n_rows = H.dtype, min(EXACT_ROWS, exact_sums(self.steps, H.dtype))
-        if n_rows < EXACT_ROWS and not self.are_whole:
+            return self.algebra.multiply_transposed(H, Y.astype(H.dtype)).astype(
+                np.float64, copy=False
+            )
+        dtype, n_rows = H.dtype, min(EXACT_ROWS, max_exact_terms(self.steps, H.dtype))
+        if n_rows < EXACT_ROWS and not self.is_binary:
             dtype, n_rows = np.dtype(np.float64), EXACT_ROWS
         sums, Y = self.xp.zeros((H.shape[1], Y.shape[1])), Y.astype(dtype)
         for start in range(0, len(H), n_rows):
             rows = slice(start, start + n_rows)
-            sums += self.algebra.cross(H[rows].astype(dtype, copy=False), Y[rows])
+            sums += self.algebra.multiply_transposed(H[rows].astype(dtype, copy=False), Y[rows])
         return sums
 
     def absorb(self, other: "Moments") -> Self:
         """Add the moments of other samples, in place."""
         if self.n == 0:
-            self.origin = self.algebra.here(other.origin).copy()
+            self.origin = self.algebra.to_device(other.origin).copy()
         return self._combine(other, 1)
 
     def _combine(self, other, sign):
@@ -212,7 +214,9 @@ class Moments:
         """Return the same moments in arrays of another algebra, except the Gram matrix."""
 
         def move(array):
-            return algebra.here(array if algebra is self.algebra else self.algebra.to_host(array))
+            return algebra.to_device(
+                array if algebra is self.algebra else self.algebra.to_host(array)
+            )
 
         return replace(
             self, algebra=algebra, origin=move(self.origin), h=move(self.h), y=move(self.y),
@@ -260,4 +264,4 @@ class Moments:
     @property
     def right(self) -> Any:
         """Right-hand side of the centred normal equations, (n_units, n_outputs)."""
-        return self.algebra.less_outer(self.hy, self.h, self.y, self.n)
+        return self.algebra.subtract_outer(self.hy, self.h, self.y, self.n)

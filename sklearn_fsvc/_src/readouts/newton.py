@@ -54,7 +54,7 @@ class WhitenedCoordinates:
             penalty *= 10
         self.penalty = penalty
         # On some devices, products with the inverse are faster than triangular solves.
-        self._factor: Any = factor.inverse_factor() if self.algebra.inverts else factor
+        self._factor: Any = factor.inverse_factor() if self.algebra.prefers_inverse else factor
 
     def point(self, z: Any) -> Any:
         """Return the readout (n_units + 1, n_scores) with coordinates z; intercepts are last."""
@@ -68,7 +68,7 @@ class WhitenedCoordinates:
         return self._append(self._solve(right), G[-1] / self._root)
 
     def _solve(self, right, transposed=False):
-        if self.algebra.inverts:
+        if self.algebra.prefers_inverse:
             inverse = self._factor.T if transposed else self._factor
             return self.algebra.multiply(inverse, right)
         return self._factor.solve_lower(self.algebra.xp.array(right, order="F"), transposed)
@@ -101,7 +101,7 @@ class CachedRows:
         """Return ``[H 1]' (w U)`` for derivatives U by the scores, which are overwritten."""
         xp = self.algebra.xp
         U *= self.weight[:, None]
-        product = self.algebra.cross(self.H, U.astype(self.H.dtype)).astype(float)
+        product = self.algebra.multiply_transposed(self.H, U.astype(self.H.dtype)).astype(float)
         return xp.concatenate([product, (xp.ones(len(U)) @ U)[None]])
 
 

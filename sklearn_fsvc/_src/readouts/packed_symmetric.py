@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..engines.device_group import Stopped
-from ..engines.integers import exact_products
+from ..engines.device_group import WorkCancelled
+from ..engines.integers import exact_product_dtype
 
 # Columns of a panel.
 WIDTH = 2048
@@ -40,16 +40,18 @@ class PackedSymmetric:
     blocks : list of arrays, optional
         Panels with the rows from the first diagonal element on, and contiguous columns. Elements
         above the diagonal are undefined. None for panels that another matrix holds.
-    team : Team, optional
+    team : DeviceGroup, optional
         Devices that hold the panels: panel j is on device j modulo their number.
     """
 
-    has_room = False  # whether `add_gram` may take more memory to be faster
+    allow_workspace = False  # whether `add_gram` may take more memory to be faster
     strip = WIDTH  # columns of a panel that `add_gram` sums at a time
     cast_strip = _MIN_STRIP  # columns that `solve_lower` casts at a time
 
-    def __init__(self, order: int, algebra: Any, blocks: list | None = None, team: Any = None):
-        self.order, self.algebra, self.team = order, algebra, team
+    def __init__(
+        self, order: int, algebra: Any, blocks: list | None = None, device_group: Any = None
+    ):
+        self.order, self.algebra, self.device_group = order, algebra, device_group
         if blocks is None:
             blocks = [algebra.xp.zeros(shape, order="F") for shape in _shapes(order)]
         self.blocks = blocks
@@ -78,15 +80,15 @@ class PackedSymmetric:
     def _panels_in_place(self):
         """Iterate as `__iter__`, with the device of the panel as the current one."""
         for first, block in self:
-            with self.algebra.at(block):
+            with self.algebra.device_of(block):
                 yield first, block
             self._synchronise(block)
 
     def _synchronise(self, block):
         """Wait until the device of a panel is done, before other devices read the panel."""
-        if self.team is not None:
-            with self.algebra.at(block):
-                self.algebra.finish()
+        if self.device_group is not None:
+            with self.algebra.device_of(block):
+                self.algebra.synchronize()
 
     @property
     def dtype(self) -> np.dtype:
@@ -94,7 +96,7 @@ class PackedSymmetric:
 
     def copy(self) -> "PackedSymmetric":
         blocks = [block.copy("F") for _, block in self._panels_in_place()]
-        return PackedSymmetric(self.order, self.algebra, blocks, self.team)
+        return PackedSymmetric(self.order, self.algebra, blocks, self.device_group)
 
     def plus_outer(
         self, factor: float, v: Any, dtype: npt.DTypeLike = np.float64
@@ -105,7 +107,7 @@ class PackedSymmetric:
         """
 
         def panel(first, block):
-            rows = self.algebra.here(v)[first:, None]
+            rows = self.algebra.to_device(v)[first:, None]
             if dtype == np.float64:
                 return add_outer(block, rows, slice(None))
             # By strips, since the float64 sum of a whole panel would take twice the result.
@@ -121,7 +123,7 @@ class PackedSymmetric:
             return total
 
         blocks = [panel(first, block) for first, block in self._panels_in_place()]
-        return PackedSymmetric(self.order, self.algebra, blocks, self.team)
+        return PackedSymmetric(self.order, self.algebra, blocks, self.device_group)
 
     def on(self, algebra: Any) -> "PackedSymmetric":
         """Return the same matrix in arrays of another algebra."""
@@ -131,7 +133,7 @@ class PackedSymmetric:
     def leading(self, order: int) -> "PackedSymmetric":
         """Return the leading block, as views."""
         blocks = [block[: order - first, : order - first] for first, block in self if first < order]
-        return PackedSymmetric(order, self.algebra, blocks, self.team)
+        return PackedSymmetric(order, self.algebra, blocks, self.device_group)
 
     def diagonal(self) -> npt.NDArray:
         """Return the diagonal, on the host."""
@@ -145,12 +147,12 @@ class PackedSymmetric:
     def add(self, other: "PackedSymmetric", sign: int = 1) -> None:
         """Add the other matrix, or subtract it, in place."""
         for (_, block), increment in zip(self._panels_in_place(), other.blocks, strict=True):
-            self.algebra.add(block, self.algebra.here(increment), sign)
+            self.algebra.add(block, self.algebra.to_device(increment), sign)
 
     def add_outer(self, factor: float, v: Any) -> None:
         """Add ``factor v v'``, in place."""
         for first, block in self._panels_in_place():
-            rows = self.algebra.here(v)[first:, None].astype(block.dtype, copy=False)
+            rows = self.algebra.to_device(v)[first:, None].astype(block.dtype, copy=False)
             self.algebra.gemm(block, rows, rows[: block.shape[1]].T, factor)
 
     def add_gram(self, H: Any, steps: Any = None) -> None:
@@ -159,15 +161,15 @@ class PackedSymmetric:
         A MemoryError leaves the matrix as it was. The sum is exact if H is quantised to `steps`: by
         products of 8-bit integers, or of so few rows that no product is rounded.
         """
-        if steps is not None and self.algebra.add_gram_of_bytes(list(self), H, steps):
+        if steps is not None and self.algebra.add_integer_gram(list(self), H, steps):
             return
         n_rows = len(H)
         if steps is not None:
-            dtype, n_rows = exact_products(steps, H.dtype)
+            dtype, n_rows = exact_product_dtype(steps, H.dtype)
             H = H.astype(dtype, copy=False)
         if H.dtype == np.float64:
             for first, block in self:
-                self._multiply(H[:, first:], block, keep=1.0)
+                self._multiply(H[:, first:], block, beta=1.0)
             return
         # Products in float32 are computed in a buffer, and then added in float64.
         width = min(self.strip, WIDTH)
@@ -178,14 +180,14 @@ class PackedSymmetric:
                 part = block[start:, start : start + width]
                 product = buffer[: part.size].reshape(part.shape, order="F")
                 for row in range(0, len(H), n_rows):
-                    self._multiply(H[row : row + n_rows, first + start :], product, keep=0.0)
+                    self._multiply(H[row : row + n_rows, first + start :], product, beta=0.0)
                     self.algebra.add_lower(part, product)
 
-    def _multiply(self, H, product, keep):
-        """Write the leading columns of H'H below the diagonal, plus `keep` times `product`."""
+    def _multiply(self, H, product, beta):
+        """Write the leading columns of H'H below the diagonal, plus `beta` times `product`."""
         n, rows = product.shape[1], H.T
-        self.algebra.syrk(product[:n], rows[:n], keep=keep, has_room=self.has_room)
-        self.algebra.gemm(product[n:], rows[n:], H[:, :n], keep=keep)
+        self.algebra.syrk(product[:n], rows[:n], beta=beta, allow_workspace=self.allow_workspace)
+        self.algebra.gemm(product[n:], rows[n:], H[:, :n], beta=beta)
 
     @staticmethod
     def strip_for(order: int, dtype: npt.DTypeLike, limit: int) -> int:
@@ -200,8 +202,8 @@ class PackedSymmetric:
 
     @staticmethod
     def room_bytes(order: int, dtype: npt.DTypeLike, algebra: Any) -> int:
-        """Return the bytes that `add_gram` allocates in addition if it `has_room`."""
-        return algebra.syrk_bytes(min(WIDTH, order), dtype)
+        """Return the bytes that `add_gram` allocates in addition if it `allow_workspace`."""
+        return algebra.syrk_workspace_bytes(min(WIDTH, order), dtype)
 
     def multiply(self, B: Any) -> Any:
         """Return A B, a new array."""
@@ -209,9 +211,9 @@ class PackedSymmetric:
         for first, block in self:
             n = block.shape[1]
             here, after = slice(first, first + n), slice(first + n, None)
-            algebra.add(product[here], algebra.symmetric_product(block[:n], B[here]))
+            algebra.add(product[here], algebra.symm(block[:n], B[here]))
             if n < len(block):
-                product[here] += algebra.cross(block[n:], B[after])
+                product[here] += algebra.multiply_transposed(block[n:], B[after])
                 product[after] += algebra.multiply(block[n:], B[here])
         return product
 
@@ -221,10 +223,10 @@ class PackedSymmetric:
 
     def _quadratic(self, W, first, block):
         """Return the term of a panel: its diagonal block once, and what is below twice."""
-        W, n = self.algebra.here(W), block.shape[1]
+        W, n = self.algebra.to_device(W), block.shape[1]
         here, below = W[:, first : first + n], W[:, first + n :]
         algebra = self.algebra
-        total = algebra.inner(algebra.symmetric_product(block[:n], here.T), here.T)
+        total = algebra.inner(algebra.symm(block[:n], here.T), here.T)
         if below.size:
             total += 2 * algebra.inner(algebra.multiply(below, block[n:]), here)
         return total
@@ -234,7 +236,7 @@ class PackedSymmetric:
         xp = self.algebra.xp
         square = xp.zeros((self.order, self.order), order="F")
         for first, block in self:
-            block, n = self.algebra.here(block), block.shape[1]
+            block, n = self.algebra.to_device(block), block.shape[1]
             square[first:, first : first + n] = block
             square[first : first + n, first : first + n] = xp.tril(block[:n])
         return square
@@ -245,7 +247,7 @@ class PackedSymmetric:
         Right-looking block Cholesky (G. H. Golub and C. F. Van Loan, "Matrix Computations", section
         4.2): as soon as a panel is factored, its outer product is subtracted from those after it.
         """
-        if self.team is not None:
+        if self.device_group is not None:
             return _DistributedCholesky(self).run()
         blocks = list(self)
         for i, (first, block) in enumerate(blocks):
@@ -277,7 +279,7 @@ class PackedSymmetric:
         """
         algebra, strips = self.algebra, self._strips(right.dtype)
         for first, block in reversed(strips) if transposed else strips:
-            block, n = algebra.here(block).astype(right.dtype, copy=False), block.shape[1]
+            block, n = algebra.to_device(block).astype(right.dtype, copy=False), block.shape[1]
             here, below = right[first : first + n], right[first + n :]
             if transposed:
                 algebra.gemm(here, block[n:].T, below, -1.0)
@@ -304,7 +306,7 @@ class PackedSymmetric:
         """Return the inverse of the factor L, a square array with zeros above the diagonal."""
         inverse = self.algebra.xp.eye(self.order, order="F")
         for first, block in self:
-            block, n = self.algebra.here(block), block.shape[1]
+            block, n = self.algebra.to_device(block), block.shape[1]
             # Columns after these still are those of the identity.
             computed = inverse[:, : first + n]
             here = computed[first : first + n]
@@ -338,13 +340,13 @@ class _DistributedCholesky:
 
     def __init__(self, matrix: PackedSymmetric):
         self._matrix, self._blocks = matrix, list(matrix)
-        self._n_devices = len(matrix.team.members)
+        self._n_devices = len(matrix.device_group.members)
         self._factored = [Event() for _ in self._blocks]  # for each panel
         self._is_possible = True  # False as soon as a panel is not positive definite
 
     def run(self) -> bool:
         """Return whether there is a factor."""
-        self._matrix.team.each(self._work, list(range(self._n_devices)))
+        self._matrix.device_group.map(self._work, list(range(self._n_devices)))
         return self._is_possible
 
     def _work(self, _engine, device, stop):
@@ -364,7 +366,7 @@ class _DistributedCholesky:
         first, block = self._blocks[i]
         start = self._blocks[own[0]][0] - first
         # The whole panel is copied to this device, before the rows above `own` are cut off.
-        below = (block if is_local else self._matrix.algebra.here(block))[start:]
+        below = (block if is_local else self._matrix.algebra.to_device(block))[start:]
         for j in own:
             later, other = self._blocks[j]
             self._matrix.subtract_product(other, below[later - first - start :])
@@ -374,7 +376,7 @@ class _DistributedCholesky:
     def _factorise(self, i):
         if not self._matrix.factorise_panel(self._blocks[i][1]):
             self._is_possible = False
-        self._matrix.algebra.finish()
+        self._matrix.algebra.synchronize()
         self._factored[i].set()
 
     def _wait_for(self, i, stop):
@@ -382,5 +384,5 @@ class _DistributedCholesky:
         is_factored: Callable[[float], bool] = self._factored[i].wait
         while self._is_possible and not is_factored(_POLL_INTERVAL):
             if stop.is_set():
-                raise Stopped
+                raise WorkCancelled
         return self._is_possible

@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ..data.map_reduce import MapReduce, Sharded, map_reduce
-from ..data.streaming import Consumer, row_blocks, stream, stream_all
-from ..data.validation import NotNumbers, check_numbers, explain_overflow, largest_of
+from ..data.map_reduce import MapReduce, ShardedRows, map_reduce
+from ..data.streaming import Consumer, row_blocks, stream, stream_layers
+from ..data.validation import NaNOutputError, check_no_nan, explain_overflow, find_largest
 from ..engines.algebra import HOST
 from .moments import ORIGIN_ROWS
 from .packed_symmetric import PackedSymmetric
@@ -36,7 +36,7 @@ def gather(
     Parameters
     ----------
     layers : list
-        As for `stream_all`.
+        As for `stream_layers`.
     samples : Samples
         With targets.
     rows : ndarray of int, optional
@@ -45,7 +45,7 @@ def gather(
         In which H is multiplied with itself; the fastest on the engine by default.
     """
     n_bytes = len(layers) * RidgeStatistics.nbytes(layers[0].n_units)
-    group = job.engine.team
+    group = job.engine.device_group
     if group is not None and len(layers) == 1 and n_bytes > MAX_PART_OF_DEVICE * job.memory_limit:
         return [gather_sharded(job, layers[0], samples, rows, dtype)]
     results = map_reduce(job, samples, Gather(layers, dtype), rows)
@@ -75,14 +75,14 @@ def gather_sharded(
     Each device evaluates the layer on all rows and computes its own panels, so that nothing is
     communicated.
     """
-    if isinstance(samples.X, Sharded):
+    if isinstance(samples.X, ShardedRows):
         samples = replace(samples, X=samples.X.whole)
-    group, is_on_device = job.engine.team, isinstance(samples.X, job.engine.xp.ndarray)
+    group, is_on_device = job.engine.device_group, isinstance(samples.X, job.engine.xp.ndarray)
     n, m = len(group.members), layer.n_units
-    origin = None if layer.steps else _origin(job, layer, samples, rows)
+    origin = None if layer.quantizer else _origin(job, layer, samples, rows)
 
     def work(engine, number, stop):
-        here = replace(samples, X=engine.algebra.here(samples.X)) if is_on_device else samples
+        here = replace(samples, X=engine.algebra.to_device(samples.X)) if is_on_device else samples
         gather_panels = Gather([layer], dtype, origin, (number, n))
         return gather_panels(replace(job, engine=engine, stop=stop), here, rows)[0]
 
@@ -107,7 +107,7 @@ def raise_overflow(job: Any, layer: Any, X: Any, rows: npt.NDArray | None) -> No
     n_rows, step = len(X if rows is None else rows), max(1, _BLOCK_SIZE // X.shape[1])
     parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
     largest = (
-        largest_of(job.engine.to_host(block), part.start if rows is None else rows[part])
+        find_largest(job.engine.to_host(block), part.start if rows is None else rows[part])
         for part, block in zip(parts, row_blocks(X, rows, parts), strict=True)
     )
     raise ValueError(explain_overflow(layer, *max(largest)))
@@ -127,12 +127,12 @@ class Gather(MapReduce):
         results: list[RidgeStatistics] = []
         algebra = job.engine.algebra
         dtype = np.dtype(self.dtype or job.engine.statistics_dtype(self.layers[0]))
-        strip, has_room, fixed_bytes = self._plan(job, dtype)
+        strip, allow_workspace, fixed_bytes = self._plan(job, dtype)
 
         def add(i, part, H):
             # Allocate at the first tile, whose memory is reserved by then.
             if i == len(results):
-                results.append(self._zeros(samples, algebra, dtype, strip, has_room))
+                results.append(self._zeros(samples, algebra, dtype, strip, allow_workspace))
             part = part if rows is None else rows[part]
             Y = samples.targets.matrix(part, algebra.xp)
             results[i].update(H, Y, samples.weight_of(part))
@@ -146,11 +146,11 @@ class Gather(MapReduce):
             # than there are units: four times as many.
             tile_rows=max(1024, min(4 * m, _MAX_TILE_ELEMENTS // m)),
         )
-        stream_all(job, self.layers, samples.X, consumer, rows)
+        stream_layers(job, self.layers, samples.X, consumer, rows)
         try:
             for statistics in results:
-                check_numbers(statistics.h, algebra.xp)
-        except NotNumbers:
+                check_no_nan(statistics.h, algebra.xp)
+        except NaNOutputError:
             raise_overflow(job, self.layers[0], samples.X, rows)
         return results
 
@@ -161,26 +161,32 @@ class Gather(MapReduce):
         fixed_bytes = len(self.layers) * PackedSymmetric.nbytes(m, self.share[1])
         fixed_bytes += PackedSymmetric.gram_bytes(m, dtype, strip)
         extra_bytes = PackedSymmetric.room_bytes(m, dtype, algebra)
-        has_room = _FAST_MEMORY_FACTOR * (fixed_bytes + extra_bytes) <= job.memory_limit
-        return strip, has_room, fixed_bytes + extra_bytes * has_room
+        allow_workspace = _FAST_MEMORY_FACTOR * (fixed_bytes + extra_bytes) <= job.memory_limit
+        return strip, allow_workspace, fixed_bytes + extra_bytes * allow_workspace
 
     def _cast_bytes(self, samples, dtype):
         """Return the bytes of a row of H in the dtype of the products, if that is another one."""
         layer = self.layers[0]
-        if layer.steps:  # 8-bit codes, 16-bit codes, or float64 where sums are not exact
-            is_bytes = layer.steps.bits == 8 and samples.weight is None
+        if layer.quantizer:  # 8-bit codes, 16-bit codes, or float64 where sums are not exact
+            is_bytes = layer.quantizer.bits == 8 and samples.weight is None
             return (2 if is_bytes else 8) * layer.n_units
         return layer.n_units * dtype.itemsize if dtype != layer.hidden_dtype else 0
 
-    def _zeros(self, samples, algebra, dtype, strip, has_room):
+    def _zeros(self, samples, algebra, dtype, strip, allow_workspace):
         """Return statistics of no rows, on the device."""
         layer = self.layers[0]
         gram = PackedSymmetric.every_nth(layer.n_units, algebra, *self.share)
-        gram.has_room, gram.strip = has_room, strip
+        gram.allow_workspace, gram.strip = allow_workspace, strip
         statistics = RidgeStatistics.zeros(
-            layer.n_units, samples.targets.n_outputs, algebra, dtype, self.origin, gram, layer.steps
+            layer.n_units,
+            samples.targets.n_outputs,
+            algebra,
+            dtype,
+            self.origin,
+            gram,
+            layer.quantizer,
         )
-        statistics.are_whole = samples.targets.are_whole
+        statistics.is_binary = samples.targets.is_binary
         return statistics
 
     @staticmethod

@@ -22,7 +22,7 @@ from .statistics import RidgeStatistics
 Evaluate = Callable[[Samples, int], CVStatistics]
 
 
-class ImpossibleSums(ValueError):
+class InvalidRemoval(ValueError):
     """Raised if a removal would leave statistics that no samples have.
 
     `output` is the index of an output whose sum of squares would be negative, or None.
@@ -35,10 +35,10 @@ class ImpossibleSums(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """Targets as an array (n_rows, n_outputs) in float64, with the interface of `ClassTargets`."""
+    """Targets as an array (n_rows, n_outputs) in float64, with the interface of `OneHotTargets`."""
 
     values: npt.NDArray
-    are_whole = False
+    is_binary = False
 
     @property
     def n_outputs(self):
@@ -52,7 +52,7 @@ class _Values:
 
 
 @dataclass(frozen=True, eq=False)
-class BufferedRows:
+class BufferedSamples:
     """Samples that have not been added to the statistics."""
 
     samples: Samples  # on the host
@@ -64,12 +64,12 @@ class BufferedRows:
         """Type and dtype of X: rows of the same kind can be concatenated."""
         return type(self.samples.X), self.samples.X.dtype
 
-    def copied(self) -> "BufferedRows":
+    def copied(self) -> "BufferedSamples":
         """Return the same rows in new arrays."""
         samples = self.samples
         weight = None if samples.weight is None else samples.weight.copy()
         values = _Values(samples.targets.matrix())
-        return BufferedRows(Samples(samples.X.copy(), values, weight), self.row_log_decay)
+        return BufferedSamples(Samples(samples.X.copy(), values, weight), self.row_log_decay)
 
     def log_weights(self, log_decay: float) -> npt.NDArray:
         """Return the logarithm of the decay of each row, given the decay of the statistics now."""
@@ -77,7 +77,7 @@ class BufferedRows:
         return log_decay - arrived
 
     @staticmethod
-    def concatenate(parts: "list[BufferedRows]") -> "BufferedRows":
+    def concatenate(parts: "list[BufferedSamples]") -> "BufferedSamples":
         """Return the rows of all parts, which are of one kind."""
         if len(parts) == 1:
             return parts[0]
@@ -89,7 +89,7 @@ class BufferedRows:
             decay = np.concatenate([-part.log_weights(0.0) for part in parts])
         targets = np.concatenate([s.targets.matrix() for s in samples])
         X = joined([s.X for s in samples])
-        return BufferedRows(Samples(X, _Values(targets), weight), decay)
+        return BufferedSamples(Samples(X, _Values(targets), weight), decay)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ class RunningStatistics:
     max_rows: int
     max_bytes: int
     total: RidgeStatistics | None = None  # on the host; None if there are no samples
-    buffered: tuple[BufferedRows, ...] = ()
+    buffered: tuple[BufferedSamples, ...] = ()
     n_rows: int = 0  # in the buffer
     n_bytes: int = 0
     # Sum of the logarithms of all forgetting factors, now and as `total` was last scaled.
@@ -136,7 +136,7 @@ class RunningStatistics:
         if factor < 1 or log_decay < 0:
             row_log_decay = log_decay + np.log(factor) * np.arange(1, len(samples) + 1)
             log_decay = float(row_log_decay[-1])
-        rows = BufferedRows(samples, row_log_decay)
+        rows = BufferedSamples(samples, row_log_decay)
         n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
         result = self._count(len(samples))
         if self._is_full(len(samples), n_bytes):  # large batches gain nothing from the buffer
@@ -161,7 +161,7 @@ class RunningStatistics:
         """Return the statistics with an empty buffer."""
         result = replace(self, buffered=(), n_rows=0, n_bytes=0)
         for _, rows in groupby(self.buffered, lambda rows: rows.kind):
-            result = result._evaluate(BufferedRows.concatenate(list(rows)), evaluate)
+            result = result._evaluate(BufferedSamples.concatenate(list(rows)), evaluate)
         return result
 
     def _evaluate(self, rows, evaluate):
@@ -196,7 +196,7 @@ class RunningStatistics:
         before = replace(self.flush(evaluate), n_removed=self.n_removed + len(samples))._decayed()
         sums, removed = before.sums, evaluate(samples, self.n_parts)
         if sums is None:
-            raise ImpossibleSums("there are no samples left to be removed")
+            raise InvalidRemoval("there are no samples left to be removed")
         left, sample = sums - removed, before.sample
         if _is_nothing(sums.total, left.total):
             return replace(before, total=None, held=(), sample=sample and Sample(sample.capacity))
@@ -232,9 +232,9 @@ def _check_possible(before, left):
     """
     negative = np.flatnonzero(left.yy < -ROUNDING * before.yy.max())
     if len(negative):
-        raise ImpossibleSums("they hold more of it than was learnt", int(negative[0]))
+        raise InvalidRemoval("they hold more of it than was learnt", int(negative[0]))
     if left.n <= ROUNDING * before.n:
-        raise ImpossibleSums(
+        raise InvalidRemoval(
             f"their weights add up to {before.n - left.n:g}, and those of the samples that were "
             f"learnt to {before.n:g}"
         )
@@ -242,4 +242,4 @@ def _check_possible(before, left):
     squares = _squares(before)
     tolerance = ROUNDING * (squares + ROUNDING * squares.max())
     if (_squares(left) - left.n * means**2 < -tolerance).any():
-        raise ImpossibleSums("without them, a sum of squares about the mean would be negative")
+        raise InvalidRemoval("without them, a sum of squares about the mean would be negative")

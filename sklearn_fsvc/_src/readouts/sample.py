@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.map_reduce import MapReduce, map_reduce
+from ..data.memory import count_fitting
 from ..data.samples import Samples, exact_hashes
-from ..data.sources import SparseRows, joined
+from ..data.sources import SparseSource, joined
 from ..data.streaming import row_blocks, take_rows
-from ..data.tiling import count_fitting
 from ..engines.algebra import HOST
 from .cross_validation import ROUNDING
 
@@ -41,7 +41,7 @@ class SampledRows:
 
     Attributes
     ----------
-    X : ndarray or SparseRows
+    X : ndarray or SparseSource
     hashes : ndarray of uint64
     keys : ndarray
         log(u / d) for the hash as a number u in (0, 1] and the factor d by which the weight of the
@@ -231,10 +231,10 @@ class Sample:
         return replace(self, rows=rows, key_limit=key_limit)
 
 
-def rows_for(memory_limit: int, n_features: int, n_rows: float = ROWS) -> int:
+def sample_capacity(memory_limit: int, n_features: int, n_rows: float = ROWS) -> int:
     """Return the capacity of a sample of up to `n_rows` rows that takes little memory."""
     row_bytes = 8 * max(1, n_features)
-    return max(1, count_fitting(_MEMORY_SHARE * memory_limit, row_bytes, at_most=int(n_rows)))
+    return max(1, count_fitting(_MEMORY_SHARE * memory_limit, row_bytes, maximum=int(n_rows)))
 
 
 def draw(
@@ -251,11 +251,13 @@ def draw(
     if weight is not None:
         weight = weight[weight > 0]
         size *= min(_MAX_GROWTH, float((weight**2).mean() / weight.mean() ** 2))
-    capacity = rows_for(job.memory_limit, samples.X.shape[1], size)
+    capacity = sample_capacity(job.memory_limit, samples.X.shape[1], size)
     return map_reduce(job, samples, DrawPass(capacity), rows)
 
 
-def rows_in(job: Any, samples: Samples, sample: Sample) -> tuple[npt.NDArray, npt.NDArray]:
+def find_sampled_rows(
+    job: Any, samples: Samples, sample: Sample
+) -> tuple[npt.NDArray, npt.NDArray]:
     """Return the row numbers of all copies of rows of a sample, and the index there of each."""
     rows, places = [], []
     for part, block in _blocks_of(samples, block_size=_block_size(job, samples)):
@@ -300,9 +302,9 @@ def _blocks_of(
     """Yield (slice of the row numbers, `Samples`) of up to `block_size` elements each."""
     X, n = samples.X, len(samples if rows is None else rows)
     step = max(1, block_size // (X.shape[1] + 2 * samples.targets.n_outputs))
-    step = sparse_rows if isinstance(X, SparseRows) else step
+    step = sparse_rows if isinstance(X, SparseSource) else step
     parts = [slice(start, min(start + step, n)) for start in range(0, n, step)]
-    if isinstance(X, SparseRows):
+    if isinstance(X, SparseSource):
         order = np.arange(n) if rows is None else rows
         blocks = (X.part(order[part]) for part in parts)
     else:
@@ -325,7 +327,7 @@ def _candidates(samples, key_limit, log_decay, job, capacity):
     limit = _key_limit(keys[rows], hashes[rows], capacity)
     rows = rows[keys[rows] < limit]
     X = _take(X, rows)
-    X = X if job is None or isinstance(X, SparseRows) else np.array(job.engine.to_host(X))
+    X = X if job is None or isinstance(X, SparseSource) else np.array(job.engine.to_host(X))
     sums = samples.targets.matrix(rows) * weight[rows, None]
     return SampledRows(X, hashes[rows], keys[rows], weight[rows], sums), limit
 
@@ -352,10 +354,10 @@ def _key_limit_by_sorting(keys, hashes, capacity):
 
 def _concatenate_X(blocks):
     """Return blocks of rows as one: sparse if all are sparse."""
-    if len({isinstance(block, SparseRows) for block in blocks}) == 2:
-        blocks = [b.take(slice(None)) if isinstance(b, SparseRows) else b for b in blocks]
+    if len({isinstance(block, SparseSource) for block in blocks}) == 2:
+        blocks = [b.take(slice(None)) if isinstance(b, SparseSource) else b for b in blocks]
     return joined(blocks)
 
 
 def _take(X, rows):
-    return X.part(rows) if isinstance(X, SparseRows) else take_rows(X, rows)
+    return X.part(rows) if isinstance(X, SparseSource) else take_rows(X, rows)

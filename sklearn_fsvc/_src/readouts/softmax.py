@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
+from ..data.memory import count_fitting
 from ..data.samples import Samples
 from ..data.streaming import Consumer, stream
-from ..data.tiling import count_fitting
 from .calibration import fit_temperature
 from .leave_one_out import SampledLOO
 from .linear import Solution
@@ -176,7 +176,7 @@ def lasting_bytes(algebra: Any, layer: Any, n_rows: int, n_scores: int) -> int:
 
 def _matrix_bytes(n_units, algebra):
     """Return the bytes of the statistics and of the factor of a normal matrix."""
-    return 2 * RidgeStatistics.nbytes(n_units) + (8 * n_units**2 if algebra.inverts else 0)
+    return 2 * RidgeStatistics.nbytes(n_units) + (8 * n_units**2 if algebra.prefers_inverse else 0)
 
 
 def _rows_to_cache(n_units, settings):
@@ -238,16 +238,16 @@ class SoftmaxTraining:
         """Reserve memory during each pass: two matrices, readouts, and cached rows."""
         m, dtype, n_present = self.layer.n_units, self.layer.hidden_dtype, len(self.samples.present)
         readouts = 8 * _N_READOUTS * (m + 1) * self.log_loss.n_scores
-        job = job.reserving(_matrix_bytes(m, self.algebra) + readouts)
+        job = job.reserve(_matrix_bytes(m, self.algebra) + readouts)
         row_bytes = m * dtype.itemsize + _SCORE_BYTES * self.log_loss.n_scores
         n_fitting = max(1, count_fitting(_CACHE_SHARE * job.memory_limit, row_bytes))
         self._n_cached = min(n_present, _rows_to_cache(m, self._settings), n_fitting)
-        self.job = job.reserving(self._n_cached * row_bytes)
+        self.job = job.reserve(self._n_cached * row_bytes)
         weighted_bytes = RidgeStatistics.nbytes(m) + 2 * _BLOCK_ROWS * m * dtype.itemsize
         is_all = self._n_cached == n_present
         self._may_use_uncertain = is_all and 2 * weighted_bytes < self.job.memory_limit
         if self._may_use_uncertain:
-            self.job = self.job.reserving(weighted_bytes)
+            self.job = self.job.reserve(weighted_bytes)
 
     def _set_coordinates(self, curvature, uncertainty=None):
         """Set coordinates that suit rows of this mean curvature, unless the present ones do.
@@ -334,7 +334,7 @@ class SoftmaxTraining:
             rows = np.sort(self._random.choice(rows, n, replace=False))
         self._cache(rows)
         if self._start is not None:
-            return self.algebra.here(self._start)
+            return self.algebra.to_device(self._start)
         return self._scaled_ridge(rows) if self._prior is None else self._prior
 
     def _scaled_ridge(self, rows):
@@ -406,7 +406,7 @@ class SoftmaxTraining:
         return sums.result()
 
     def _with_penalty(self, T, loss, gradient, uncertainty):
-        G, W = self.algebra.here(gradient).copy(), T[:-1]
+        G, W = self.algebra.to_device(gradient).copy(), T[:-1]
         W = W if self._prior is None else W - self._prior[:-1]
         G[:-1] += self.alpha * W
         return float(loss) + self.alpha / 2 * float((W**2).sum()), G, uncertainty

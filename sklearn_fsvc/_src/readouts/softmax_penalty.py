@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..data.map_reduce import Sharded
+from ..data.map_reduce import ShardedRows
+from ..data.memory import count_fitting
 from ..data.samples import Samples
-from ..data.sources import InMemory, Source
-from ..data.tiling import count_fitting
-from .cross_validation import PenaltySearchResult, downhill, folds_for, parts_to_hold_out
+from ..data.sources import ArraySource, Source
+from .cross_validation import PenaltySearchResult, downhill, parts_to_hold_out, select_folds
 from .log_loss import LogLoss, compute_losses
 from .softmax import SoftmaxTraining, lasting_bytes
 
@@ -66,7 +66,7 @@ def search_softmax_penalty(
     """
     limits = limits or SearchLimits()
     rows = _subset(samples.present, layer.n_units, random, limits)
-    parts = folds_for(parts_to_hold_out(np.arange(len(rows)), random), layer.n_units)
+    parts = select_folds(parts_to_hold_out(np.arange(len(rows)), random), layer.n_units)
     n_folds, job = _plan_folds(job, layer, samples.targets, len(rows), len(parts))
     parts = parts[:n_folds]
     is_subset = len(rows) < len(samples)
@@ -111,8 +111,8 @@ def _plan_folds(job, layer, targets, n_rows, n_folds):
     """Return how many folds fit in memory at the same time, and the job of each."""
     n_scores = LogLoss.for_targets(targets).n_scores
     lasting = lasting_bytes(job.engine.algebra, layer, n_rows, n_scores)
-    n_others = count_fitting(job.memory_limit, lasting, _TRAININGS * lasting, at_most=n_folds - 1)
-    return n_others + 1, job.reserving(n_others * lasting)
+    n_others = count_fitting(job.memory_limit, lasting, _TRAININGS * lasting, maximum=n_folds - 1)
+    return n_others + 1, job.reserve(n_others * lasting)
 
 
 def _plan_copies(job, X, n_rows, limits):
@@ -122,11 +122,11 @@ def _plan_copies(job, X, n_rows, limits):
     """
     n_bytes = n_rows * X.shape[1] * X.dtype.itemsize
     if n_bytes <= limits.copied_share * job.memory_limit:
-        return Samples.taken, job.reserving(n_bytes)
+        return Samples.taken, job.reserve(n_bytes)
 
     def take(samples, rows):
-        X = samples.X.whole if isinstance(samples.X, Sharded) else samples.X
-        X = X if isinstance(X, Source) else InMemory(job.engine.to_host(X))
+        X = samples.X.whole if isinstance(samples.X, ShardedRows) else samples.X
+        X = X if isinstance(X, Source) else ArraySource(job.engine.to_host(X))
         return samples.with_rows(X.part(rows), rows)
 
     return take, job

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.tiling import format_bytes
+from ..data.memory import format_bytes
 from .linear import Solution, Whitening
 from .moments import Moments
 from .packed_symmetric import PackedSymmetric
@@ -116,7 +116,7 @@ class RidgeStatistics(Moments):
     @property
     def may_be_copied(self) -> bool:
         """Whether a factor fits in memory in addition to the statistics, on a single device."""
-        is_here = self.gram.team is None
+        is_here = self.gram.device_group is None
         return is_here and self._has_room(2 * self.gram.nbytes(len(self.h)))
 
     def _has_room(self, n_bytes):
@@ -158,7 +158,7 @@ class RidgeStatistics(Moments):
                 self.gram = None
             (statistics,) = self.float64_fallback()
             return statistics.factorise(alpha, is_last, needs_root)
-        needed = self.algebra.n_matrices * len(self.h) ** 2 * 8
+        needed = self.algebra.n_eigh_matrices * len(self.h) ** 2 * 8
         if self.gram is None or not self._has_room(needed):
             raise ValueError(
                 f"The hidden layer is ill-conditioned for alpha={alpha:g}, and max_memory is too "
@@ -251,7 +251,7 @@ class RidgeStatistics(Moments):
     @staticmethod
     def whitening_bytes(n_units: int, algebra: Any) -> int:
         """Return the bytes of `whiten`, including those of the statistics."""
-        return PackedSymmetric.nbytes(n_units) + algebra.n_matrices * n_units**2 * 8
+        return PackedSymmetric.nbytes(n_units) + algebra.n_eigh_matrices * n_units**2 * 8
 
     def to_solution(self, W: Any, problem: str = "") -> Solution:
         """Return the `Solution` with weights W (n_leading_units, n_outputs) and its intercept."""
@@ -288,7 +288,7 @@ class RidgeStatistics(Moments):
                 if n_left_out or condition > 1 / np.finfo(np.float64).eps
                 else ""
             )
-        return Whitening(vectors, self.algebra.here(np.stack(scale, axis=1)), problems)
+        return Whitening(vectors, self.algebra.to_device(np.stack(scale, axis=1)), problems)
 
 
 class FactoredEquations(ABC):
@@ -382,7 +382,7 @@ class CholeskyEquations(FactoredEquations):
             algebra.add(residual, statistics.gram.multiply(W), -1)
             algebra.add(residual, W, -self.alpha)
             h = statistics.h
-            residual = algebra.less_outer(residual, h, h @ W, -statistics.n)
+            residual = algebra.subtract_outer(residual, h, h @ W, -statistics.n)
             step = statistics.xp.array(residual, self._factor.dtype, order="F")
             W += self._factor.solve_lower(self._factor.solve_lower(step), transposed=True)
         return W

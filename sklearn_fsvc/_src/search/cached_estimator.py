@@ -22,11 +22,11 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
-from ..data.sources import InMemory, Source, some_rows
-from ..data.tiling import count_fitting, host_memory_limit, parse_memory
+from ..data.memory import count_fitting, host_memory_limit, parse_memory
+from ..data.sources import ArraySource, Source, select_rows
 from ..layers import hidden_dtype
 from ..parts import parts_of
-from ..utils.callbacks import Observable, propagate_callbacks, with_callbacks
+from ..utils.callbacks import CallbackMixin, propagate_callbacks, with_callbacks
 from ..utils.user_warnings import warn
 from .networks import CandidateGroup, GroupFit, hash_rows, is_network, overrides_methods
 from .shared_fits import score_again
@@ -96,11 +96,11 @@ class FitCache:
 
     def rows(self, numbers: Rows) -> Any:
         """Return rows for a network."""
-        return some_rows(self.source, numbers)
+        return select_rows(self.source, numbers)
 
     def copied_rows(self, numbers: Rows) -> Any:
         """Return rows for a scorer of the user, of the type of X."""
-        return some_rows(self.X, numbers)
+        return select_rows(self.X, numbers)
 
     def summary(self, groups: list[CandidateGroup], n_passes: int) -> str:
         """Return the plan of the search as a line of text."""
@@ -154,14 +154,14 @@ def _lazy_source(X: Any, estimator: Any) -> Any:
     if hasattr(X, "iloc") and hasattr(X, "dtypes"):
         array, names = np.asarray(X), X.iloc[:0]
     is_array = isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind in "biuf"
-    return InMemory(array, names=names) if is_array else X
+    return ArraySource(array, names=names) if is_array else X
 
 
 def _has(method: str) -> Any:
     return available_if(lambda candidate: hasattr(candidate.estimator_, method))
 
 
-class CachedEstimator(Observable, BaseEstimator):
+class CachedEstimator(CallbackMixin, BaseEstimator):
     """A candidate whose fit and predictions are looked up; its X are row numbers.
 
     It is fitted by itself if it is not in the cache. Without a number it is the best candidate,
@@ -336,7 +336,7 @@ def plan_score_ranges(cache: FitCache, y: Any, with_train: bool) -> tuple[list[r
     n_samples = sum(len(test) + with_train * len(train) for train, test in cache.splits)
     candidate_bytes = max(1, n_samples * _score_bytes(estimator, cache.source, y))
     limit = _SCORES_SHARE * host_memory_limit(last_step(estimator).max_memory)
-    n = max(1, count_fitting(limit, candidate_bytes, at_most=n_candidates))
+    n = max(1, count_fitting(limit, candidate_bytes, maximum=n_candidates))
     parts = [range(i, min(i + n, n_candidates)) for i in range(0, n_candidates, n)]
     return parts or [range(0)], n * candidate_bytes
 

@@ -19,23 +19,23 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from ..data.job import Job
-from ..data.streaming import Consumer, cast_layer, stream_all
+from ..data.streaming import Consumer, cast_layer, stream_layers
 from ..engines import Engine
-from ..estimators.incremental import Online
+from ..estimators.incremental import IncrementalNetwork
 from ..estimators.readouts import nearest_outputs
-from ..kernels import kernel_of
+from ..kernels import get_kernel
 from ..parts import Parts, TargetSpec, parts_of
 from ..readouts.cross_validation import (
     CVStatistics,
     PenaltySearchResult,
     SearchHistory,
-    folds_for,
-    folds_of,
+    make_folds,
     n_validation_units,
     search_penalty,
+    select_folds,
 )
 from ..readouts.linear import LinearReadout, score_uncovered
-from ..utils.parameters import is_word
+from ..utils.parameters import is_option
 from .wrappers import last_step, parameter_prefix, with_last_step
 
 # Methods whose results a search computes from shared statistics.
@@ -72,12 +72,12 @@ class CandidateGroup:
     @property
     def has_auto(self) -> bool:
         """Return whether some penalties are searched, by the error of held-out samples."""
-        return any(is_word(p["alpha"], "auto") for p in self.members.values())
+        return any(is_option(p["alpha"], "auto") for p in self.members.values())
 
     @property
     def smallest_alpha(self) -> float:
         """Return the smallest penalty that is not searched; infinity without one."""
-        alphas = (p["alpha"] for p in self.members.values() if not is_word(p["alpha"], "auto"))
+        alphas = (p["alpha"] for p in self.members.values() if not is_option(p["alpha"], "auto"))
         return min(map(float, alphas), default=float("inf"))
 
     def layers(self, layer: Any) -> list[Any]:
@@ -85,7 +85,7 @@ class CandidateGroup:
         kernels = self.kernels
         if len(kernels) == 1:  # tanh units, or a kernel and a radius that were searched
             return [layer]
-        return [replace(layer, kernel=kernel_of(k), radius=float(radius)) for k, radius in kernels]
+        return [replace(layer, kernel=get_kernel(k), radius=float(radius)) for k, radius in kernels]
 
     def members_with(self, kernel: KernelRadius, layer: Any) -> list[tuple[int, Any, int]]:
         """Return (units of the layer, alpha, candidate) of the members with this kernel."""
@@ -125,7 +125,7 @@ def group_candidates(base: Any, candidates: Sequence[dict[str, Any]]) -> list[Ca
 
 def is_network(estimator: Any) -> bool:
     """Return whether it is a classifier or regressor of this package, or a subclass of one."""
-    return isinstance(estimator, Online)
+    return isinstance(estimator, IncrementalNetwork)
 
 
 def overrides_methods(estimator: Any) -> bool:
@@ -219,7 +219,7 @@ class NetworkBuilder:
             Leave-one-out scores, which calibrate the probabilities.
         """
         n_units = solution.W.shape[1]
-        units = self.parts.units.leading(n_units).shaped(layer)
+        units = self.parts.units.leading(n_units).with_shape_of(layer)
         history = SearchHistory(self.history.start, list(self.history.rows))
         if isinstance(alpha, PenaltySearchResult):
             history.add(units.layer, alpha)
@@ -244,7 +244,7 @@ class NetworkBuilder:
         """Return the fitted attributes of the probabilities, from leave-one-out scores."""
         task = self.parts.task
         nearest = nearest_outputs(units, task, self.engine.to_host(solution.b), alpha)
-        return task.calibrated(loo.fill_uncovered(scores, nearest), loo.sample)
+        return task.calibrate(loo.fill_uncovered(scores, nearest), loo.sample)
 
 
 def solve_group(
@@ -298,7 +298,7 @@ def _solve_members(
         same_alpha = [(size, candidate) for size, a, candidate in members if a == alpha]
         sizes = sorted({size for size, _ in same_alpha})
         solved: list[tuple[Any, Any, Any]]
-        if is_word(alpha, "auto"):
+        if is_option(alpha, "auto"):
             solved = [_search_and_solve(statistics, size, start, loo) for size in sizes]
         else:
             solved = [
@@ -322,8 +322,8 @@ def _search_and_solve(
     statistics: CVStatistics, size: int, start: float, loo: Any
 ) -> tuple[Any, PenaltySearchResult, Any]:
     """Return the readout of the leading units, the search of its penalty, and scores or None."""
-    held_out = folds_for(statistics.held, size)
-    folds = folds_of(statistics.total, held_out, n_validation_units(size))
+    held_out = select_folds(statistics.held, size)
+    folds = make_folds(statistics.total, held_out, n_validation_units(size))
     result = search_penalty(folds, start)
     if loo is None:
         return statistics.total.leading(size).solve(result.alpha), result, None
@@ -355,7 +355,7 @@ def score_group(
             readout.take(part, H)
 
     row_bytes = max(readout.row_bytes for of_layer in readouts for readout in of_layer)
-    stream_all(job, layers, X, Consumer(take, row_bytes=row_bytes))
+    stream_layers(job, layers, X, Consumer(take, row_bytes=row_bytes))
     scores: dict[int, npt.NDArray[Any]] = {}
     for layer, of_layer in zip(layers, readouts, strict=True):
         for readout in of_layer:

@@ -30,11 +30,11 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
-from ..data.dask_blocks import open_all
+from ..data.dask_blocks import open_input
 from ..data.sources import Source
 from ..data.validation import to_host
 from ..estimators.state import Documented, Versioned, atomic_update
-from ..utils.callbacks import NO_CALLBACKS, FitTask, Observable
+from ..utils.callbacks import NO_CALLBACKS, CallbackMixin, FitTask
 from ..utils.user_warnings import warn
 from .cached_estimator import (
     CachedEstimator,
@@ -49,7 +49,7 @@ from .shared_fits import SearchPlan, fit_split, fit_splits
 from .wrappers import last_step
 
 
-class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
+class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     """GridSearchCV for the networks of this package, at the cost of a few fits.
 
     Its results are those of `GridSearchCV`, up to rounding, without repeated work: the statistics
@@ -218,7 +218,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         """Return X, as a `Source` if it is one, y, and the parameters of fit."""
         network = last_step(self.estimator)
         weight = params.get("sample_weight")
-        X, y, weight = open_all(X, network.device, network.max_memory, y, weight)
+        X, y, weight = open_input(X, network.device, network.max_memory, y, weight)
         if not isinstance(X, Source):
             return *indexable(X, y), params
         if network is not self.estimator:
@@ -238,12 +238,12 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         _warn_of_separate_fits(cache)
         parts, cached_bytes = plan_score_ranges(cache, cache.y, self.return_train_score)
         search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else NO_CALLBACKS
-        search = search.part("search", 1 + len(parts), in_order=False).begin()
+        search = search.subtask("search", 1 + len(parts), in_order=False).begin()
         self._share(search, parts[0], cached_bytes)
         for number, part in enumerate(parts, 1):
             if number > 1:
                 cache.replace_scores(part)
-            look_up = search.part("candidates", len(part) * n_splits, number, in_order=False)
+            look_up = search.subtask("candidates", len(part) * n_splits, number, in_order=False)
             fit_task = {} if look_up.context is None else {"callback_ctx": look_up.context}
             look_up.begin()
             candidates = [{**cache.candidates[i], "candidate": i} for i in part]
@@ -274,7 +274,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         cache = self._cache
         groups = group_candidates(cache.estimator, cache.candidates)
         n_splits = len(cache.splits)
-        passes = search.part("passes", len(groups) * n_splits, number=0, in_order=False).begin()
+        passes = search.subtask("passes", len(groups) * n_splits, number=0, in_order=False).begin()
         plan = SearchPlan(
             X=cache.source, y=cache.y, fit_params=self._fit_params(cache.params),
             splits=cache.splits, return_train_score=self.return_train_score,

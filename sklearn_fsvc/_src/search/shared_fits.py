@@ -19,11 +19,11 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..data.job import Job
 from ..data.samples import Samples
-from ..data.sources import some_rows
+from ..data.sources import select_rows
 from ..data.streaming import cast_layer, n_synapses
-from ..data.validation import check_rows
+from ..data.validation import validate_samples
 from ..engines import Engine, get_engine
-from ..estimators.network import with_rows
+from ..estimators.network import with_center_targets
 from ..parts import Parts, generator, parts_of
 from ..readouts.cross_validation import FEW, CVStatistics, SearchHistory, parts_to_hold_out
 from ..readouts.leave_one_out import SampledLOO
@@ -31,7 +31,7 @@ from ..readouts.ridge import gather
 from ..readouts.sample import draw
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
-from ..utils.parameters import is_word
+from ..utils.parameters import is_option
 from .networks import CandidateGroup, GroupFit, NetworkBuilder, hash_rows, score_group, solve_group
 from .wrappers import fit_wrappers, get_sample_weight, last_step, without_target_transform
 
@@ -64,7 +64,7 @@ class SearchPlan:
         """Return X, y and the fit parameters of the training samples of a split."""
         train = self.splits[split][0]
         return (
-            some_rows(self.X, train),
+            select_rows(self.X, train),
             _safe_indexing(self.y, train),
             _check_method_params(self.X, params=self.fit_params, indices=train),
         )
@@ -88,7 +88,7 @@ def fit_split(group: CandidateGroup, plan: SearchPlan, split: int, number: int) 
     with get_engine(network.device, n_synapses(X, parts.units.n_activations)) as engine:
         parts, samples = network._validate_training_data(parts, engine, X, y, sample_weight)
         samples, job = samples.on_device(plan.job(network, engine))
-        callback_task = plan.passes.part(plan.name(split), None, number)
+        callback_task = plan.passes.subtask(plan.name(split), None, number)
         shared = SharedPass.begin(group, plan, network, parts, job, samples, callback_task)
         # A temporary: the statistics are freed before the samples are scored.
         fitted = shared.solve(
@@ -121,15 +121,15 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
         statistics_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
         if statistics_bytes > job.memory_limit // 2 or not _have_same_targets(plan, samples):
             return None
-        callback_task = plan.passes.part("all splits", None, number)
+        callback_task = plan.passes.subtask("all splits", None, number)
         shared = SharedPass.begin(group, plan, network, parts, job, samples, callback_task)
-        shared = replace(shared, job=shared._job.reserving(statistics_bytes))
+        shared = replace(shared, job=shared._job.reserve(statistics_bytes))
         folds, total = _fold_statistics(shared, samples, held_out)
         shared_time = (perf_counter() - start) / len(folds)
 
         def finish_split(split: int, fold: RidgeStatistics) -> GroupFit:
             train = plan.splits[split][0]
-            task = shared.parts.task.restricted_to(samples, train)
+            task = shared.parts.task.refit_on(samples, train)
             start = perf_counter() - shared_time
             statistics = [CVStatistics(total - fold)]
             fitted = shared.solve(statistics, start, samples, rows=np.sort(train), task=task)
@@ -177,7 +177,7 @@ class SharedPass:
             replace(job, task=callback_task.begin()),
             SearchHistory(parts.units.first_alpha),
         )
-        units = with_rows(parts.units.fit(job, samples, history), parts.task, samples)
+        units = with_center_targets(parts.units.fit(job, samples, history), parts.task, samples)
         layers = group.layers(cast_layer(units.layer, samples.X))
         return cls(group, plan, network, replace(parts, units=units), layers, history, job)
 
@@ -193,7 +193,7 @@ class SharedPass:
         parts = parts_to_hold_out(samples.present, generator(self.network.random_state))
         leading = [layer.part(slice(FEW)) for layer in self.layers]
         n_others = len(parts) - 1
-        job = self._job.reserving(self._cv_bytes(leading, n_others))
+        job = self._job.reserve(self._cv_bytes(leading, n_others))
         all_units, leading_units = replace(self, job=job), replace(self, job=job, layers=leading)
         held_out = [
             shared.statistics(samples, f"{what}, held out", rows)
@@ -259,7 +259,7 @@ class SharedPass:
             self.network, self.parts, task or self.parts.task, job.engine, self.history
         )
         loo_of = None
-        if self.plan.needs_probabilities and builder.task.wants_scores:
+        if self.plan.needs_probabilities and builder.task.needs_loo_scores:
             loo_of = partial(SampledLOO, job, sample=draw(job, samples, rows))
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
@@ -286,9 +286,9 @@ class SharedPass:
     ) -> dict[tuple[int, bytes], npt.NDArray[Any]]:
         if not networks:
             return {}
-        X = some_rows(self.plan.X, rows)
+        X = select_rows(self.plan.X, rows)
         X = X if fitted.pipeline is None else without_target_transform(fitted.pipeline).predict(X)
-        X = check_rows(self.network, self._job.engine, X, reset=False)
+        X = validate_samples(self.network, self._job.engine, X, reset=False)
         job = self._described(f"{self.plan.name(split)}, scores")
         scores = score_group(job, self.group, self.layers, X, networks)
         return {(candidate, hash_rows(rows)): values for candidate, values in scores.items()}
@@ -306,7 +306,7 @@ def _has_one_layer(estimator: Any) -> bool:
     """Return whether layer and sample weights are the same for all training sets."""
     if last_step(estimator) is not estimator:
         return False
-    is_balanced = is_word(getattr(estimator, "class_weight", None), "balanced")
+    is_balanced = is_option(getattr(estimator, "class_weight", None), "balanced")
     return not (parts_of(estimator).units.sharing.needs_rows or is_balanced)
 
 
@@ -331,9 +331,9 @@ def _have_same_targets(plan: SearchPlan, samples: Samples) -> bool:
     """Return whether the targets of all samples serve each training set: it has all classes."""
     weight = samples.weight
     if weight is None:
-        return all(samples.targets.hold_for(train) for train, _ in plan.splits)
+        return all(samples.targets.is_valid_for(train) for train, _ in plan.splits)
     present = (train[weight[train] > 0] for train, _ in plan.splits)
-    return all(samples.targets.hold_for(rows, weight[rows]) for rows in present)
+    return all(samples.targets.is_valid_for(rows, weight[rows]) for rows in present)
 
 
 def _fold_statistics(

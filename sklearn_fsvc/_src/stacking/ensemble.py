@@ -25,23 +25,29 @@ import numpy.typing as npt
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.dask_blocks import open_all
-from ..data.map_reduce import part_of
+from ..data.dask_blocks import open_input
+from ..data.map_reduce import slice_rows
 from ..data.samples import exact_hashes
 from ..data.sources import Source
 from ..data.streaming import n_synapses, row_blocks, take_rows
-from ..data.validation import check_rows, to_host
+from ..data.validation import to_host, validate_samples
 from ..engines import get_engine
-from ..estimators.network import Answers, as_list, clean, keep, score_of
+from ..estimators.network import (
+    OutputBuffer,
+    as_array_list,
+    score_predictions,
+    set_fitted_attributes,
+    validate_training_data,
+)
 from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..parts import TargetSpec
-from ..readouts.sample import draw, rows_in
-from ..utils.callbacks import FitTask, Observable, with_callbacks
-from .members import BaseEstimators, TrainingSet
+from ..readouts.sample import draw, find_sampled_rows
+from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
+from .base_estimators import BaseEstimators, TrainingSet
 from .weights import EnsembleWeighting, assign_folds, decision_scores
 
 
-class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metaclass=ABCMeta):
+class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, metaclass=ABCMeta):
     """Networks whose scores are added with non-negative weights."""
 
     # The classes of the RBF and the tanh networks that are the default base estimators.
@@ -140,10 +146,10 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         parts.check()
         self._validate_names([name for name, _ in parts.base.templates])
         fit_task = self._begin_fit(X, y, sample_weight)
-        rows = open_all(X, self.device, self.max_memory, y, sample_weight)
+        rows = open_input(X, self.device, self.max_memory, y, sample_weight)
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
-            clean_X, clean_y = clean(self, engine, *rows[:2])
-        keep(self, parts.fit(clean_X, clean_y, rows[2], fit_task).fitted)
+            clean_X, clean_y = validate_training_data(self, engine, *rows[:2])
+        set_fitted_attributes(self, parts.fit(clean_X, clean_y, rows[2], fit_task).fitted)
         self._end_fit(fit_task, X, y, sample_weight)
 
     def _snapshot(self):
@@ -153,9 +159,9 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         """Return the `StackedPrediction` for validated samples."""
         if "weights_" not in vars(self):
             check_is_fitted(self)  # slow: called only where it will raise
-        X, *_ = open_all(X, self.device, self.max_memory)
+        X, *_ = open_input(X, self.device, self.max_memory)
         with get_engine(self.device, n_synapses(X, None)) as engine:
-            X = check_rows(self, engine, X, reset=False)
+            X = validate_samples(self, engine, X, reset=False)
         return StackedPrediction(self._stacked_parts(), X)
 
     def _compute_output(self, X, method, out=None):
@@ -192,7 +198,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         return self._open_prediction(X).contributions(output)
 
     def _score(self, X, y, sample_weight):
-        return score_of(self, self._stacked_parts().task, X, y, sample_weight)
+        return score_predictions(self, self._stacked_parts().task, X, y, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -223,20 +229,22 @@ class StackedParts:
 
         `fit_task` is the task as which the fit is reported to callbacks.
         """
-        task, samples = self.task.read(X, y, sample_weight)
+        task, samples = self.task.fit_encode(X, y, sample_weight)
         pairs, final = self.base.clone_for(samples)
         training_set = self._draw_training_set(samples, y, len(pairs), final is not None)
         self.base.reserve_memory(pairs, final, training_set.sample)
         learned_weights: dict[str, Any] = {}
         left_out = [
-            training_set.fit(network, fit_task.part(name), learned_weights)
+            training_set.fit(network, fit_task.subtask(name), learned_weights)
             for name, network in pairs
         ]
         ensemble = self.weighting.combine(task, left_out, training_set.sample)
         # A final estimator trained on a sample that lacks a class could not predict it.
         if final is not None and ensemble.has_varying_outputs:
             self.base.set_final_penalty(final, pairs)
-            ensemble = self._add_final(task, ensemble, final, training_set, fit_task.part("final"))
+            ensemble = self._add_final(
+                task, ensemble, final, training_set, fit_task.subtask("final")
+            )
         base = self.base.with_fitted(
             named_estimators_=dict(pairs[k] for k in ensemble.used),
             final_estimator_=ensemble.final_estimator,
@@ -261,7 +269,7 @@ class StackedParts:
         with self.base.open_job(training_set.samples.X) as job:
             # `sample` has distinct rows only. Fit to all samples that are equal to one of them:
             # samples[rows[i]] equals row `positions[i]` of the sample.
-            rows, positions = rows_in(job, training_set.samples, sample)
+            rows, positions = find_sampled_rows(job, training_set.samples, sample)
             X = np.asarray(to_host(take_rows(training_set.samples.X, rows)))
             scores = decision_scores(task, ensemble.fold_scores)[positions]
             X = self.weighting.append_scores(task, X, scores)
@@ -319,7 +327,7 @@ class StackedPrediction:
 
     def output(self, method: str, out: Any = None) -> Any:
         """Return the output of a prediction method, in new arrays or in `out`."""
-        buffer = Answers(len(self.X), out)
+        buffer = OutputBuffer(len(self.X), out)
         if out is not None:
             self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
         for part, X in self._blocks():
@@ -340,7 +348,7 @@ class StackedPrediction:
         contributions = np.empty((len(self.X), n_networks))
         for part, X in self._blocks():
             scores = np.stack(list(self._weighted_scores(X)))
-            _, columns, signs = task.decided(scores.sum(axis=0) + self._offset, output)
+            _, columns, signs = task.select_decision(scores.sum(axis=0) + self._offset, output)
             contributions[part] = (signs * scores[:, np.arange(len(columns)), columns]).T
         return contributions
 
@@ -361,7 +369,7 @@ class StackedPrediction:
         step = max(1, n_values // row_values)
         parts = [slice(start, min(start + step, len(X))) for start in range(0, len(X), step)]
         is_read = isinstance(X, Source) and not X.is_in_memory
-        blocks = row_blocks(X, None, parts) if is_read else (part_of(X, part) for part in parts)
+        blocks = row_blocks(X, None, parts) if is_read else (slice_rows(X, part) for part in parts)
         return zip(parts, blocks, strict=True)
 
     def _weighted_scores(self, X):
@@ -382,4 +390,4 @@ class StackedPrediction:
 def _scores_of(network, X):
     """Return the scores of a fitted network, (n_samples, n_scores), of all outputs together."""
     predict = getattr(network, "decision_function", network.predict)
-    return np.hstack([np.reshape(scores, (len(X), -1)) for scores in as_list(predict(X))])
+    return np.hstack([np.reshape(scores, (len(X), -1)) for scores in as_array_list(predict(X))])

@@ -9,8 +9,8 @@ from ..estimators.tanh import TanhClassifier, TanhRegressor
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
+from .base_estimators import BaseEstimators
 from .ensemble import StackedEnsemble, StackedParts
-from .members import BaseEstimators
 from .weights import ClassWeighting, NumericWeighting
 
 _SHARED = read_entries("""

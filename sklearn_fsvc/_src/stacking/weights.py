@@ -229,5 +229,5 @@ def is_significant(gains: npt.NDArray, weight: npt.NDArray, n_errors: float) -> 
 
 def decision_scores(task: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
     """Return readout outputs (n_samples, n_outputs) as the decision scores that are predicted."""
-    coef, intercept = task.outputs(scores.T, np.zeros(scores.shape[1]), np.float64)
+    coef, intercept = task.score_coefficients(scores.T, np.zeros(scores.shape[1]), np.float64)
     return coef.T + intercept

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from ..data.columns import described, why_refused
+from ..data.columns import described, explain_refused_column
 from ..stacking.estimators import StackedClassifier, StackedRegressor
 from ..utils.parameters import check_choice
 from .encoders import MAX_CATEGORIES, CategoryEncoder, InteractionEncoder
@@ -261,7 +261,7 @@ def select_columns(X: Any, features: Any, categorical: bool) -> list[int]:
         is_categorical = _mask(features or [], names)
     for column in np.flatnonzero(~is_categorical):
         if kinds[column] != "number":
-            raise ValueError(why_refused(names[column], dtypes[column], features))
+            raise ValueError(explain_refused_column(names[column], dtypes[column], features))
     return np.flatnonzero(is_categorical == categorical).tolist()
 
 

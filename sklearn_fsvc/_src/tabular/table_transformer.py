@@ -11,7 +11,12 @@ import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array
 
-from ..data.columns import rounded, why_infinite, why_no_levels, why_no_table
+from ..data.columns import (
+    explain_infinity,
+    explain_invalid_categories,
+    explain_unsupported_container,
+    rounded,
+)
 from ..utils.user_warnings import warn
 
 
@@ -43,9 +48,11 @@ class TableTransformer(ColumnTransformer):
                 yield
         except (TypeError, ValueError, ArithmeticError) as error:
             if "infinity" in str(error):
-                if (why := why_infinite(X)) is not None:
+                if (why := explain_infinity(X)) is not None:
                     raise ValueError(why) from error
-            elif (why := why_no_levels(X, self._columns_of("categorical", X))) is not None:
+            elif (
+                why := explain_invalid_categories(X, self._columns_of("categorical", X))
+            ) is not None:
                 raise TypeError(why) from error
             raise
 
@@ -60,7 +67,7 @@ class TableTransformer(ColumnTransformer):
 
 def _as_table(X):
     """Return X, with lists as arrays and pyarrow as pandas; TypeError for other containers."""
-    why = why_no_table(X)
+    why = explain_unsupported_container(X)
     if why is None:
         # scikit-learn converts lists to the same array, after the columns have been selected.
         is_list = isinstance(X, (list, tuple))

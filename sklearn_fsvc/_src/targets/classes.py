@@ -10,14 +10,14 @@ from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 
-from ..data.columns import why_missing
+from ..data.columns import explain_missing_targets
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
 from ..readouts.sample import PRIOR_ROWS
-from ..utils.parameters import is_word
+from ..utils.parameters import is_option
+from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
 from .labels import Labels
-from .validation import ClassTargets, MultiOutputTargets, validate_weights
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,12 +35,12 @@ class ClassTarget(TargetSpec):
     """
 
     class_weight: Any
-    most_scored: int = 2**21
-    least_scored: int = 2**12
+    max_calibration_scores: int = 2**21
+    min_calibration_samples: int = 2**12
     classes_: Any = UNSET
     multilabel_: bool = UNSET
-    wants_scores: ClassVar[bool] = True
-    has_center_outputs: ClassVar[bool] = True
+    needs_loo_scores: ClassVar[bool] = True
+    scores_uncovered_by_center: ClassVar[bool] = True
 
     @cached_property
     def labels(self) -> Labels:
@@ -53,11 +53,11 @@ class ClassTarget(TargetSpec):
 
     # From y to samples with targets and weights.
 
-    def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
+    def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
         try:
             labels, codes = Labels.infer(y)
         except (TypeError, ValueError) as error:
-            if (why := why_missing(y)) is not None:
+            if (why := explain_missing_targets(y)) is not None:
                 raise ValueError(why) from error
             raise
         target = self._with_labels(labels)
@@ -66,12 +66,12 @@ class ClassTarget(TargetSpec):
             _require_two_classes(labels, codes, samples.weight)
         return target, samples
 
-    def begin(
+    def fit_first_batch(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: TargetSpec | None
     ) -> Self:
         return self._with_labels(Labels.from_classes(classes, y))
 
-    def samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
+    def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         return self._encoded_samples(X, self.labels.encode(y), sample_weight)
 
     def _with_labels(self, labels):
@@ -104,20 +104,20 @@ class ClassTarget(TargetSpec):
                 f"{self.labels.classes!r}."
             )
 
-    def check_same(self, other: Self, name: str) -> None:
+    def check_compatible(self, other: Self, name: str) -> None:
         if not self.labels.has_classes_of(other.labels):
             raise ValueError(
                 f"{name} has classes_={other.labels.classes!r}, but this model has "
                 f"{self.labels.classes!r}; pass the same classes to partial_fit of both."
             )
 
-    def restricted_to(self, samples: Samples, rows: Any) -> Self:
+    def refit_on(self, samples: Samples, rows: Any) -> Self:
         # Encoded classes do not depend on the subset, unlike the mean and scale of numbers.
         return self
 
     # From outputs of the readout to predictions.
 
-    def outputs(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
+    def score_coefficients(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
         """Return coefficients and intercepts of decision scores, in the dtype of the layer."""
         scores_of = self.labels.scores_of
         return scores_of(W, axis=0).astype(dtype), scores_of(b, axis=0).astype(dtype)
@@ -149,19 +149,21 @@ class ClassTarget(TargetSpec):
             predictions, y = (predictions == y).all(axis=1), np.ones(len(y), bool)
         return accuracy_score(y, predictions, sample_weight=sample_weight)
 
-    def name_of(self, k: int) -> str:
+    def output_name(self, k: int) -> str:
         return self.labels.describe_output(k)
 
     @property
     def n_columns(self) -> int:
         return len(self.labels.classes_per_output)
 
-    def decided(self, scores: Any, output: int) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
+    def select_decision(
+        self, scores: Any, output: int
+    ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
         return self.labels.select_decision(scores, output)
 
     # Labels of the centres of RBF units.
 
-    def of_rows(self, samples: Samples, rows: Any) -> dict[str, Any]:
+    def center_attributes(self, samples: Samples, rows: Any) -> dict[str, Any]:
         return {"center_labels_": self.labels.decode(samples.targets.all_codes[rows])}
 
     def center_targets(self, units: Units) -> Any:
@@ -170,7 +172,7 @@ class ClassTarget(TargetSpec):
     def center_outputs(self, units: Units) -> Any:
         return self.targets_of(self.center_targets(units)).matrix()
 
-    def targets_of(self, y: npt.NDArray) -> ClassTargets | MultiOutputTargets:
+    def targets_of(self, y: npt.NDArray) -> OneHotTargets | MultiOutputTargets:
         """Return one-hot targets of labels (n,) or (n, n_outputs), all of them known classes."""
         columns = np.reshape(y, (len(y), -1)).T
         pairs = zip(self.labels.classes_per_output, columns, strict=True)
@@ -179,21 +181,23 @@ class ClassTarget(TargetSpec):
 
     # Calibration: temperatures from leave-one-out scores.
 
-    def scored_rows(self, samples: Samples, random_state: Any) -> npt.NDArray | None:
-        n_max = max(self.least_scored, self.most_scored // samples.targets.n_outputs)
+    def calibration_rows(self, samples: Samples, random_state: Any) -> npt.NDArray | None:
+        n_max = max(
+            self.min_calibration_samples, self.max_calibration_scores // samples.targets.n_outputs
+        )
         if len(samples) <= n_max:
             return None
         present = samples.present
         n_max, random = min(n_max, len(present)), generator(random_state)
         return np.sort(random.choice(present, n_max, replace=False, shuffle=False))
 
-    def left_out(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
+    def loo_attributes(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
         samples, scored = training.samples, slice(None) if rows is None else rows
         codes, weight = samples.targets.all_codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
         return {"temperature_": self.labels.fit_temperatures(scores, codes, weight)}
 
-    def calibrated(self, left_out: Any, sample: Any) -> dict[str, Any]:
+    def calibrate(self, left_out: Any, sample: Any) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
         class_weights = sample.rows.sums * left_out.is_known[:, None]
         # The few scores that are known may all be right by chance, as in a small sample. A prior,
@@ -202,14 +206,14 @@ class ClassTarget(TargetSpec):
         temperature = self.labels.fit_temperatures_to_weights(scores, class_weights, prior_rows)
         return {"temperature_": temperature}
 
-    def uncalibrated(self) -> dict[str, Any]:
+    def prior_calibration(self) -> dict[str, Any]:
         # Without rows, `fit_temperature` returns the temperature of its prior.
         empty = np.empty((0, sum(len(classes) for classes in self.labels.classes_per_output)))
         scores = self.labels.scores_of(empty)
         return {"temperature_": self.labels.fit_temperatures_to_weights(scores, empty)}
 
-    def why_no_sums(self) -> str | None:
-        if is_word(self.class_weight, "balanced"):
+    def why_not_incremental(self) -> str | None:
+        if is_option(self.class_weight, "balanced"):
             return (
                 'class_weight="balanced" needs the class counts of all samples; for partial_fit '
                 "pass a dict, or sample_weight."

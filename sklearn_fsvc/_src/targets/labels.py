@@ -10,7 +10,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..readouts.calibration import fit_temperature, log_probabilities, probabilities
-from .validation import ClassTargets, MultiOutputTargets
+from .encoding import MultiOutputTargets, OneHotTargets
 
 # Integers whose range is at most this are encoded by counting instead of sorting.
 _MAX_COUNTED_RANGE = 2**16
@@ -142,10 +142,10 @@ class Labels:
         columns = [classes[column.astype(np.intp)] for classes, column in pairs]
         return columns[0] if self.is_single else np.column_stack(columns)
 
-    def one_hot(self, codes: npt.NDArray) -> ClassTargets | MultiOutputTargets:
+    def one_hot(self, codes: npt.NDArray) -> OneHotTargets | MultiOutputTargets:
         """Return the targets of a readout for codes (n_samples, n_outputs)."""
         pairs = zip(codes.T, self.classes_per_output, strict=True)
-        parts = [ClassTargets(column, len(classes)) for column, classes in pairs]
+        parts = [OneHotTargets(column, len(classes)) for column, classes in pairs]
         return parts[0] if self.is_single else MultiOutputTargets(tuple(parts), self.is_multilabel)
 
     # From the outputs of the readout to decision scores and predictions.
@@ -183,7 +183,7 @@ class Labels:
     ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
         """Return predictions, score columns and signs for one output of y.
 
-        `TargetSpec.decided` has the details.
+        `TargetSpec.select_decision` has the details.
         """
         parts = self.split_scores(scores)
         codes = self.predict_codes(scores)[:, output].astype(np.intp)

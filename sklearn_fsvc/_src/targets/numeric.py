@@ -12,9 +12,9 @@ from sklearn.metrics import r2_score
 from ..data.samples import Samples
 from ..data.validation import check_out
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units
-from ..utils.parameters import check_flag
+from ..utils.parameters import check_bool
 from ..utils.user_warnings import warn
-from .validation import NumberTargets, as_float64, validate_weights
+from .encoding import StandardisedTargets, as_float64, validate_weights
 
 # `partial_fit` refuses y farther from the first batch, in standard deviations: their squares would
 # overflow.
@@ -46,33 +46,33 @@ class NumericTarget(TargetSpec):
         return self.target_scale_
 
     @property
-    def wants_posterior(self) -> bool:
+    def needs_posterior(self) -> bool:
         return self.uncertainty
 
     def check(self) -> None:
-        check_flag("uncertainty", self.uncertainty)
+        check_bool("uncertainty", self.uncertainty)
 
     # From y to samples with targets and weights.
 
-    def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
+    def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
         y, weight = as_float64(y), validate_weights(X, sample_weight)
-        targets = NumberTargets.standardise(y.reshape(len(y), -1), weight)
+        targets = StandardisedTargets.standardise(y.reshape(len(y), -1), weight)
         warn_heavy_tail(self.owner, targets, weight)
         return self._with_moments(targets, y.shape[1:]), Samples(X, targets, weight)
 
-    def begin(
+    def fit_first_batch(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: TargetSpec | None
     ) -> Self:
         y = as_float64(y)
         # Models on a common layer can be merged only if they standardise y alike.
         if isinstance(pretrained, NumericTarget) and pretrained.mean.shape == y.shape[1:]:
             return self.with_fitted(**pretrained.fitted)
-        targets = NumberTargets.standardise(
+        targets = StandardisedTargets.standardise(
             y.reshape(len(y), -1), validate_weights(X, sample_weight)
         )
         return self._with_moments(targets, y.shape[1:])
 
-    def samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
+    def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         y = as_float64(y)
         if y.shape[1:] != self.mean.shape:
             raise ValueError(
@@ -89,14 +89,14 @@ class NumericTarget(TargetSpec):
                 f"y contains values more than {_MAX_STANDARDISED:g} standard deviations from the "
                 "mean of the first batch."
             )
-        return Samples(X, NumberTargets(values, self.mean, self.scale), weight)
+        return Samples(X, StandardisedTargets(values, self.mean, self.scale), weight)
 
     def _with_moments(self, targets, shape):
         """Return the target with the mean and scale of y, of the shape of one prediction."""
         mean, scale = targets.mean.reshape(shape), targets.scale.reshape(shape)
         return self.with_fitted(target_mean_=mean, target_scale_=scale)
 
-    def check_same(self, other: Self, name: str) -> None:
+    def check_compatible(self, other: Self, name: str) -> None:
         for attribute in ("target_mean_", "target_scale_"):
             theirs, mine = getattr(other, attribute), getattr(self, attribute)
             if not np.array_equal(theirs, mine):
@@ -107,14 +107,14 @@ class NumericTarget(TargetSpec):
                     "standardisation of that regressor."
                 )
 
-    def restricted_to(self, samples: Samples, rows: Any) -> Self:
+    def refit_on(self, samples: Samples, rows: Any) -> Self:
         y = samples.targets.numbers(rows)
-        targets = NumberTargets.standardise(y, samples.weight_of(rows))
+        targets = StandardisedTargets.standardise(y, samples.weight_of(rows))
         return self._with_moments(targets, self.mean.shape)
 
     # From outputs of the readout to predictions.
 
-    def outputs(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
+    def score_coefficients(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
         """Return coefficients and intercepts in the units of y.
 
         They are float64 whatever the dtype of the layer: y may exceed the range of float32.
@@ -132,20 +132,22 @@ class NumericTarget(TargetSpec):
         """Return the coefficient of determination, averaged over the outputs."""
         return r2_score(y, predictions, sample_weight=sample_weight)
 
-    def name_of(self, k: int) -> str:
+    def output_name(self, k: int) -> str:
         return f"column {k} of y"
 
     @property
     def n_columns(self) -> int:
         return np.size(self.mean)
 
-    def decided(self, scores: Any, output: int) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
+    def select_decision(
+        self, scores: Any, output: int
+    ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
         columns = np.full(len(scores), output)
         return scores[:, output], columns, np.ones(len(scores))
 
     # Targets of the centres of RBF units.
 
-    def of_rows(self, samples: Samples, rows: Any) -> dict[str, Any]:
+    def center_attributes(self, samples: Samples, rows: Any) -> dict[str, Any]:
         y = samples.targets.numbers(rows)
         return {"center_targets_": y.reshape(len(y), *self.mean.shape)}
 
@@ -154,16 +156,16 @@ class NumericTarget(TargetSpec):
 
     # Uncertainty: the posterior of the readout.
 
-    def left_out(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
+    def loo_attributes(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
         """Return the posterior on the host, its noise in the units of y."""
-        if not self.wants_posterior:
+        if not self.needs_posterior:
             return {}
         posterior, to_host = chosen.posterior, training.job.engine.to_host
         root, mean, noise = map(to_host, (posterior.root, posterior.mean, posterior.noise))
         noise = noise * training.samples.targets.scale
         return {"posterior_": posterior._replace(root=root, mean=mean, noise=noise)}
 
-    def why_no_sums(self) -> str | None:
+    def why_not_incremental(self) -> str | None:
         if self.uncertainty is True:
             return (
                 "uncertainty=True needs a second pass over all samples; for partial_fit set "
@@ -190,7 +192,7 @@ _REMEDIES = {
 
 
 def warn_heavy_tail(
-    estimator_name: str, targets: NumberTargets, weight: npt.NDArray | None = None
+    estimator_name: str, targets: StandardisedTargets, weight: npt.NDArray | None = None
 ) -> None:
     """Warn of each output with a heavy tail that a transform of y would remove, and name it."""
     # The values have mean 0 and variance 1, so their fourth moment is the kurtosis. Most targets

@@ -58,7 +58,7 @@ class _ConditionalMethod:
         return unbound
 
 
-def install(extra: str, distribution: str = "sklearn-fsvc") -> str:
+def install_command(extra: str, distribution: str = "sklearn-fsvc") -> str:
     """Return the command that installs the packages of an optional-dependencies extra.
 
     It lists these packages themselves, so that it works wherever this package was installed from:
@@ -73,8 +73,8 @@ def install(extra: str, distribution: str = "sklearn-fsvc") -> str:
 
     Examples
     --------
-    >>> from sklearn_fsvc._src.utils.availability import install
-    >>> print(install("skops"))
+    >>> from sklearn_fsvc._src.utils.availability import install_command
+    >>> print(install_command("skops"))
     pip install '...skops...'
     """
     try:

@@ -22,7 +22,7 @@ except ImportError:  # scikit-learn 1.8 has no callbacks
 _NUMBERING = Lock()
 
 
-class Observable(CallbackSupportMixin):
+class CallbackMixin(CallbackSupportMixin):
     """Mixin: callbacks may be set, and are not pickled with a fitted estimator."""
 
     def __getstate__(self):
@@ -73,7 +73,7 @@ class FitTask:
     # scikit-learn's `CallbackContext`; None where there are no callbacks.
     context: Any = None
 
-    def part(
+    def subtask(
         self, name: str, n_parts: int | None = 0, number: int | None = None, in_order: bool = True
     ) -> "FitTask":
         """Return a subtask, which has not begun.
@@ -128,7 +128,7 @@ def on_compile(notify: Callable[[], object]) -> Iterator[None]:
             _listeners.remove(notify)
 
 
-def compiling() -> None:
+def notify_compile() -> None:
     """Call the functions passed to `on_compile`, each once."""
     while _listeners:
         _listeners.pop()()

@@ -18,7 +18,7 @@ LOO_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-10, 7))
 BITS = (8, 15)
 
 
-def is_word(value: Any, word: str) -> bool:
+def is_option(value: Any, word: str) -> bool:
     """Return whether a parameter, which may also be a number or an array, equals a string."""
     return isinstance(value, str) and value == word
 
@@ -31,14 +31,14 @@ def check_choice(name: str, value: Any, choices: Iterable[str], otherwise: str =
     return value
 
 
-def check_flag(name: str, value: Any) -> bool:
+def check_bool(name: str, value: Any) -> bool:
     """Return `value` if it is a bool."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}={value!r} must be True or False.")
     return bool(value)
 
 
-def check_level(name: str, value: Any) -> int:
+def check_verbosity(name: str, value: Any) -> int:
     """Return `value` as an int if it is a bool or a non-negative integer, as `verbose` is."""
     message = f"{name}={value!r} must be a non-negative integer, True or False."
     if not isinstance(value, (bool, np.bool_, Integral)):
@@ -48,7 +48,7 @@ def check_level(name: str, value: Any) -> int:
     return int(value)
 
 
-def check_count(name: str, value: Any) -> int:
+def check_positive_integer(name: str, value: Any) -> int:
     """Return `value` as an int if it is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name}={value!r} must be an integer, not {type(value).__name__}.")
@@ -57,7 +57,7 @@ def check_count(name: str, value: Any) -> int:
     return int(value)
 
 
-def check_whole_numbers(
+def check_positive_integers(
     name: str, value: Any, meaning: str, lengths: Collection[int]
 ) -> tuple[int, ...]:
     """Return `value` as a tuple if it is a sequence of positive integers of a valid length.
@@ -88,7 +88,7 @@ def check_positive(name: str, value: Any, *, or_zero: bool = False) -> float:
 
 def check_positive_or_auto(name: str, value: Any) -> Any:
     """Return `value` if it is "auto", or finite and positive."""
-    return value if is_word(value, "auto") else check_positive(name, value)
+    return value if is_option(value, "auto") else check_positive(name, value)
 
 
 def check_precision(value: Any, may_be_auto: bool) -> Any:
@@ -108,9 +108,9 @@ def parse_penalty(alpha: Any) -> float | str | tuple[float, ...]:
 
     One of several penalties is chosen by its leave-one-out error.
     """
-    if is_word(alpha, "auto"):
+    if is_option(alpha, "auto"):
         return "auto"
-    if is_word(alpha, "loo"):
+    if is_option(alpha, "loo"):
         return LOO_ALPHAS
     if isinstance(alpha, str):
         raise ValueError(f'alpha={alpha!r} is not known; give a number, several, "auto" or "loo".')
@@ -122,7 +122,7 @@ def parse_penalty(alpha: Any) -> float | str | tuple[float, ...]:
     return alphas
 
 
-def feature_weights(
+def validate_feature_weights(
     value: Any, ways: Collection[str], n_features: int | None = None
 ) -> npt.NDArray | None:
     """Return the weights or the linear map that the parameter `feature_weights` holds.

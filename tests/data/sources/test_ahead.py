@@ -5,12 +5,12 @@ import threading
 import numpy as np
 import pytest
 
+from fake_sources import ChunkFunction, SliceableFile
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.data.sources import open_rows, read_ahead
+from sklearn_fsvc._src.data.sources import open_source, read_ahead
 from sklearn_fsvc._src.data.streaming import Consumer, stream
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc.engines import get_engine
-from sourced import Shelf, Tap
 
 X = np.random.default_rng(0).random((100, 4))
 LAYER = TanhLayer(np.ones((3, 4)), np.zeros(3))
@@ -61,7 +61,7 @@ def test_blocks_are_read_in_another_thread():
     assert threading.current_thread() not in threads
 
 
-class BrokenFile(Shelf):
+class BrokenFile(SliceableFile):
     def __getitem__(self, key):
         if key.start >= 60:
             raise OSError("the disk is gone")
@@ -69,7 +69,7 @@ class BrokenFile(Shelf):
 
 
 def test_errors_of_the_reader_are_raised():
-    source = open_rows(BrokenFile(X), 16 * 32 * 10)[0]
+    source = open_source(BrokenFile(X), 16 * 32 * 10)[0]
     with pytest.raises(OSError, match="the disk is gone"):
         stream(Job(get_engine("jit")), LAYER, source, Consumer(lambda part, H: None, tile_rows=20))
     assert not readers()
@@ -77,8 +77,8 @@ def test_errors_of_the_reader_are_raised():
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_errors_of_the_consumer_end_the_reader(error):
-    tap = Tap(X, chunk=10)
-    source = open_rows(tap, None)[0]
+    tap = ChunkFunction(X, chunk=10)
+    source = open_source(tap, None)[0]
 
     def interrupt(part, H):
         if part.start >= 40:
@@ -93,7 +93,7 @@ def test_errors_of_the_consumer_end_the_reader(error):
 
 def test_a_memory_error_of_the_reader_halves_the_tile():
     """MemoryError in the thread of the reader; samples before it are evaluated once."""
-    source, blocks = open_rows(Shelf(X), None)[0], []
+    source, blocks = open_source(SliceableFile(X), None)[0], []
     read = source.blocks
 
     def few(rows, n):
@@ -121,7 +121,7 @@ def test_tiles_of_a_source_are_small_enough_to_overlap():
     """A layer of few units would prefer one tile of all rows, without any overlap."""
     wide, sizes = np.zeros((40, 2**18), np.float32), []
     layer = TanhLayer(np.ones((3, 2**18), np.float32), np.zeros(3, np.float32))
-    source = open_rows(Shelf(wide), "1GB")[0]
+    source = open_source(SliceableFile(wide), "1GB")[0]
     stream(Job(get_engine("jit")), layer, source, Consumer(lambda part, H: sizes.append(len(H))))
     assert sizes == [8] * 5
 
@@ -137,4 +137,6 @@ def test_prefetched_tiles_count_as_memory():
         return max(sizes)
 
     assert largest_tile(X) == 10
-    assert largest_tile(open_rows(Shelf(X), 16 * 32)[0]) == (10 * 88 - 2 * 32) // (88 + 32)
+    assert largest_tile(open_source(SliceableFile(X), 16 * 32)[0]) == (10 * 88 - 2 * 32) // (
+        88 + 32
+    )

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.data.sources import open_rows, some_rows
-from sourced import Shelf, Tap, batches
+from fake_sources import ChunkFunction, SliceableFile, batches
+from sklearn_fsvc._src.data.sources import open_source, select_rows
 
 X = np.random.default_rng(0).random((200, 6), np.float32)
 Y = np.arange(200)
@@ -17,11 +17,11 @@ def with_value(row, value):
 
 
 def read_all(given, *args):
-    source = open_rows(given, None, *args)[0]
+    source = open_source(given, None, *args)[0]
     return [*source.blocks(range(len(source)), 64)]
 
 
-@pytest.mark.parametrize("kind", [Shelf, Tap, batches])
+@pytest.mark.parametrize("kind", [SliceableFile, ChunkFunction, batches])
 @pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (-np.inf, "infinity")])
 @pytest.mark.parametrize("row", [0, 123, 199])
 def test_values_that_are_not_finite_are_located(kind, value, what, row):
@@ -33,13 +33,13 @@ def test_infinities_that_cancel_are_found():
     bad = with_value(7, np.inf)
     bad[8, 4] = -np.inf
     with pytest.raises(ValueError, match="infinity in row 7"):
-        read_all(Shelf(bad))
+        read_all(SliceableFile(bad))
 
 
 def test_finite_values_with_an_infinite_sum_are_accepted():
     """The sum overflows."""
     large = np.full((20, 3), np.finfo(np.float32).max)
-    np.testing.assert_array_equal(np.concatenate(read_all(Shelf(large))), large)
+    np.testing.assert_array_equal(np.concatenate(read_all(SliceableFile(large))), large)
 
 
 def test_a_missing_value_of_an_arrow_table_is_located():
@@ -50,13 +50,13 @@ def test_a_missing_value_of_an_arrow_table_is_located():
         yield pyarrow.record_batch({"a": pyarrow.array([3, None], pyarrow.uint8())})
 
     with pytest.raises(ValueError, match="contains NaN in row 3, column 0"):
-        open_rows(read, None)
+        open_source(read, None)
 
 
-@pytest.mark.parametrize("iterator", [Tap(X)(), iter([X])])
+@pytest.mark.parametrize("iterator", [ChunkFunction(X)(), iter([X])])
 def test_iterators_are_refused(iterator):
     with pytest.raises(TypeError, match=r"read only once.*function without arguments"):
-        open_rows(iterator, None)
+        open_source(iterator, None)
 
 
 def test_a_function_must_return_a_fresh_iterator():
@@ -70,10 +70,10 @@ def test_a_later_pass_with_other_samples_is_refused(later):
     sizes = iter([200, later])
     rows = np.concatenate([X, X])
     with pytest.raises(ValueError, match=f"gave {later} rows in this pass, and 200 in the first"):
-        read_all(lambda: Tap(rows[: next(sizes)])())
+        read_all(lambda: ChunkFunction(rows[: next(sizes)])())
 
 
-class ShrunkFile(Shelf):
+class ShrunkFile(SliceableFile):
     def __getitem__(self, key):
         return super().__getitem__(key)[: 150 - key.start]
 
@@ -103,7 +103,7 @@ def test_a_file_that_has_shrunk_is_refused():
 )  # fmt: skip
 def test_invalid_chunks_are_refused(chunks, error):
     with pytest.raises(ValueError, match=error.replace("()", r"\(\)")):
-        open_rows(lambda: chunks, None)
+        open_source(lambda: chunks, None)
 
 
 def test_columns_must_keep_their_order():
@@ -112,71 +112,87 @@ def test_columns_must_keep_their_order():
 
     frame = pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]})
     with pytest.raises(ValueError, match=r"at row 2 has the columns \['b', 'a'\].*the same order"):
-        open_rows(lambda: [frame, frame[["b", "a"]]], None)
+        open_source(lambda: [frame, frame[["b", "a"]]], None)
     with pytest.raises(ValueError, match="at row 2 has the columns None"):
-        open_rows(lambda: [frame, frame.to_numpy()], None)
+        open_source(lambda: [frame, frame.to_numpy()], None)
 
 
 def test_a_function_must_return_an_iterable():
     with pytest.raises(TypeError, match=r"X\(\) returned a int; it must return an iterable"):
-        open_rows(lambda: 5, None)
+        open_source(lambda: 5, None)
 
 
 def test_columns_of_dates_are_refused():
     with pytest.raises(ValueError, match="begins at row 0: column 'when' has dtype datetime64"):
-        open_rows(batches(X, when=Y.astype("M8[s]")), None)
+        open_source(batches(X, when=Y.astype("M8[s]")), None)
 
 
 @pytest.mark.parametrize(
     ("given", "named", "error"),
     [
         (batches(X), {"y": "label"}, "has no column y='label'; its columns are .*'x5'"),
-        (Tap(X), {"y": "label"}, "is not a table, but y='label' names a column; give chunks"),
-        (Tap(X, Y), {"sample_weight": "w"}, "is not a table, but sample_weight='w' names"),
-        (Shelf(X), {"y": "label"}, "y='label' would be the name of a column, and Shelf has none"),
-        (Shelf(X), {"sample_weight": "w"}, "sample_weight='w' would be"),
-        (Tap(X, Y), {"y": Y}, "y is given, and the chunks of X hold one too; pass y=None"),
-        (Tap(X, Y, Y), {"sample_weight": Y}, "sample_weight is given, and the chunks"),
+        (
+            ChunkFunction(X),
+            {"y": "label"},
+            "is not a table, but y='label' names a column; give chunks",
+        ),
+        (
+            ChunkFunction(X, Y),
+            {"sample_weight": "w"},
+            "is not a table, but sample_weight='w' names",
+        ),
+        (
+            SliceableFile(X),
+            {"y": "label"},
+            "y='label' would be the name of a column, and Shelf has none",
+        ),
+        (SliceableFile(X), {"sample_weight": "w"}, "sample_weight='w' would be"),
+        (
+            ChunkFunction(X, Y),
+            {"y": Y},
+            "y is given, and the chunks of X hold one too; pass y=None",
+        ),
+        (ChunkFunction(X, Y, Y), {"sample_weight": Y}, "sample_weight is given, and the chunks"),
     ],
 )
 def test_ambiguous_y_and_weights_are_refused(given, named, error):
     with pytest.raises(ValueError, match=error):
-        open_rows(given, None, **named)
+        open_source(given, None, **named)
 
 
 def test_a_chunk_that_exceeds_the_memory_is_refused():
     with pytest.raises(
         ValueError, match=r"max_memory=14399 bytes.* a chunk of 200 rows of X needs"
     ):
-        open_rows(Tap(X, chunk=200), 14399)
-    open_rows(Tap(X, chunk=200), 14400)
+        open_source(ChunkFunction(X, chunk=200), 14399)
+    open_source(ChunkFunction(X, chunk=200), 14400)
 
 
 def test_a_subset_of_a_file_must_be_ascending():
     with pytest.raises(ValueError, match="another one; use a splitter that keeps the order"):
-        some_rows(open_rows(Shelf(X), None)[0], np.array([3, 1]))
+        select_rows(open_source(SliceableFile(X), None)[0], np.array([3, 1]))
 
 
 def test_y_and_weights_of_chunks_are_collected():
     """They are in memory; those that the source does not have are the user's."""
-    _, y, weight = open_rows(Tap(X, Y, Y / 2), None)
+    _, y, weight = open_source(ChunkFunction(X, Y, Y / 2), None)
     np.testing.assert_array_equal(y, Y)
     np.testing.assert_array_equal(weight, Y / 2)
     given = np.ones(200)
-    assert open_rows(Tap(X, Y), None, None, given)[2] is given
-    source, y, weight = open_rows(batches(X, label=Y, w=Y / 2), None, "label", "w")
+    assert open_source(ChunkFunction(X, Y), None, None, given)[2] is given
+    source, y, weight = open_source(batches(X, label=Y, w=Y / 2), None, "label", "w")
     assert source.shape == X.shape
     np.testing.assert_array_equal(y, Y)
     np.testing.assert_array_equal(weight, Y / 2)
-    y = open_rows(Tap(X, np.stack([Y, Y], axis=1)), None)[1]
+    y = open_source(ChunkFunction(X, np.stack([Y, Y], axis=1)), None)[1]
     assert y.shape == (200, 2)
-    y, weight = open_rows(Shelf(X), None, Y, ConvertibleFile(Y))[1:]
+    y, weight = open_source(SliceableFile(X), None, Y, ConvertibleFile(Y))[1:]
     assert y is Y
     assert isinstance(weight, np.ndarray)
     np.testing.assert_array_equal(weight, Y)
 
 
-class ConvertibleFile(Shelf):
+class ConvertibleFile(SliceableFile):
     """A file of targets, which is read completely."""
 
     def __array__(self, dtype=None, copy=None):

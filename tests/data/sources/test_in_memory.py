@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from allocated import peak
-from sklearn_fsvc._src.data.sources import InMemory, some_rows
+from peak_memory import peak
+from sklearn_fsvc._src.data.sources import ArraySource, select_rows
 from sklearn_fsvc._src.data.streaming import row_blocks, take_rows
 
 # Wide rows, so that a piece has few of them.
@@ -31,12 +31,12 @@ def expected_of(array):
 @pytest.mark.parametrize("order", ORDERS)
 def test_subsets_of_subsets(array, order):
     rows, expected = ORDERS[order], expected_of(array)
-    part = some_rows(InMemory(array), rows)
+    part = select_rows(ArraySource(array), rows)
     assert part.shape == (len(rows), FEATURES)
     assert part.dtype == expected.dtype
     assert part.nbytes == expected[rows].nbytes
     back = np.arange(len(rows))[::-1]
-    for source, own in ((part, rows), (some_rows(part, back), rows[back])):
+    for source, own in ((part, rows), (select_rows(part, back), rows[back])):
         np.testing.assert_array_equal(source.copy(), expected[own])
         assert source.copy().dtype == expected.dtype
         np.testing.assert_array_equal(source[10:20], expected[own][10:20])
@@ -47,13 +47,13 @@ def test_subsets_of_subsets(array, order):
 def test_blocks_are_converted_rows(array, rows):
     chosen, expected = np.arange(N) if rows is None else rows, expected_of(array)
     parts = [slice(i, min(i + 100, len(chosen))) for i in range(0, len(chosen), 100)]
-    blocks = list(row_blocks(InMemory(array), rows, parts))
+    blocks = list(row_blocks(ArraySource(array), rows, parts))
     assert all(block.flags.c_contiguous for block in blocks)
     np.testing.assert_array_equal(np.concatenate(blocks), expected[chosen])
 
 
 def test_pieces_contain_all_rows(array):
-    found = list(InMemory(array).pieces(np.arange(7, 500, 2)))
+    found = list(ArraySource(array).pieces(np.arange(7, 500, 2)))
     assert [first for first, _ in found] == [
         7 + sum(len(p) for _, p in found[:i]) for i in range(len(found))
     ]
@@ -63,7 +63,7 @@ def test_pieces_contain_all_rows(array):
 
 
 def test_only_the_selected_rows_are_copied(array):
-    source = InMemory(array, np.arange(N)[::-1])
+    source = ArraySource(array, np.arange(N)[::-1])
     block, found = peak(source.take, np.arange(64))
     assert found <= block.nbytes + 2 * source.read_bytes + 10_000
     assert source.read_bytes <= 2**17
@@ -73,11 +73,11 @@ def test_errors_name_the_row_number_of_the_user():
     """Row numbers refer to the user's array."""
     X = np.zeros((50, 3))
     X[41, 2] = np.nan
-    part = InMemory(X).part(np.arange(50)[::-1]).part(np.arange(20))
+    part = ArraySource(X).part(np.arange(50)[::-1]).part(np.arange(20))
     with pytest.raises(ValueError, match="NaN in row 41, column 2"):
         part.copy()
 
 
 def test_text_is_refused():
     with pytest.raises(ValueError, match="must be of real numbers"):
-        InMemory(np.array([["a", "b"]]))
+        ArraySource(np.array([["a", "b"]]))

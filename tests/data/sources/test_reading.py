@@ -8,26 +8,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_fsvc._src.data.sources import PrefetchedSource, SparseRows, open_rows, some_rows
+from fake_sources import LIBRARIES, ChunkFunction, SliceableFile, batches, written
+from sklearn_fsvc._src.data.sources import PrefetchedSource, SparseSource, open_source, select_rows
 from sklearn_fsvc._src.data.streaming import row_blocks, take_rows
-from sourced import LIBRARIES, Shelf, Tap, batches, written
 
 N = 200
 X = np.random.default_rng(0).random((N, 6), np.float32)
 
 
 def make_source(X, max_memory="1MB"):
-    return open_rows(X, max_memory)[0]
+    return open_source(X, max_memory)[0]
 
 
 SOURCES = {
-    "slices": lambda: make_source(Shelf(X), 16 * 24 * 11),
-    "slices in chunks": lambda: make_source(Shelf(X, chunks=(7, 6)), 16 * 24 * 20),
-    "arrays": lambda: make_source(Tap(X)),
-    "arrays and y": lambda: make_source(Tap(X, np.arange(N))),
+    "slices": lambda: make_source(SliceableFile(X), 16 * 24 * 11),
+    "slices in chunks": lambda: make_source(SliceableFile(X, chunks=(7, 6)), 16 * 24 * 20),
+    "arrays": lambda: make_source(ChunkFunction(X)),
+    "arrays and y": lambda: make_source(ChunkFunction(X, np.arange(N))),
     "batches": lambda: make_source(batches(X)),
-    "sparse": lambda: SparseRows(csr_array(X)),
-    "part": lambda: some_rows(make_source(Shelf(np.repeat(X, 2, axis=0))), np.arange(0, 2 * N, 2)),
+    "sparse": lambda: SparseSource(csr_array(X)),
+    "part": lambda: select_rows(
+        make_source(SliceableFile(np.repeat(X, 2, axis=0))), np.arange(0, 2 * N, 2)
+    ),
 }
 all_sources = pytest.mark.parametrize("kind", SOURCES)
 
@@ -76,7 +78,7 @@ def test_a_slice_of_the_rows(kind):
 
 def test_blocks_of_rows_in_any_order():
     rows = np.random.default_rng(0).permutation(N)[:50]
-    blocks = list(row_blocks(make_source(Shelf(X)), rows, slices_of(50, 20)))
+    blocks = list(row_blocks(make_source(SliceableFile(X)), rows, slices_of(50, 20)))
     np.testing.assert_array_equal(np.concatenate(blocks), X[rows])
 
 
@@ -84,7 +86,7 @@ def test_blocks_of_rows_in_any_order():
     ("max_memory", "most"), [(16 * 24 * 11, 11), (16 * 24 * 11 + 383, 11), (100, 1)]
 )
 def test_slices_take_a_sixteenth_of_the_memory(max_memory, most):
-    shelf = Shelf(X, most)
+    shelf = SliceableFile(X, most)
     source = make_source(shelf, max_memory)
     list(source.blocks(range(N), 64))
     assert max(stop - start for start, stop in shelf.asked) == most
@@ -94,23 +96,23 @@ def test_slices_take_a_sixteenth_of_the_memory(max_memory, most):
 
 def test_slices_have_a_maximum_size():
     wide = np.zeros((40, 2**18), np.float32)
-    shelf = Shelf(wide, most=8)
+    shelf = SliceableFile(wide, most=8)
     list(make_source(shelf, "1GB").blocks(range(40), 40))
     assert shelf.asked == [(start, start + 8) for start in range(0, 40, 8)]
 
 
 def test_slices_end_at_the_chunks_of_the_file():
     """Otherwise a compressed chunk would be read twice."""
-    shelf = Shelf(X, chunks=(7, 6))
+    shelf = SliceableFile(X, chunks=(7, 6))
     list(make_source(shelf, 16 * 24 * 20).blocks(range(5, N), 64))
     assert shelf.asked == [(5, 14), *((k, min(k + 14, N)) for k in range(14, N, 14))]
 
 
 def test_only_needed_slices_and_chunks_are_read():
-    shelf = Shelf(X)
+    shelf = SliceableFile(X)
     make_source(shelf, 16 * 24 * 10).take(np.array([152, 23, 21]))
     assert shelf.asked == [(21, 24), (152, 153)]
-    tap = Tap(X)
+    tap = ChunkFunction(X)
     source, n_chunks = make_source(tap), tap.given
     source.take(np.array([3, 40]))
     assert (tap.calls, tap.closed) == (2, 2)
@@ -126,7 +128,7 @@ def test_chunks_may_reuse_one_buffer():
             buffer[:], labels[:] = X[start : start + 20], start
             yield buffer, labels
 
-    source, y, _ = open_rows(read, None)
+    source, y, _ = open_source(read, None)
     np.testing.assert_array_equal(y, np.arange(N) // 20 * 20)
     blocks = row_blocks(source, None, slices_of(N, 20))
     for part, block in zip(slices_of(N, 20), blocks, strict=True):
@@ -175,7 +177,7 @@ def test_files_of_real_libraries(library, tmp_path):
     [("f4", "f4"), ("f8", "f8"), ("u1", "u1"), ("i4", "f8"), ("?", "f8"), (">f4", "f8"),
      ("f2", "f8")],
 )  # fmt: skip
-@pytest.mark.parametrize("kind", [Shelf, Tap])
+@pytest.mark.parametrize("kind", [SliceableFile, ChunkFunction])
 def test_dtypes_are_converted_as_those_of_arrays(dtype, taken, kind):
     numbers = np.arange(12).reshape(4, 3).astype(dtype)
     source = make_source(kind(numbers))
@@ -198,11 +200,11 @@ def test_chunks_may_be_tables(module):
             return pyarrow.table({k: pyarrow.array(v) for k, v in columns.items()}).to_batches()
         return [__import__(module).DataFrame(columns)]
 
-    source, y, weight = open_rows(read, None, "y", "a")
+    source, y, weight = open_source(read, None, "y", "a")
     assert list(y) == list("pqpqp")
     np.testing.assert_array_equal(weight, np.arange(5))
     np.testing.assert_array_equal(source.take(np.arange(5)), X[:5, :1])
-    source = open_rows(read, None, "y")[0]
+    source = open_source(read, None, "y")[0]
     assert source.dtype == np.float32
     np.testing.assert_array_equal(source.take(np.arange(5)), np.stack([np.arange(5), X[:5, 0]], 1))
 
@@ -210,7 +212,7 @@ def test_chunks_may_be_tables(module):
 @pytest.mark.parametrize(("max_bytes", "n_passes"), [(N * 24, 2), (N * 24 - 1, 3), (60 * 24, 5)])
 def test_prefetched_rows_share_passes(max_bytes, n_passes):
     """Each pass fills the buffer; the first one opened the source."""
-    tap = Tap(X)
+    tap = ChunkFunction(X)
     order = np.random.default_rng(0).permutation(N)
     source = PrefetchedSource(make_source(tap), order, max_bytes)
     for start in range(0, N, 20):
@@ -221,7 +223,7 @@ def test_prefetched_rows_share_passes(max_bytes, n_passes):
 
 
 def test_other_rows_than_the_prefetched_ones_are_read():
-    source = PrefetchedSource(make_source(Shelf(X)), np.arange(50, 100), 20 * 24)
+    source = PrefetchedSource(make_source(SliceableFile(X)), np.arange(50, 100), 20 * 24)
     for rows in ([60, 90], [3], [99, 98], [50, 199], [], [99]):
         rows = np.array(rows, int)
         np.testing.assert_array_equal(take_rows(source, rows), X[rows])
@@ -229,7 +231,7 @@ def test_other_rows_than_the_prefetched_ones_are_read():
     np.testing.assert_array_equal(block, X[:10])
 
 
-class DeviceArray(Shelf):
+class DeviceArray(SliceableFile):
     """An array on another device."""
 
     def __dlpack__(self):
@@ -246,5 +248,5 @@ def test_arrays_tables_and_lists_are_not_sources():
     frame = pandas.DataFrame(X)
     for array in (X, X.tolist(), frame, frame[0], sparse.csr_array(X), None, np.float32(1)):
         assert make_source(array) is array
-    source = make_source(Shelf(X))
+    source = make_source(SliceableFile(X))
     assert make_source(source) is source

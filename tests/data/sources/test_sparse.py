@@ -5,13 +5,13 @@ import pytest
 from scipy.sparse import csr_array, random
 
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.data.sources import SparseRows, joined, some_rows
+from sklearn_fsvc._src.data.memory import tile_shape_for
+from sklearn_fsvc._src.data.sources import SparseSource, joined, select_rows
 from sklearn_fsvc._src.data.streaming import (  # fmt: skip
     n_synapses,
     stream_into,
-    take_in_any_order,
+    take_unsorted_rows,
 )
-from sklearn_fsvc._src.data.tiling import basic_layer
 from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.engines.host import SparseEvaluator
 from sklearn_fsvc._src.layers import TanhLayer
@@ -61,38 +61,38 @@ def hidden(layer, X, max_memory=None, engine=None):
 
 def test_rows_in_any_order(X):
     rows = np.random.default_rng(1).permutation(N)[:50]
-    np.testing.assert_array_equal(take_in_any_order(SparseRows(X), rows), X.toarray()[rows])
+    np.testing.assert_array_equal(take_unsorted_rows(SparseSource(X), rows), X.toarray()[rows])
 
 
 def test_subsets_stay_sparse(X):
     rows = np.arange(3, N, 7)
-    some = some_rows(SparseRows(X), rows)
-    assert isinstance(some, SparseRows)
-    assert some.nbytes < SparseRows(X).nbytes / 5
+    some = select_rows(SparseSource(X), rows)
+    assert isinstance(some, SparseSource)
+    assert some.nbytes < SparseSource(X).nbytes / 5
     np.testing.assert_array_equal(some.sparse(slice(None), float).toarray(), X.toarray()[rows])
-    whole = SparseRows(X)
-    assert some_rows(whole, np.arange(N)) is whole  # without a copy
+    whole = SparseSource(X)
+    assert select_rows(whole, np.arange(N)) is whole  # without a copy
     back = np.arange(N)[::-1]
-    np.testing.assert_array_equal(some_rows(whole, back).take(slice(None)), X.toarray()[back])
+    np.testing.assert_array_equal(select_rows(whole, back).take(slice(None)), X.toarray()[back])
 
 
 def test_other_dtypes_become_float64(X):
-    rows = SparseRows(X.astype(np.int16).tocoo())
+    rows = SparseSource(X.astype(np.int16).tocoo())
     assert rows.dtype == np.float64
     np.testing.assert_array_equal(rows.take(slice(None)), X.toarray().astype(np.int16))
 
 
 def test_a_copy_is_independent(X):
-    rows, expected = SparseRows(X), X.toarray()
+    rows, expected = SparseSource(X), X.toarray()
     copied = rows.copy()
     X.data[:] = 7
     np.testing.assert_array_equal(copied.take(slice(None)), expected)
 
 
 def test_blocks_are_concatenated(X):
-    rows = SparseRows(X)
+    rows = SparseSource(X)
     parts = [rows.part(np.arange(a, b)) for a, b in ((0, 100), (100, 101), (101, N))]
-    assert isinstance(joined(parts), SparseRows)
+    assert isinstance(joined(parts), SparseSource)
     np.testing.assert_array_equal(joined(parts).take(slice(None)), X.toarray())
     dense = [part.take(slice(None)) for part in parts]
     np.testing.assert_array_equal(joined(dense), X.toarray())
@@ -106,20 +106,20 @@ def test_the_first_value_that_is_not_finite_is_located(X, value, what):
     assert row == 50
     match = f"Input X contains {what} in row {row}, column {column}; remove or impute"
     with pytest.raises(ValueError, match=match):
-        SparseRows(X).check_finite()
+        SparseSource(X).check_finite()
 
 
 def test_bytes_of_the_longest_row():
     X = csr_array(np.array([[0, 0, 0, 0], [1, 0, 2, 3], [0, 4, 0, 0]], np.float32))
     index = X.indices.itemsize
-    assert SparseRows(X).row_bytes(np.dtype(np.float32)) == 3 * (4 + index) + index
-    assert SparseRows(X).row_bytes(np.dtype(np.float64)) == 3 * (8 + index) + index
+    assert SparseSource(X).row_bytes(np.dtype(np.float32)) == 3 * (4 + index) + index
+    assert SparseSource(X).row_bytes(np.dtype(np.float64)) == 3 * (8 + index) + index
 
 
 @pytest.mark.parametrize("how", ["in order", "shuffled", "dense enough"])
 def test_activations_are_those_of_dense_rows(X, layer, how):
     X = csr_array(random(N, FEATURES, 0.6, random_state=0)) if how == "dense enough" else X
-    rows = SparseRows(X)
+    rows = SparseSource(X)
     assert rows.is_sparse == (how != "dense enough")
     H = hidden(layer, rows)
     np.testing.assert_allclose(H, hidden(layer, X.toarray()), rtol=0, atol=1e-14)
@@ -131,13 +131,13 @@ def test_all_units_are_evaluated_at_once(X):
     out, expected, evaluator = np.empty((N, 300)), hidden(layer, X.toarray()), RecordingEvaluator()
     with BlasWithEvaluator(evaluator) as engine:
         engine.tuned = {layer.kind: {"M": 1024, "asymmetry": 4}}
-        assert basic_layer(engine, layer).units == 256
-        stream_into(Job(engine), layer, SparseRows(X), out)
+        assert tile_shape_for(engine, layer).units == 256
+        stream_into(Job(engine), layer, SparseSource(X), out)
     assert evaluator.calls == [(N, slice(0, 300))]
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-14)
 
 
-class NeverDense(SparseRows):
+class NeverDense(SparseSource):
     def take(self, rows, dtype=None):
         raise AssertionError("converted to dense rows")
 
@@ -150,24 +150,24 @@ def test_sparse_rows_are_not_converted_to_dense_ones(X, layer):
 
 def test_an_engine_without_a_sparse_evaluator_receives_dense_tiles(X, layer):
     expected = hidden(layer, X.toarray())
-    H = hidden(layer, SparseRows(X), engine=BlasWithEvaluator())
+    H = hidden(layer, SparseSource(X), engine=BlasWithEvaluator())
     np.testing.assert_allclose(H, expected, atol=1e-14)
 
 
 def test_features_that_are_0_in_all_rows_are_removed():
     X = csr_array((np.array([1.0, 2.0, 0.0]), ([0, 1, 1], [9, 3, 5])), (2, 10))
     W = np.arange(40.0).reshape(4, 10)
-    layer, rows = SparseRows(X).drop_empty_features(TanhLayer(W, np.zeros(4)))
+    layer, rows = SparseSource(X).drop_empty_features(TanhLayer(W, np.zeros(4)))
     np.testing.assert_array_equal(layer.units, W[:, [0, 3, 5, 9]])
     assert layer.units.flags.c_contiguous
     np.testing.assert_array_equal(rows.take(slice(None)), X.toarray()[:, [0, 3, 5, 9]])
-    most = SparseRows(csr_array(np.eye(10) * (np.arange(10) < 6)))
+    most = SparseSource(csr_array(np.eye(10) * (np.arange(10) < 6)))
     given = TanhLayer(W, np.zeros(4))
     assert most.drop_empty_features(given) == (given, most)
 
 
 def test_rows_of_zeros(layer):
-    H = hidden(layer, SparseRows(csr_array((5, FEATURES), dtype=float)))
+    H = hidden(layer, SparseSource(csr_array((5, FEATURES), dtype=float)))
     np.testing.assert_allclose(H, np.tanh(np.tile(layer.bias, (5, 1))))
 
 

@@ -1,24 +1,24 @@
 """Sources: samples in files, in memory, or from functions, which are read a few at a time.
 
-All of them are a `Source`. `open_rows` finds the kind of source that an X is.
+All of them are a `Source`. `open_source` finds the kind of source that an X is.
 """
 
 from typing import Any
 
 import numpy as np
 
-from ..tiling import host_memory_limit
-from .arrays import InMemory, Sliceable, SparseRows, are_sparse, is_sliceable, joined
-from .base import PrefetchedSource, Source, read_ahead, some_rows
+from ..memory import host_memory_limit
+from .arrays import ArraySource, Sliceable, SparseSource, is_evaluated_sparse, is_sliceable, joined
+from .base import PrefetchedSource, Source, read_ahead, select_rows
 from .chunks import Iterated
 
 __all__ = [
-    "InMemory", "PrefetchedSource", "Source", "SparseRows", "are_sparse", "joined", "open_rows",
-    "read_ahead", "some_rows",
+    "ArraySource", "PrefetchedSource", "Source", "SparseSource", "is_evaluated_sparse", "joined",
+    "open_source", "read_ahead", "select_rows",
 ]  # fmt: skip
 
 
-def open_rows(
+def open_source(
     X: Any, max_memory: int | str | None, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, Any, Any]:
     """Return X as a `Source` if it can be one, else X itself, with its y and sample weights.

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse, vstack
 
-from ..tiling import count_fitting
-from .base import ENOUGH, Source, as_taken, check_finite
+from ..memory import count_fitting
+from .base import ENOUGH, Source, check_finite, supported_dtype
 
 # Bytes that are gathered or converted at a time, so that they stay in the cache.
 _CONVERTED_BYTES = 2**17
@@ -18,7 +18,7 @@ _CONVERTED_BYTES = 2**17
 _MAX_DENSITY = 0.07
 
 
-class InMemory(Source):
+class ArraySource(Source):
     """Rows of an array in memory, which are gathered and converted a few at a time.
 
     It replaces copies of the whole array: of a subset of the rows, or of a dtype that no layer has.
@@ -39,10 +39,10 @@ class InMemory(Source):
     ) -> None:
         self._array, self._rows, self.names = array, rows, names
         self.shape = len(array) if rows is None else len(rows), array.shape[1]
-        self.dtype = as_taken(array.dtype, "X")
+        self.dtype = supported_dtype(array.dtype, "X")
         self.tile_rows = max(1, len(self))
         row_bytes = max(1, self.shape[1] * self.dtype.itemsize)
-        self._step = max(1, count_fitting(_CONVERTED_BYTES, row_bytes, at_most=self.tile_rows))
+        self._step = max(1, count_fitting(_CONVERTED_BYTES, row_bytes, maximum=self.tile_rows))
         self.read_bytes = self._step * row_bytes
 
     @property
@@ -58,13 +58,13 @@ class InMemory(Source):
         """Return all rows, converted."""
         return self[:]
 
-    def part(self, rows: npt.NDArray[np.intp]) -> "InMemory":
+    def part(self, rows: npt.NDArray[np.intp]) -> "ArraySource":
         """Return a subset of the rows, in any order, without a copy."""
         rows = rows if self._rows is None else self._rows[rows]
         selection = _as_slice(rows)
         if selection is rows:
-            return InMemory(self._array, rows, self.names)
-        return InMemory(self._array[selection], names=self.names)
+            return ArraySource(self._array, rows, self.names)
+        return ArraySource(self._array[selection], names=self.names)
 
     def take(self, rows: Any, dtype: Any = None) -> npt.NDArray[Any]:
         rows = np.asarray(rows) if self._rows is None else self._rows[rows]
@@ -102,7 +102,7 @@ class Sliceable(Source):
 
     def __init__(self, X: Any, limit: int) -> None:
         self._X, self.shape = X, tuple(map(int, X.shape))
-        self.dtype = as_taken(X.dtype, "X")
+        self.dtype = supported_dtype(X.dtype, "X")
         row_bytes = max(1, int(np.prod(self.shape[1:])) * X.dtype.itemsize)
         chunk = _chunk_rows(X)
 
@@ -148,7 +148,7 @@ def _chunk_rows(X: Any) -> int:
     return max(1, chunks[0]) if is_regular else 1
 
 
-class SparseRows(Source):
+class SparseSource(Source):
     """Rows of a sparse matrix in CSR format.
 
     As a source it returns dense rows, a few at a time; `sparse` and `tiles` return CSR rows for
@@ -159,7 +159,7 @@ class SparseRows(Source):
     is_in_memory, read_bytes = True, 0
 
     def __init__(self, X: Any) -> None:
-        self.shape, self.dtype = X.shape, as_taken(X.dtype, "X")
+        self.shape, self.dtype = X.shape, supported_dtype(X.dtype, "X")
         self._X = csr_array(X, dtype=self.dtype)
         row_bytes = max(1, X.shape[1] * self.dtype.itemsize)
         self.tile_rows = max(1, count_fitting(ENOUGH, row_bytes))
@@ -175,7 +175,7 @@ class SparseRows(Source):
         n_rows, n_features = self.shape
         return self._X.nnz <= _MAX_DENSITY * n_rows * n_features
 
-    def drop_empty_features(self, layer: Any) -> tuple[Any, "SparseRows"]:
+    def drop_empty_features(self, layer: Any) -> tuple[Any, "SparseSource"]:
         """Return the layer and the rows without the features that are 0 in all rows.
 
         Both unchanged if these are less than half of the features. A few rows of text have a few
@@ -190,7 +190,7 @@ class SparseRows(Source):
             return layer, self
         positions = (np.cumsum(is_used) - 1).astype(X.indices.dtype)[X.indices]
         X = csr_array((X.data, positions, X.indptr), (self.shape[0], len(used)))
-        return replace(layer, units=np.take(layer.units, used, axis=1)), SparseRows(X)
+        return replace(layer, units=np.take(layer.units, used, axis=1)), SparseSource(X)
 
     def row_bytes(self, dtype: np.dtype) -> int:
         """Return the bytes of the longest row, with values in the wider of both dtypes."""
@@ -234,23 +234,23 @@ class SparseRows(Source):
             yield first, self.take(slice(first, int(rows[stop - 1]) + 1))
             done = stop
 
-    def part(self, rows: npt.NDArray[np.intp]) -> "SparseRows":
+    def part(self, rows: npt.NDArray[np.intp]) -> "SparseSource":
         """Return a subset of the rows, in any order."""
         is_all = len(rows) == len(self) and (np.diff(rows) == 1).all()
-        return self if is_all else SparseRows(self._X[rows])
+        return self if is_all else SparseSource(self._X[rows])
 
-    def copy(self) -> "SparseRows":
+    def copy(self) -> "SparseSource":
         """Return a copy of the matrix."""
-        return SparseRows(self._X.copy())
+        return SparseSource(self._X.copy())
 
 
-def are_sparse(X: Any) -> bool:
+def is_evaluated_sparse(X: Any) -> bool:
     """Return whether X is evaluated as CSR rows."""
-    return isinstance(X, SparseRows) and X.is_sparse
+    return isinstance(X, SparseSource) and X.is_sparse
 
 
 def joined(blocks: Sequence[Any]) -> Any:
     """Return blocks of rows, of one kind and dtype, concatenated."""
-    if isinstance(blocks[0], SparseRows):
-        return SparseRows(vstack([block._X for block in blocks], format="csr"))
+    if isinstance(blocks[0], SparseSource):
+        return SparseSource(vstack([block._X for block in blocks], format="csr"))
     return np.concatenate(blocks)

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import _safe_indexing
 
-from ...engines.threads import Daemons
+from ...engines.threads import DaemonThreadPool
 from ...layers import DTYPES
-from ..tiling import count_fitting
+from ..memory import count_fitting
 
 # Bytes of a read beyond which larger reads are not faster.
 ENOUGH = 2**23
@@ -201,7 +201,7 @@ class PrefetchedSource(Source):
         self._buffer = self._source.take(self._order[first : first + self._buffer_rows])
 
 
-def some_rows(X: Any, rows: Any) -> Any:
+def select_rows(X: Any, rows: Any) -> Any:
     """Return a subset of the rows of an array, a table or a source."""
     if not isinstance(X, Source):
         return _safe_indexing(X, rows)
@@ -220,7 +220,7 @@ def read_ahead(
 
     Errors of the reader are raised here. The thread ends with this generator.
     """
-    with closing(blocks), Daemons(1, "sklearn_fsvc_reader") as reader:
+    with closing(blocks), DaemonThreadPool(1, "sklearn_fsvc_reader") as reader:
         following = reader.submit(next, blocks, None)
         while True:
             block = following.result()
@@ -231,7 +231,7 @@ def read_ahead(
             del block  # freed before the block after the next one is read
 
 
-def as_taken(dtype: np.dtype, what: str) -> np.dtype:
+def supported_dtype(dtype: np.dtype, what: str) -> np.dtype:
     """Return the dtype that values of a dtype are converted to: float64, unless a layer has it."""
     if dtype.kind not in "biuf":
         raise ValueError(f"{what} has dtype {dtype}; it must be of real numbers.")

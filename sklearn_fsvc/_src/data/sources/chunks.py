@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from ..tiling import check_fits, count_fitting
-from .base import ENOUGH, Source, as_taken, check_finite
+from ..memory import check_fits, count_fitting
+from .base import ENOUGH, Source, check_finite, supported_dtype
 
 # What a chunk may have in addition to X, in the order of its tuple.
 _ALIGNED = ("y", "sample_weight")
@@ -37,7 +37,7 @@ class Iterated(Source):
     def open(
         cls, function: Callable[[], Any], limit: int, y: Any, sample_weight: Any
     ) -> tuple["Iterated", Any, Any]:
-        """Return the source, y and the weights, after the first pass: see `open_rows`."""
+        """Return the source, y and the weights, after the first pass: see `open_source`."""
         given = dict(zip(_ALIGNED, (y, sample_weight), strict=True))
         column_names = {name: value for name, value in given.items() if isinstance(value, str)}
         source = cls(function, column_names)
@@ -203,13 +203,13 @@ class Chunk:
         """Return the features as one finite array of float32, float64 or uint8."""
         if self.columns is None:
             # A copy: a generator may reuse the memory for the next chunk, which is prefetched.
-            rows = self.X.astype(as_taken(self.X.dtype, _describe(self.first)))
+            rows = self.X.astype(supported_dtype(self.X.dtype, _describe(self.first)))
         else:
             columns = [np.asarray(self.X[name]) for name in self.columns]
             for name, column in zip(self.columns, columns, strict=True):
-                as_taken(column.dtype, f"{_describe(self.first)}: column {name!r}")
+                supported_dtype(column.dtype, f"{_describe(self.first)}: column {name!r}")
             common = np.result_type(*columns) if columns else np.dtype(np.float64)
-            dtype = as_taken(common, "X")
+            dtype = supported_dtype(common, "X")
             rows = np.empty((len(self), len(columns)), dtype)
             for j, column in enumerate(columns):
                 rows[:, j] = column

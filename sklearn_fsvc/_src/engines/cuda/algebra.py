@@ -31,7 +31,7 @@ _TF32, _TF32_BITS = 80, 0xFFFFE000
 class CuPyAlgebra:
     """cuBLAS and cuSOLVER through CuPy."""
 
-    n_matrices, n_parts, inverts = 3, 2, True
+    n_eigh_matrices, n_parts, prefers_inverse = 3, 2, True
 
     @property
     def xp(self) -> ModuleType:
@@ -44,11 +44,11 @@ class CuPyAlgebra:
         return A @ B
 
     @staticmethod
-    def cross(H: Any, B: Any) -> Any:
+    def multiply_transposed(H: Any, B: Any) -> Any:
         return H.T @ B
 
     @staticmethod
-    def symmetric_product(A: Any, B: Any) -> Any:
+    def symm(A: Any, B: Any) -> Any:
         import cupy
 
         # With L the lower triangle of A and half of its diagonal, A B = L B + L' B. Packing the
@@ -64,13 +64,13 @@ class CuPyAlgebra:
         return product
 
     @staticmethod
-    def gemm(C: Any, A: Any, B: Any, factor: float = 1.0, keep: float = 1.0) -> None:
+    def gemm(C: Any, A: Any, B: Any, alpha: float = 1.0, beta: float = 1.0) -> None:
         if not A.size or not B.size:
             return
         (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
         _blas(
-            "gemm", C.dtype, int(of_A), int(of_B), *C.shape, A.shape[1], factor, A, lda, B, ldb,
-            keep, C, ldc,
+            "gemm", C.dtype, int(of_A), int(of_B), *C.shape, A.shape[1], alpha, A, lda, B, ldb,
+            beta, C, ldc,
         )  # fmt: skip
 
     @staticmethod
@@ -89,19 +89,19 @@ class CuPyAlgebra:
     @staticmethod
     def gemm_split(C: Any, A: Sequence[Any], B: Sequence[Any]) -> None:
         if len(A) == 1:
-            return CuPyAlgebra.gemm(C, A[0], B[0], keep=0.0)
+            return CuPyAlgebra.gemm(C, A[0], B[0], beta=0.0)
         (large_A, small_A), (large_B, small_B) = A, B
         with _tf32():  # small_A small_B is below the rounding error
-            CuPyAlgebra.gemm(C, small_A, large_B, keep=0.0)
+            CuPyAlgebra.gemm(C, small_A, large_B, beta=0.0)
             CuPyAlgebra.gemm(C, large_A, small_B)
             CuPyAlgebra.gemm(C, large_A, large_B)
 
     @staticmethod
     def syrk(
-        C: Any, A: Any, factor: float = 1.0, keep: float = 1.0, has_room: bool = False
+        C: Any, A: Any, alpha: float = 1.0, beta: float = 1.0, allow_workspace: bool = False
     ) -> None:
         (of_A, lda), (_, ldc) = map(layout, (A, C))
-        _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], factor, A, lda, keep, C, ldc)
+        _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], alpha, A, lda, beta, C, ldc)
 
     @staticmethod
     def add_lower(C: Any, A: Any) -> None:
@@ -112,7 +112,7 @@ class CuPyAlgebra:
         return 8, 15
 
     @staticmethod
-    def add_gram_of_bytes(blocks: Any, H: Any, steps: Any) -> bool:
+    def add_integer_gram(blocks: Any, H: Any, steps: Any) -> bool:
         import cupy
 
         launch_here = partial(launch.launch, cupy.cuda.Device().id)
@@ -120,21 +120,21 @@ class CuPyAlgebra:
         return True
 
     @staticmethod
-    def syrk_bytes(order: int, dtype: Any) -> int:
+    def syrk_workspace_bytes(order: int, dtype: Any) -> int:
         return 0
 
     # By cuBLAS, since CuPy would compile a kernel for each memory layout.
     @staticmethod
-    def add(C: Any, A: Any, factor: float = 1.0) -> None:
+    def add(C: Any, A: Any, alpha: float = 1.0) -> None:
         if C.dtype != A.dtype:
-            C += factor * A
+            C += alpha * A
         elif C.ndim == 1:
             steps = (array.strides[0] // array.itemsize for array in (A, C))
-            _blas("axpy", C.dtype, len(C), float(factor), A, next(steps), C, next(steps))
+            _blas("axpy", C.dtype, len(C), float(alpha), A, next(steps), C, next(steps))
         elif C.size:
             (of_A, lda), (of_C, ldc) = map(layout, (A, C))
             shape, flags = C.T.shape if of_C else C.shape, (int(of_A ^ of_C), 0)
-            _blas("geam", C.dtype, *flags, *shape, float(factor), A, lda, 1.0, C, ldc, C, ldc)
+            _blas("geam", C.dtype, *flags, *shape, float(alpha), A, lda, 1.0, C, ldc, C, ldc)
 
     @staticmethod
     def inner(A: Any, B: Any) -> float:
@@ -154,7 +154,7 @@ class CuPyAlgebra:
         _blas("axpy", A.dtype, len(numbers), 1.0, numbers, 1, A, step // A.itemsize)
 
     @staticmethod
-    def less_outer(A: Any, u: Any, v: Any, n: float) -> Any:
+    def subtract_outer(A: Any, u: Any, v: Any, n: float) -> Any:
         result = A.copy()
         CuPyAlgebra.gemm(result.T, v[:, None], u[None], -1.0 / n)
         return result
@@ -203,7 +203,7 @@ class CuPyAlgebra:
         return (least != 0) | (most != 0)
 
     @staticmethod
-    def sum_bits(X: Any, factors: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    def hash_rows(X: Any, factors: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         import cupy
 
         bits = cupy.ascontiguousarray(X, np.float64).view(np.uint64)
@@ -224,7 +224,7 @@ class CuPyAlgebra:
         return transfer.to_host(cupy, array)
 
     @staticmethod
-    def here(array: Any) -> Any:
+    def to_device(array: Any) -> Any:
         import cupy
 
         if not isinstance(array, cupy.ndarray):
@@ -242,11 +242,11 @@ class CuPyAlgebra:
         return copied
 
     @staticmethod
-    def at(array: Any) -> Any:
+    def device_of(array: Any) -> Any:
         return array.device
 
     @staticmethod
-    def finish() -> None:
+    def synchronize() -> None:
         import cupy
 
         cupy.cuda.get_current_stream().synchronize()
@@ -309,9 +309,9 @@ def _blas(name, dtype, *args):
         getattr(cublas, letter + name)(handle, *pointers)
 
 
-def _multiply_bytes(A, B, sums, keep):
+def _multiply_bytes(A, B, sums, beta):
     """Compute ``sums = B A'``, or add it, for lines of signed bytes, four per word."""
-    n_bytes, factors = 4 * A.shape[1], [ctypes.c_int32(1), ctypes.c_int32(keep)]
+    n_bytes, factors = 4 * A.shape[1], [ctypes.c_int32(1), ctypes.c_int32(beta)]
     one, kept = map(ctypes.addressof, factors)
     with _cublas() as (cublas, handle):
         cublas.gemmEx(

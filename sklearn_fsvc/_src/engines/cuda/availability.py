@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...utils.availability import install
+from ...utils.availability import install_command
 from ..kernels.cuda.compiler import CompilerMissing
 
 _PRECOMPILED_HEADERS = "CUPY_NVRTC_USE_PCH"
@@ -16,7 +16,7 @@ _working: set[tuple[int, int | None]] = set()
 
 
 def _remedy() -> str:
-    return f"{install('cuda13')}, or for an older driver {install('cuda12')}"
+    return f"{install_command('cuda13')}, or for an older driver {install_command('cuda12')}"
 
 
 def why_unavailable(

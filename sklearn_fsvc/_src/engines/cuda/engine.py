@@ -19,7 +19,7 @@ from ..base import SHIFT, Engine, Sink
 from ..host import DirectSink
 from ..kernels.cuda import manhattan, patches, selection
 from ..kernels.cuda.kernel import BlockSizes, CudaKernel
-from ..threads import n_workers, worker_number
+from ..threads import n_workers, worker_index
 from . import integers, launch, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
@@ -51,14 +51,14 @@ class CudaEngine(Engine):
 
     name = "cuda"
     algebra = CuPyAlgebra()
-    n_ahead = 2
+    n_prefetch = 2
     block_rows, round_rows, chunk_units, group_bytes = 65_536, 2048, 1024, 2**33
     # A second or more on two cores; the first use of a GPU in a process takes seconds.
     auto_work = 10**11
     # With fewer images at a time, the GPU would be idle between launches.
     patch_bytes = 2**31
     # benchmarks/teams.py: the speed-up by two GPUs is 1.0 at 2e11, 1.3 to 1.4 at 8e11.
-    team_work = 10**12
+    group_work = 10**12
     is_numbered = True
     dlpack_type = 2
     packages = ("cupy-cuda13x", "cupy-cuda12x")
@@ -68,7 +68,7 @@ class CudaEngine(Engine):
 
     def __init__(self, index: int | None = None) -> None:
         self._index, self._active = index, ExitStack()
-        # id of a host array -> (the array, its copy on the GPU): see `keep`.
+        # id of a host array -> (the array, its copy on the GPU): see `cache_upload`.
         self._kept: dict[int, tuple[npt.NDArray[Any], Any]] = {}
 
     @classmethod
@@ -77,7 +77,7 @@ class CudaEngine(Engine):
 
         return cupy.cuda.runtime.getDeviceCount()
 
-    def connect(self, members: Sequence[Any]) -> None:
+    def enable_peer_access(self, members: Sequence[Any]) -> None:
         """Enable each GPU to read the memory of the others, where they are linked."""
         runtime = self.xp.cuda.runtime
         for here in members:
@@ -90,7 +90,7 @@ class CudaEngine(Engine):
         """Number of the GPU."""
         if self._index is not None:
             return self._index
-        worker = worker_number()
+        worker = worker_index()
         return 0 if worker is None else worker % self.count()
 
     @property
@@ -113,7 +113,7 @@ class CudaEngine(Engine):
     def is_installed(cls) -> bool:
         return find_spec("cupy") is not None
 
-    def details(self) -> str:
+    def describe(self) -> str:
         """Return a line for each GPU."""
         runtime = self.xp.cuda.runtime
         driver = runtime.driverGetVersion()
@@ -166,7 +166,7 @@ class CudaEngine(Engine):
         ratio = self.xp.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
         return ratio < _SLOW_FLOAT64
 
-    def is_tile_exact(self, layer: Any) -> bool:
+    def is_tile_invariant(self, layer: Any) -> bool:
         # cuBLAS chooses the order of its sums by the shape of a product.
         return layer.accumulation == "manhattan"
 
@@ -187,11 +187,11 @@ class CudaEngine(Engine):
             out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
         units = units or slice(0, layer.n_units)
         prepared.hidden(X, out, units)
-        if layer.steps is not None and layer.table is None:
-            integers.round_columns(self, out, units, layer.steps)
+        if layer.quantizer is not None and layer.table is None:
+            integers.round_columns(self, out, units, layer.quantizer)
         return out
 
-    def outputs(self, layer: Any, D: Any, out: Any) -> Any:
+    def activate_distances(self, layer: Any, D: Any, out: Any) -> Any:
         return outputs(self, layer, D, out)
 
     def sparse_evaluator(self) -> Any:
@@ -201,7 +201,7 @@ class CudaEngine(Engine):
         _, there = self._kept.get(id(array), (array, None))
         return transfer.to_device(self.xp, array) if there is None else there
 
-    def keep(self, array: npt.NDArray[Any], there: Any) -> None:
+    def cache_upload(self, array: npt.NDArray[Any], there: Any) -> None:
         self._kept[id(array)] = array, there
 
     @staticmethod
@@ -222,7 +222,7 @@ class CudaEngine(Engine):
             return X
         return transfer.upload(self.xp, X)
 
-    def uploads(self, blocks: Iterable[npt.NDArray[Any]]) -> Iterator[Any]:
+    def iter_uploads(self, blocks: Iterable[npt.NDArray[Any]]) -> Iterator[Any]:
         return transfer.uploads(self.xp, blocks)
 
     def sink(self, out: Any) -> Sink:
@@ -232,10 +232,14 @@ class CudaEngine(Engine):
     def stopwatch(self) -> transfer.EventStopwatch:
         return transfer.EventStopwatch(self.xp)
 
-    def novel(self, layer: Any, X: Any, activity: Any, threshold: float) -> npt.NDArray[np.int32]:
+    def select_novel(
+        self, layer: Any, X: Any, activity: Any, threshold: float
+    ) -> npt.NDArray[np.int32]:
         return self._select_novel([layer], X, activity, threshold)[0]
 
-    def novel_in_each(self, layers: Sequence[Any], threshold: float) -> list[npt.NDArray[np.int32]]:
+    def select_novel_by_group(
+        self, layers: Sequence[Any], threshold: float
+    ) -> list[npt.NDArray[np.int32]]:
         n_rows = sum(layer.n_units for layer in layers)
         return self._select_novel(layers, None, self.xp.zeros(n_rows), threshold)
 
@@ -266,7 +270,7 @@ class CudaEngine(Engine):
         images = X.reshape(len(X), grid.image[0], -1)
         line, is_normalised = grid.size[1] * grid.image[2], layer.floor is not None
         positions = *grid.places, grid.stride, grid.stride * grid.image[2]
-        P = xp.empty((len(X) * grid.n_places, grid.n_inputs), dtype)
+        P = xp.empty((len(X) * grid.n_positions, grid.n_inputs), dtype)
         means, factors = xp.empty((2, len(P) if is_normalised else 1), dtype)
         if is_normalised:
             self.launch(
@@ -279,7 +283,7 @@ class CudaEngine(Engine):
         )  # fmt: skip
         return P
 
-    def average(self, layer: Any, A: Any, H: Any) -> None:
+    def average_pool(self, layer: Any, A: Any, H: Any) -> None:
         grid, dtype, threads = layer.grid, A.dtype, self.block_sizes.threads
         means = A.mean(axis=1) if layer.response == BELOW_MEAN else self.xp.empty(1, dtype)
         blocks = ceil_div(A.shape[1], threads), grid.n_cells, min(len(H), MAX_BLOCKS)
@@ -300,7 +304,7 @@ class CudaEngine(Engine):
 
 
 class CudaSparseEvaluator:
-    """Evaluation of sparse samples by cuSPARSE: see `engines.sparse`.
+    """Evaluation of sparse samples by cuSPARSE: see `engines.host.SparseEvaluator`.
 
     The layer is prepared as for dense samples.
     """

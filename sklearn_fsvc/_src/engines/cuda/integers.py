@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..integers import MOST_ROWS
+from ..integers import MAX_ROWS
 from ..kernels.cuda.elementwise import add_products, look_up_activations, quantise
 from ..kernels.cuda.kernel import BlockSizes
 from ..kernels.cuda.packing import pack_codes
@@ -33,7 +33,7 @@ def round_columns(engine: Any, H: Any, units: slice, steps: Any) -> None:
     item, threads = H.dtype.type, engine.block_sizes.threads
     engine.launch(
         quantise(H.dtype, threads), column_grid(engine, H, units), threads,
-        H, units.start, units.stop, item(steps.scale), item(steps.most),
+        H, units.start, units.stop, item(steps.scale), item(steps.max_code),
     )  # fmt: skip
 
 
@@ -74,13 +74,13 @@ def add_gram(
         them if `keep`.
     sizes : BlockSizes
     """
-    for start in range(0, len(H), MOST_ROWS):
-        rows = H[start : start + MOST_ROWS]
+    for start in range(0, len(H), MAX_ROWS):
+        rows = H[start : start + MAX_ROWS]
         _PackedCodes(rows, steps, xp, launch, multiply, sizes).add_gram_to(blocks)
 
 
 class _PackedCodes:
-    """The codes of H as bytes, one line per unit: see `add_gram`; at most `MOST_ROWS` rows.
+    """The codes of H as bytes, one line per unit: see `add_gram`; at most `MAX_ROWS` rows.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulas import IDENTITY, Affine, Function, finite
+from ...formulas import IDENTITY, Affine, Function, as_finite
 from ..base import CANCELLATION
 from ..kernels.cuda.elementwise import FUNCTIONS, apply_function, expand_distances
 from ..kernels.cuda.manhattan import Tile, manhattan
@@ -43,7 +43,7 @@ class CudaLayer(ABC):
     def _multiply(self, X: Any, W: Any, out: Any, units: slice) -> None:
         """Write ``X W[units]'`` to these columns of `out`; X may be sparse."""
         if isinstance(X, self.xp.ndarray):
-            self.engine.algebra.gemm(out[:, units].T, W[units], X.T, keep=0.0)
+            self.engine.algebra.gemm(out[:, units].T, W[units], X.T, beta=0.0)
         else:
             out[:, units] = X @ W[units].T
 
@@ -81,7 +81,7 @@ class Manhattan(CudaLayer):
         return round_up(_n_items(layer.n_features, item), step) * item.itemsize
 
     def hidden(self, X: Any, out: Any, units: slice) -> None:
-        item, tile, affine = self.item, self.tile, self.layer.on_sums
+        item, tile, affine = self.item, self.tile, self.layer.affine_of_sum
         rows = pack_rows(self.engine, X, item, tile.rows, tile.step)
         first = units.start // tile.units
         grid = rows.shape[1] // tile.rows, ceil_div(units.stop, tile.units) - first
@@ -99,7 +99,7 @@ class Manhattan(CudaLayer):
         if self.table is None:
             self._finish_distances(out, units)
         else:
-            look_up_columns(self.engine, out, units, self.table, self.layer.steps)
+            look_up_columns(self.engine, out, units, self.table, self.layer.quantizer)
 
 
 class SquaredEuclidean(CudaLayer):
@@ -130,7 +130,7 @@ class SquaredEuclidean(CudaLayer):
         self._multiply(X, self.units, out, units)
         # The kernel takes a square root first; a square is left to `_finish_distances`.
         is_root = layer.power < 1
-        affine = layer.affine if is_root else layer.on_sums
+        affine = layer.affine if is_root else layer.affine_of_sum
         threads = self.engine.block_sizes.threads
         self.engine.launch(
             expand_distances(out.dtype, threads), column_grid(self.engine, out, units), threads,
@@ -190,7 +190,7 @@ def outputs(engine: Any, layer: Any, D: Any, out: Any) -> Any:
     """
     kernel, (factor, affine) = layer.kernel, layer.kernel.scaled_affine(layer.radius)
     if layer.table is not None or factor != 1 or kernel.function not in FUNCTIONS:
-        return layer.of_distances(D, out, engine.xp)
+        return layer.from_distances(D, out, engine.xp)
     engine.xp.copyto(out, D)  # CuPy contains this kernel compiled
     units = slice(0, D.shape[1])
     _finish(engine, out, units, affine, kernel.function, is_squared=kernel.power == 2)
@@ -218,7 +218,7 @@ def _finish(
     engine.launch(
         apply_function(fused.name, is_squared, H.dtype, width, threads),
         column_grid(engine, H, units, width), threads, H, bias, units.start, units.stop,
-        finite(affine.scale, H.dtype), H.dtype.type(affine.floor),
+        as_finite(affine.scale, H.dtype), H.dtype.type(affine.floor),
     )  # fmt: skip
     if fused is not function:
         function.apply(H[:, units], engine.xp)
@@ -248,7 +248,7 @@ def item_of(layer: Any) -> np.dtype:
 
 
 def _affine_arguments(affine: Affine, dtype: np.dtype) -> tuple[Any, Any, Any]:
-    return finite(affine.scale, dtype), dtype.type(affine.offset), dtype.type(affine.floor)
+    return as_finite(affine.scale, dtype), dtype.type(affine.offset), dtype.type(affine.floor)
 
 
 def _tile(engine: Any, layer: Any) -> Tile:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base import Sink, Stopwatch
-from ..threads import n_threads, share, submit
+from ..threads import n_threads, parallel_for, submit
 
 HostArray = npt.NDArray[Any]
 
@@ -37,7 +37,7 @@ def start_copy(target: HostArray, source: HostArray) -> list[Future[None]]:
 
 def _copy(target: HostArray, source: HostArray) -> None:
     """Compute ``target[:] = source`` on all cores, including the calling thread."""
-    share(lambda part: np.copyto(*part), _cut(target, source, _STAGED), n_threads())
+    parallel_for(lambda part: np.copyto(*part), _cut(target, source, _STAGED), n_threads())
 
 
 def _cut(target: HostArray, source: HostArray, size: int) -> list[tuple[HostArray, HostArray]]:

@@ -13,8 +13,8 @@ from typing import Any
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
-from ...utils.callbacks import compiling
-from ..threads import Daemons
+from ...utils.callbacks import notify_compile
+from ..threads import DaemonThreadPool
 
 # dtypes for which a copy of each loop is compiled.
 FLOATS = "float32", "float64"
@@ -59,7 +59,7 @@ def _compile_uninterrupted(compile_, signature):
     """
     if current_thread() is not main_thread():
         return compile_(signature)
-    with Daemons(1) as thread:
+    with DaemonThreadPool(1) as thread:
         return thread.submit(compile_, signature).result()
 
 
@@ -82,7 +82,7 @@ class _Cache(FunctionCache):
         with suppress(OSError):
             found = super().load_overload(sig, target_context)
         if found is None:
-            compiling()  # notifies verbose fits
+            notify_compile()  # notifies verbose fits
         return found
 
     def save_overload(self, sig, data):

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from ...utils.availability import install
+from ...utils.availability import install_command
 
 try:
     import skl2onnx
 except ImportError as error:
     raise ImportError(
-        f"{error}. The ONNX export needs optional packages: {install('onnx')}"
+        f"{error}. The ONNX export needs optional packages: {install_command('onnx')}"
     ) from error
 
 from sklearn.base import is_classifier

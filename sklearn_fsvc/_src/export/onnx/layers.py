@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import helper
 
-from ...formulas import EXP, IDENTITY, TANH, finite
+from ...formulas import EXP, IDENTITY, TANH, as_finite
 from ...layers import RBFLayer, TanhLayer
 from .graph import GraphBuilder, int64, make_subgraph
 
@@ -54,7 +54,7 @@ def add_layer(graph: GraphBuilder, layer: Any, X: str) -> tuple[str, str]:
     sums = _SUMS[layer.accumulation](graph, layer, X)
     if has_table:
         return _add_table_lookup(graph, layer, sums), sums
-    H = _add_affine(graph, layer.on_sums, sums, dtype)
+    H = _add_affine(graph, layer.affine_of_sum, sums, dtype)
     if layer.power != 1:
         H = graph.add("Mul", H, H) if layer.power == 2 else graph.add("Sqrt", H)
         H = _add_affine(graph, layer.affine, H, dtype)
@@ -62,7 +62,7 @@ def add_layer(graph: GraphBuilder, layer: Any, X: str) -> tuple[str, str]:
         H = graph.add("Neg", graph.add("Pow", graph.add("Neg", H), dtype.type(exponent)))
     function = "Exp" if exponent else _FUNCTIONS[layer.function]
     H = H if function is None else graph.add(function, H)
-    return _add_rounding(graph, layer.steps, H, dtype), sums
+    return _add_rounding(graph, layer.quantizer, H, dtype), sums
 
 
 def _add_products(graph, layer, X):
@@ -71,7 +71,7 @@ def _add_products(graph, layer, X):
     Rows whose products could overflow are scaled down first, and their sums scaled up. Other rows
     are multiplied and divided by 1, which is exact.
     """
-    most, share = layer.most, layer.hidden_dtype.type(1 / layer.n_features)
+    most, share = layer.max_input, layer.hidden_dtype.type(1 / layer.n_features)
     sizes = graph.add("Mul", graph.add("Abs", X), share)
     mean = graph.add("ReduceSum", sizes, int64(1), keepdims=1)
     scale = graph.add("Div", most, graph.add("Max", mean, most))
@@ -185,27 +185,27 @@ def _unit_block_body(name, x, units):
 
 
 def _add_table_lookup(graph, layer, sums):
-    """Add `formulas.looked_up`: integer distances index rounded activations."""
+    """Add `formulas.lookup_function`: integer distances index rounded activations."""
     dtype, table = layer.hidden_dtype, layer.table
     entries = graph.cast(graph.add("Min", sums, dtype.type(len(table) - 1)), np.int64)
-    return graph.add("Gather", table.astype(dtype) / layer.steps.scale, entries)
+    return graph.add("Gather", table.astype(dtype) / layer.quantizer.scale, entries)
 
 
 def _add_rounding(graph, steps, H, dtype):
-    """Add `formulas.Steps.apply`."""
+    """Add `formulas.Quantizer.apply`."""
     if steps is None:
         return H
     H = graph.add("Round", graph.add("Mul", H, dtype.type(steps.scale)))
-    H = graph.add("Min", H, dtype.type(steps.most))
+    H = graph.add("Min", H, dtype.type(steps.max_code))
     if steps.is_signed:
-        H = graph.add("Max", H, dtype.type(-steps.most))
+        H = graph.add("Max", H, dtype.type(-steps.max_code))
     return graph.add("Mul", H, dtype.type(1 / steps.scale))
 
 
 def _add_affine(graph, affine, A, dtype):
     """Add `formulas.Affine.apply`."""
     if affine.scale != 1:
-        A = graph.add("Mul", A, finite(affine.scale, dtype))
+        A = graph.add("Mul", A, as_finite(affine.scale, dtype))
     if np.any(affine.offset):
         A = graph.add("Add", A, np.asarray(affine.offset, dtype))
     if affine.floor > -np.inf:

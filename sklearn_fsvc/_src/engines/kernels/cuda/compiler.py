@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ....utils.availability import install
+from ....utils.availability import install_command
 from .kernel import CudaKernel
 
 # Compute capability of the oldest supported GPUs, and the version of PTX that was released with
@@ -35,8 +35,8 @@ def check_installed(kernel: CudaKernel) -> None:
     if importlib.util.find_spec(COMPILER) is None:
         raise CompilerMissing(
             f"the CUDA kernel {kernel.name!r} is not compiled: install the compiler, which then "
-            f"compiles kernels at first use ({install('cuda-kernels')}), or install a wheel of "
-            "this package that was built with SKLEARN_FSVC_BUILD_KERNELS=1"
+            f"compiles kernels at first use ({install_command('cuda-kernels')}), or install a "
+            "wheel of this package that was built with SKLEARN_FSVC_BUILD_KERNELS=1"
         )
 
 

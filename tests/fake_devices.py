@@ -3,7 +3,7 @@
 from sklearn_fsvc._src.engines.jit import JitEngine
 
 
-class Half(JitEngine):
+class FakeDevice(JitEngine):
     """The jit engine as one of two devices."""
 
     name = "half"

@@ -21,12 +21,12 @@ _MIN_SUBSET_STD = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class ClassTargets:
+class OneHotTargets:
     """One-hot targets of one output: 1 for the class of a sample, 0 for the others."""
 
     codes: npt.NDArray  # int, (n_samples,): indices of the classes
     n_outputs: int  # number of classes
-    are_whole: ClassVar[bool] = True  # all values are 0 or 1
+    is_binary: ClassVar[bool] = True  # all values are 0 or 1
 
     @property
     def groups(self) -> npt.NDArray:
@@ -43,7 +43,7 @@ class ClassTargets:
         """Return the number of samples of each class."""
         return np.bincount(self.codes, minlength=self.n_outputs)
 
-    def hold_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
+    def is_valid_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
         """Return whether a subset, fitted alone, would have the same targets.
 
         It would if it has samples of every class; all of them must have positive weights.
@@ -64,12 +64,12 @@ class ClassTargets:
 class MultiOutputTargets:
     """One-hot targets of several outputs, concatenated."""
 
-    parts: tuple[ClassTargets, ...]
+    parts: tuple[OneHotTargets, ...]
     # Whether the outputs are those of a multilabel indicator, whose classes are always 0 and 1.
     is_multilabel: bool = False
     # Per-class selection of centres needs one output.
     groups: ClassVar[None] = None
-    are_whole: ClassVar[bool] = True
+    is_binary: ClassVar[bool] = True
 
     @property
     def all_codes(self) -> npt.NDArray:
@@ -81,11 +81,11 @@ class MultiOutputTargets:
         """Return the number of classes of all outputs together."""
         return sum(part.n_outputs for part in self.parts)
 
-    def hold_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
+    def is_valid_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
         """Return whether a subset, fitted alone, would have the same targets."""
         if self.is_multilabel:  # a label may be constant
             return len(rows) > 0
-        return all(part.hold_for(rows) for part in self.parts)
+        return all(part.is_valid_for(rows) for part in self.parts)
 
     def taken(self, rows: Any) -> Self:
         """Return the targets of a subset of the samples."""
@@ -97,7 +97,7 @@ class MultiOutputTargets:
 
 
 @dataclass(frozen=True, eq=False)
-class NumberTargets:
+class StandardisedTargets:
     """Regression targets, standardised: each output has mean 0 and standard deviation 1.
 
     So all outputs have the same influence on a common penalty, whatever their units and origins.
@@ -108,7 +108,7 @@ class NumberTargets:
     mean: npt.NDArray
     scale: npt.NDArray
     groups: ClassVar[None] = None
-    are_whole: ClassVar[bool] = False
+    is_binary: ClassVar[bool] = False
 
     @classmethod
     def standardise(cls, y: npt.NDArray, weight: npt.NDArray | None = None) -> Self:
@@ -156,7 +156,7 @@ class NumberTargets:
         """Return one output of y in its original units, (n_samples,)."""
         return self.values[:, k] * self.scale[k] + self.mean[k]
 
-    def hold_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
+    def is_valid_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
         """Return whether sums over these targets are accurate enough for a subset alone.
 
         The readout does not depend on the units of y. But if the subset varies little in the
@@ -197,7 +197,7 @@ def as_float64(y: Any) -> npt.NDArray:
     return converted
 
 
-def class_targets(y: Any, n_rows: int, required_by: str, alternative: str) -> ClassTargets:
+def encode_labels(y: Any, n_rows: int, required_by: str, alternative: str) -> OneHotTargets:
     """Return the one-hot targets of class labels that a transformer's hidden layer requires.
 
     Parameters
@@ -217,7 +217,7 @@ def class_targets(y: Any, n_rows: int, required_by: str, alternative: str) -> Cl
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
-    return ClassTargets(codes, len(classes))
+    return OneHotTargets(codes, len(classes))
 
 
 def validate_weights(

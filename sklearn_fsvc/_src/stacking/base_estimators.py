@@ -12,20 +12,20 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 
 from ..data.job import Job
+from ..data.memory import host_memory_limit
 from ..data.samples import Samples
-from ..data.sources import InMemory, Source
+from ..data.sources import ArraySource, Source
 from ..data.streaming import cast_layer, n_synapses
-from ..data.tiling import host_memory_limit
 from ..engines import get_engine
 from ..estimators.readouts import Linear, nearest_outputs
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
-from ..hidden_layers.tanh import FEWEST_ROWS, MOST_LEARNED
+from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
 from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import Sample
 from ..utils.callbacks import FitTask, propagate_callbacks
-from ..utils.parameters import check_level, is_word
+from ..utils.parameters import check_verbosity, is_option
 
 # Parameters that base estimators inherit from the ensemble where theirs is the default.
 _INHERITED = ("device", "max_memory", "verbose")
@@ -59,7 +59,7 @@ class BaseEstimators(Part):
     def templates(self) -> list[tuple[str, Any]]:
         """Return (name, unfitted estimator) of all base estimators that are not "drop"."""
         pairs = self.default_estimators() if self.estimators is None else self.estimators
-        return [(name, estimator) for name, estimator in pairs if not is_word(estimator, "drop")]
+        return [(name, estimator) for name, estimator in pairs if not is_option(estimator, "drop")]
 
     @property
     def final_template(self) -> Any:
@@ -71,7 +71,7 @@ class BaseEstimators(Part):
     @property
     def has_default_final(self) -> bool:
         """Return whether `final_estimator` is "auto"."""
-        return is_word(self.final_estimator, "auto")
+        return is_option(self.final_estimator, "auto")
 
     @property
     def takes_sparse(self) -> bool:
@@ -91,7 +91,7 @@ class BaseEstimators(Part):
 
     def check(self, task: TargetSpec) -> None:
         """Raise for parameters that are invalid, and for estimators that cannot be combined."""
-        check_level("verbose", self.verbose)
+        check_verbosity("verbose", self.verbose)
         try:
             templates = self.templates
         except (TypeError, ValueError) as error:
@@ -133,7 +133,9 @@ class BaseEstimators(Part):
         final = None if final is None else self._clone(final, seeds)
         if self.estimators is None and samples.X.shape[1] > MAX_MAP_FEATURES:
             # Linear maps are not learned for so many features: this default is left out.
-            pairs = [(name, est) for name, est in pairs if not is_word(est.feature_weights, "map")]
+            pairs = [
+                (name, est) for name, est in pairs if not is_option(est.feature_weights, "map")
+            ]
         if final is not None and not self._uses_final(samples):
             final = None
         return pairs, final
@@ -247,7 +249,7 @@ class TrainingSet:
         That is so if `alpha` is chosen from a list: then no Gram matrix is kept.
         """
         parts, X = parts_of(network), self.samples.X
-        samples = parts.task.samples(X, self.y, self.samples.weight)
+        samples = parts.task.encode(X, self.y, self.samples.weight)
         layer = cast_layer(parts.units.layer, X)
         with get_engine(network.device, n_synapses(X, layer.n_units)) as engine:
             what = f"{type(network).__name__} leave-one-out"
@@ -267,10 +269,10 @@ def _suits_default_final(samples):
     return (
         _is_in_memory(X)
         and X.dtype != np.uint8
-        and X.shape[1] <= MOST_LEARNED
-        and len(samples.present) >= FEWEST_ROWS
+        and X.shape[1] <= MAX_LEARNED_FEATURES
+        and len(samples.present) >= MIN_LEARNING_SAMPLES
     )
 
 
 def _is_in_memory(X):
-    return not isinstance(X, Source) or isinstance(X, InMemory)
+    return not isinstance(X, Source) or isinstance(X, ArraySource)

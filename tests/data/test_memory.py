@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_fsvc._src.data.tiling import (
+from sklearn_fsvc._src.data.memory import (
     TileShape,
     count_fitting,
     format_bytes,
@@ -32,12 +32,12 @@ def test_a_tile_is_the_largest_that_fits(n_rows, row, fixed, limit, preferred):
         assert fixed + (rows + 1) * row > limit
 
 
-@given(limit=sizes, item=sizes, fixed=st.integers(0, 10**12), at_most=st.integers(0, 100))
-def test_as_many_items_as_fit_are_counted(limit, item, fixed, at_most):
+@given(limit=sizes, item=sizes, fixed=st.integers(0, 10**12), maximum=st.integers(0, 100))
+def test_as_many_items_as_fit_are_counted(limit, item, fixed, limit_blas_threads):
     n = count_fitting(limit, item, fixed)
     assert n == 0 or fixed + n * item <= limit
     assert fixed + (n + 1) * item > limit
-    assert count_fitting(limit, item, fixed, at_most) == min(n, at_most)
+    assert count_fitting(limit, item, fixed, limit_blas_threads) == min(n, limit_blas_threads)
 
 
 def test_the_default_limit_is_half_of_the_free_host_memory():

@@ -64,7 +64,7 @@ def host_memory_limit(max_memory: int | str | None) -> int:
 
 
 def count_fitting(
-    limit: float, item_bytes: int, fixed_bytes: int = 0, at_most: int | None = None
+    limit: float, item_bytes: int, fixed_bytes: int = 0, maximum: int | None = None
 ) -> int:
     """Return how many items of `item_bytes` fit into `limit` bytes, in addition to `fixed_bytes`.
 
@@ -72,7 +72,7 @@ def count_fitting(
     (3, 1, 0)
     """
     count = max(0, (int(limit) - fixed_bytes) // item_bytes)
-    return count if at_most is None else min(count, at_most)
+    return count if maximum is None else min(count, maximum)
 
 
 def rows_per_tile(n_rows: int, row_bytes: int, fixed_bytes: int, limit: int, preferred: int) -> int:
@@ -82,7 +82,7 @@ def rows_per_tile(n_rows: int, row_bytes: int, fixed_bytes: int, limit: int, pre
     ValueError if not even one row fits.
     """
     check_fits("one row at a time", fixed_bytes + row_bytes, limit)
-    return count_fitting(limit, row_bytes, fixed_bytes, at_most=min(n_rows, preferred))
+    return count_fitting(limit, row_bytes, fixed_bytes, maximum=min(n_rows, preferred))
 
 
 def check_fits(what: str, needed: int, limit: int, remedy: str = "use fewer hidden units") -> None:
@@ -140,7 +140,7 @@ class TileShape:
         return product(down, across)
 
 
-def basic_layer(engine: Engine, layer: Any, has_all_units: bool = False) -> TileShape:
+def tile_shape_for(engine: Engine, layer: Any, has_all_units: bool = False) -> TileShape:
     """Return the shape that was measured to be fastest here, or the engine's default."""
     if isinstance(layer, PatchLayer):  # divided by images only; its evaluator divides further
         return TileShape(IMAGES, layer.n_units)

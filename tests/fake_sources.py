@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.data.sources import InMemory
+from sklearn_fsvc._src.data.sources import ArraySource
 
 CHUNK = 37
 
 
-class InTiles(InMemory):
+class TiledArray(ArraySource):
     """An array as a source with tiles of `n` rows."""
 
     def __init__(self, X, n):
@@ -16,10 +16,10 @@ class InTiles(InMemory):
         self.tile_rows = n
 
     def part(self, rows):
-        return InTiles(self.take(rows), self.tile_rows)
+        return TiledArray(self.take(rows), self.tile_rows)
 
 
-class Shelf:
+class SliceableFile:
     """A file that returns slices of at most `most` rows, and refuses any other access."""
 
     def __init__(self, X, most=np.inf, chunks=None):
@@ -42,7 +42,7 @@ class Shelf:
         raise AssertionError("read row by row")
 
 
-class Tap:
+class ChunkFunction:
     """A function that returns a generator of chunks; counts calls, closed generators and chunks."""
 
     def __init__(self, *arrays, chunk=CHUNK):
