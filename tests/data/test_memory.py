@@ -33,11 +33,11 @@ def test_a_tile_is_the_largest_that_fits(n_rows, row, fixed, limit, preferred):
 
 
 @given(limit=sizes, item=sizes, fixed=st.integers(0, 10**12), maximum=st.integers(0, 100))
-def test_as_many_items_as_fit_are_counted(limit, item, fixed, limit_blas_threads):
+def test_as_many_items_as_fit_are_counted(limit, item, fixed, maximum):
     n = count_fitting(limit, item, fixed)
     assert n == 0 or fixed + n * item <= limit
     assert fixed + (n + 1) * item > limit
-    assert count_fitting(limit, item, fixed, limit_blas_threads) == min(n, limit_blas_threads)
+    assert count_fitting(limit, item, fixed, maximum) == min(n, maximum)
 
 
 def test_the_default_limit_is_half_of_the_free_host_memory():

@@ -148,7 +148,7 @@ def test_pickle(large_data):
 
 def test_callbacks_of_base_estimators(data):
     pytest.importorskip("sklearn.callback")
-    from recorder import Recorder
+    from callback_recorder import Recorder
 
     X, y, _ = data
     recorder = Recorder()

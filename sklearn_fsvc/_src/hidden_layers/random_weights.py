@@ -209,7 +209,7 @@ class LabelledSamples:
         return self.algebra.xp
 
     @property
-    def is_evaluated_sparse(self) -> bool:
+    def are_sparse(self) -> bool:
         """Whether blocks are sparse matrices."""
         return is_evaluated_sparse(self.X)
 

@@ -86,7 +86,7 @@ def gather_sharded(
         gather_panels = Gather([layer], dtype, origin, (number, n))
         return gather_panels(replace(job, engine=engine, stop=stop), here, rows)[0]
 
-    results = group.each(work, list(range(n)))
+    results = group.map(work, list(range(n)))
     statistics = results[0]
     blocks = [results[i % n].gram.blocks[i] for i in range(len(statistics.gram.blocks))]
     statistics.gram = PackedSymmetric(m, job.engine.algebra, blocks, group)

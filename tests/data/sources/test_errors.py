@@ -144,7 +144,7 @@ def test_columns_of_dates_are_refused():
         (
             SliceableFile(X),
             {"y": "label"},
-            "y='label' would be the name of a column, and Shelf has none",
+            "y='label' would be the name of a column, and SliceableFile has none",
         ),
         (SliceableFile(X), {"sample_weight": "w"}, "sample_weight='w' would be"),
         (
