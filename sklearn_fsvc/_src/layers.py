@@ -258,7 +258,7 @@ class RBFLayer(_Layer):
 
 @dataclass(frozen=True, eq=False)
 class LinearLayer(_Layer):
-    """Linear units, ``H[i, j] = x_i . w_j + b_j``.
+    """Linear units, with the activations ``X @ units.T + bias``.
 
     Parameters
     ----------
