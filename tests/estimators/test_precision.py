@@ -215,9 +215,9 @@ def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(any_size, monkey
         "tolerates_quantisation",
         lambda layer, alpha, n: seen.append((alpha, n)) or n == 1250,
     )
-    scout = readouts.scouted_alpha
+    scout = readouts.estimate_penalty
     monkeypatch.setattr(
-        readouts, "scouted_alpha", lambda *args: scouted.append(scout(*args)) or scouted[-1]
+        readouts, "estimate_penalty", lambda *args: scouted.append(scout(*args)) or scouted[-1]
     )
     U = np.random.default_rng(0).integers(0, 256, (1500, 2)).astype(np.uint8)
     y = U[:, 0] + U[:, 1] / 256

@@ -432,7 +432,7 @@ class IncrementalNetwork(Network):
         try:
             state = state.remove(_without_zero_weights(samples), evaluate)
         except InvalidRemoval as error:
-            which = "" if error.output is None else f" of {parts.task.name_of(error.output)}"
+            which = "" if error.output is None else f" of {parts.task.output_name(error.output)}"
             raise ValueError(
                 f"Not all of these samples{which} can have been added: {error}. Give X, y and "
                 "sample_weight as partial_fit had them."

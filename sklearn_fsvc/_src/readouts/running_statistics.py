@@ -192,7 +192,7 @@ class RunningStatistics:
         return replace(result, total_log_decay=self.log_decay)
 
     def forget(self, samples: Samples, evaluate: Evaluate) -> "RunningStatistics":
-        """Return the statistics without samples; ImpossibleSums if these were never added."""
+        """Return the statistics without samples; InvalidRemoval if these were never added."""
         before = replace(self.flush(evaluate), n_removed=self.n_removed + len(samples))._decayed()
         sums, removed = before.sums, evaluate(samples, self.n_parts)
         if sums is None:
@@ -225,7 +225,7 @@ def _is_nothing(before, left):
 
 
 def _check_possible(before, left):
-    """Raise ImpossibleSums if no samples could have the sums that are left.
+    """Raise InvalidRemoval if no samples could have the sums that are left.
 
     The necessary conditions that are cheap: the weight is positive, and no sum of squares about a
     mean is negative, ``sum x^2 - n mean^2 >= 0`` for each output and unit.
