@@ -51,6 +51,27 @@ def test_inherited_parameters(data):
     assert not hasattr(estimators[0][1], "centers_")
 
 
+class CountingTanh(TanhRegressor):
+    """Counts the calls of its own `fit`."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        self.n_fits = getattr(self, "n_fits", 0) + 1
+        return super().fit(X, y, sample_weight)
+
+
+def test_an_overridden_fit_is_called(rng):
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] * X[:, 1]
+    settings = {"feature_weights": None, "alpha": 0.1, "random_state": 0, "device": "jit"}
+    ensembles = [
+        StackedRegressor([("tanh", kind(30, **settings))], final_estimator=None, random_state=0)
+        for kind in (CountingTanh, TanhRegressor)
+    ]
+    counted, plain = (ensemble.fit(X, y) for ensemble in ensembles)
+    assert counted.estimators_[0].n_fits == 1
+    np.testing.assert_array_equal(counted.predict(X), plain.predict(X))
+
+
 def test_feature_weights_are_learned_once(rng):
     """Per metric, also for tanh units; a linear map is not shared."""
     X = rng.normal(size=(120, 6))

@@ -235,8 +235,12 @@ class TrainingSet:
                 readout = replace(readout, sample=self.sample, folds=self.folds)
             return replace(parts, units=units, readout=readout)
 
+        data = self.samples.X, self.y, self.samples.weight
         with propagate_callbacks(fit_task.context, network):
-            network._fit(self.samples.X, self.y, self.samples.weight, set_stacking_inputs)
+            if _overrides_fit(network):
+                network.fit(*data)
+            else:
+                network._fit(*data, set_stacking_inputs)
         left_out = getattr(network, "left_out_", None)
         if left_out is None:
             return self._compute_left_out(network)
@@ -244,9 +248,10 @@ class TrainingSet:
         return left_out
 
     def _compute_left_out(self, network):
-        """Return the same in one more pass, for readouts that do not return them.
+        """Return the same in one more pass, for networks whose fit does not return them.
 
-        That is so if `alpha` is chosen from a list: then no Gram matrix is kept.
+        That is so if `alpha` is chosen from a list: then no Gram matrix is kept. And if `fit` is
+        that of a user's subclass.
         """
         parts, X = parts_of(network), self.samples.X
         samples = parts.task.encode(X, self.y, self.samples.weight)
@@ -261,6 +266,11 @@ class TrainingSet:
             b = job.engine.to_host(solution.b)
             nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
             return loo.fill_uncovered(scores, nearest)
+
+
+def _overrides_fit(network):
+    """Return whether `fit` is a method from outside the package, which has to be called."""
+    return type(network).fit.__module__.partition(".")[0] != __name__.partition(".")[0]
 
 
 def _suits_default_final(samples):
