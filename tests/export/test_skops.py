@@ -36,6 +36,14 @@ TABLE = pd.DataFrame({"size": X[:, 0], "kind": np.array(list("abc"))[Y]})
 INTERACTION = pd.DataFrame({"a": np.arange(150) % 3, "b": (Y + np.arange(150)) % 3}).astype(
     "category"
 )
+# Many categories, dates and text.
+ORDERS = pd.DataFrame(
+    {
+        "shop": [f"shop {i % 40}" for i in range(150)],
+        "day": np.datetime64("2026-01-01") + np.arange(150) % 99,
+        "comment": [f"number {i // 12} and number {i % 12}" for i in range(150)],
+    }
+)
 FIXED = {"random_state": 0, "device": "cpu"}
 FROZEN = FrozenEstimator(TanhProjector(10, **FIXED).fit(X))
 # name -> a function that returns a model, and its samples.
@@ -55,6 +63,7 @@ MAKERS = {
     "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
     "table, regression": (lambda: make_tabular_pipeline(TanhRegressor(10, **FIXED)), TABLE),
     "interactions": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), INTERACTION),
+    "orders": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), ORDERS),
     "stacked classifier": (lambda: StackedClassifier([("a", TanhClassifier(10, **FIXED))]), X),
     "stacked regressor": (lambda: StackedRegressor([("a", TanhRegressor(10, **FIXED))]), X),
     "pretrained": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),

@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
+    RBFRegressor,
     StackedClassifier,
     StackedRegressor,
     TanhClassifier,
@@ -26,6 +27,48 @@ def test_default_estimators():
     assert type(make_tabular_pipeline("regressor")[-1]) is StackedRegressor
     with pytest.raises(ValueError, match="choose one of 'classifier', 'regressor', or give an"):
         make_tabular_pipeline("best")
+
+
+def test_presets_and_their_parameters():
+    options = {"random_state": 3, "device": "blas", "max_memory": "1GB", "verbose": 1}
+    for name, best, fast in [
+        ("classifier", StackedClassifier, RBFClassifier),
+        ("regressor", StackedRegressor, RBFRegressor),
+    ]:
+        for preset, expected in [("best", best), ("fast", fast)]:
+            estimator = make_tabular_pipeline(name, preset=preset, **options)[-1]
+            assert type(estimator) is expected
+            assert {key: getattr(estimator, key) for key in options} == options
+    with pytest.raises(ValueError, match="preset='quick'"):
+        make_tabular_pipeline(preset="quick")
+
+
+@pytest.mark.parametrize(
+    "options", [{"preset": "fast"}, {"random_state": 0}, {"device": "cuda"}, {"verbose": 1}]
+)
+def test_parameters_of_a_preset_next_to_an_estimator(options):
+    (name,) = options
+    with pytest.raises(ValueError, match=rf"{name}=.* set it on the RBFClassifier"):
+        make_tabular_pipeline(RBFClassifier(), **options)
+
+
+def test_seeded_pipelines_are_equal(mixed):
+    X, y = mixed
+    first, second, other = (
+        make_tabular_pipeline(random_state=seed).fit(X, y).predict_proba(X) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert (first != other).any()
+
+
+def test_representation_names_transformers(mixed):
+    """No addresses of functions, before and after fit."""
+    model = make_tabular_pipeline(RBFClassifier(5), categorical_features=["color", "new"])
+    for fitted in (model, model.fit(*mixed)):
+        for text in (repr(fitted), fitted._repr_html_()):
+            assert " at 0x" not in text
+            assert "functools" not in text
+            assert "MedianImputer" in text
 
 
 def test_only_regressors_get_values(mixed):
@@ -186,14 +229,14 @@ def test_grid_search(mixed):
     X, y = mixed
     grid = {
         "rbfclassifier__n_hidden": [5, 20],
-        "preprocessing__transformer_weights": [{"categorical": 0.5}, None],
+        "preprocessing__categorical__max_categories": [3, 100],
         "preprocessing__numerical__ranks__n_quantiles": [2, 1000],
     }
     pipeline = make_tabular_pipeline(RBFClassifier(random_state=0))
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
     assert len(search.cv_results_["mean_test_score"]) == 8
-    search.best_estimator_.set_params(preprocessing__transformer_weights=None).fit(X, y)
-    assert search.best_estimator_[:-1].transform(X).max(axis=0)[1:].tolist() == [1.0] * 6
+    search.best_estimator_.set_params(preprocessing__transformer_weights={"missing": 3}).fit(X, y)
+    assert search.best_estimator_[:-1].transform(X).max() == 3
 
 
 def test_hidden_size_search(mixed):
@@ -236,28 +279,6 @@ def test_invalid_categorical_features(features):
 def test_invalid_estimators(estimator):
     with pytest.raises(TypeError, match=r"estimator=.*give an instance"):
         make_tabular_pipeline(estimator)
-
-
-@pytest.mark.parametrize("features", ["from_dtype", ["c"]])
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_dates_are_not_supported(library, features):
-    """As numbers they would have 19 digits, and missing ones of polars be the smallest."""
-    days = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")
-    for values in (days, days - days[0]):
-        X = make_frame(library, a=[1.0, 2.0], c=["x", "y"], when=values)
-        with pytest.raises(ValueError, match="Column 'when' of X"):
-            preprocessing(categorical_features=features).fit(X)
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_advice_for_dates(library):
-    """To derive numerical features, instead of categories."""
-    days = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")
-    with pytest.raises(ValueError, match=r"holds dates\. .*\['c'\].dt.year") as error:
-        preprocessing().fit(make_frame(library, c=days))
-    assert "categorical" not in str(error.value)
-    with pytest.raises(ValueError, match=r"holds \w+; .*total_seconds"):
-        preprocessing().fit(make_frame(library, c=days - days[0]))
 
 
 def test_list_columns_are_not_supported():

@@ -10,7 +10,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
-from sklearn_fsvc._src.tabular.pipelines import MidrankTransformer
+from sklearn_fsvc._src.tabular.scalers import RankScaler
 from tabular.tables import preprocessing, score
 
 
@@ -48,7 +48,7 @@ def test_new_values_are_imputed_and_clipped():
 
 def test_number_of_quantiles_is_limited_by_the_samples(rng):
     """The parameter `n_quantiles` is restored, also if fit fails."""
-    quantiles = MidrankTransformer()
+    quantiles = RankScaler()
     assert quantiles.fit(rng.random((5, 1))).n_quantiles_ == 5
     assert quantiles.n_quantiles == 1000
     assert quantiles.fit(rng.random((2000, 1))).n_quantiles_ == 1000
@@ -65,7 +65,7 @@ def test_quantiles_equal_those_of_scikit_learn(rng, n, missing):
     X = np.column_stack([rng.lognormal(sigma=3, size=n), rng.integers(0, 3, n), np.zeros(n)])
     X[:1] = np.nan if missing and n > 1 else 0
     X = pd.DataFrame(X.astype(np.float32), columns=list("abc"))
-    transformer = MidrankTransformer(random_state=0).fit(X)
+    transformer = RankScaler(random_state=0).fit(X)
     expected = QuantileTransformer(n_quantiles=min(n, 1000), random_state=0).fit(X)
     np.testing.assert_allclose(transformer.quantiles_, expected.quantiles_, rtol=1e-9)
     assert transformer.quantiles_.dtype == expected.quantiles_.dtype

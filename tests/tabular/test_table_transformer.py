@@ -156,3 +156,12 @@ def test_objects_that_are_not_categories(values, message):
 def test_objects_that_are_categories(values):
     H = preprocessing().fit_transform(pd.DataFrame({"c": pd.Series(values * 9, dtype=object)}))
     np.testing.assert_array_equal(H.sum(axis=0), [4.5, 4.5])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_text_in_a_numerical_column_of_transform(library):
+    """The error names the column, the value and the remedy."""
+    fitted = preprocessing().fit(make_frame(library, c=list("xyz"), a=[1.0, 2.0, 3.0]))
+    new = make_frame(library, c=list("xyz"), a=["1", "2", "unknown"])
+    with pytest.raises(ValueError, match=r"Column 'a' of X holds 'unknown' in row 2.*to_numeric"):
+        fitted.transform(new)

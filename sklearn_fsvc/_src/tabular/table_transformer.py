@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
 
 from ..data.columns import (
     explain_infinity,
     explain_invalid_categories,
+    explain_text,
     explain_unsupported_container,
     rounded,
 )
@@ -25,9 +27,9 @@ class TableTransformer(ColumnTransformer):
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         X = _as_table(X)
-        with self._explain_errors(X):
+        with self._explain_errors(X, self.transformers):
             H = super().fit_transform(X, y, **params)
-        if names := rounded(X, self._columns_of("numerical", X)):
+        if names := rounded(X, _columns_of("numerical", self.transformers_, X)):
             warn(
                 f"Columns {names!r} of X hold integers beyond 2**53, of which some are distinct "
                 "and equal in float64. Subtract the smallest value of the column first; if it is "
@@ -37,11 +39,12 @@ class TableTransformer(ColumnTransformer):
 
     def transform(self, X: Any, **params: Any) -> Any:
         X = _as_table(X)
-        with self._explain_errors(X):
+        check_is_fitted(self)
+        with self._explain_errors(X, self.transformers_):
             return super().transform(X, **params)
 
     @contextmanager
-    def _explain_errors(self, X: Any) -> Iterator[None]:
+    def _explain_errors(self, X: Any, transformers: list[tuple]) -> Iterator[None]:
         """Replace errors of the steps, which lack the name of the column, by an explanation."""
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # sums of huge values
@@ -50,19 +53,20 @@ class TableTransformer(ColumnTransformer):
             if "infinity" in str(error):
                 if (why := explain_infinity(X)) is not None:
                     raise ValueError(why) from error
-            elif (
-                why := explain_invalid_categories(X, self._columns_of("categorical", X))
-            ) is not None:
+            elif why := explain_text(X, _columns_of("numerical", transformers, X)):
+                raise ValueError(why) from error
+            elif why := explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
                 raise TypeError(why) from error
             raise
 
-    def _columns_of(self, name, X):
-        """Return the columns of a transformer, or nothing if they cannot be determined."""
-        columns = {name: columns for name, _, columns in self.transformers}.get(name)
-        # Selection fails on an invalid X, whose error is the one to report.
-        with suppress(AttributeError, TypeError, ValueError):
-            return columns(X) if callable(columns) else []
-        return []
+
+def _columns_of(name, transformers, X):
+    """Return the columns of a transformer, or nothing if they cannot be determined."""
+    columns = {name: columns for name, _, columns in transformers}.get(name, [])
+    # Selection fails on an invalid X, whose error is the one to report.
+    with suppress(AttributeError, TypeError, ValueError):
+        return columns(X) if callable(columns) else columns
+    return []
 
 
 def _as_table(X):

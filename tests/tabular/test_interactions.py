@@ -1,15 +1,11 @@
-"""Categorical features: one-hot encoding with advice, and interactions without target leakage."""
+"""InteractionEncoder: pairs of categorical features, without target leakage."""
 
 import pickle
-import re
-import warnings
-from datetime import date
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -24,7 +20,6 @@ from sklearn_fsvc import (
     make_tabular_pipeline,
 )
 from sklearn_fsvc.inspection import FeatureWeightsDisplay
-from tabular.tables import preprocessing
 
 N = 600
 CODES = np.random.default_rng(0).integers(4, size=(N, 3))
@@ -219,10 +214,9 @@ def test_infrequent_categories_share_a_cell():
     y = (towns == "big") ^ (CODES[:, 0] < 2)
     table = pd.DataFrame({"town": towns, "a": X["a"]})
     encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"]
-    with pytest.warns(UserWarning, match="max_categories=100"):
-        encoder.fit(table, y)
+    encoder.fit(table, y)
     assert encoder.get_feature_names_out()[-1] == "interactions__town*a"
-    assert len(encoder.named_transformers_["interactions"][-1].means_[0]) <= 102
+    assert len(encoder.named_transformers_["interactions"].means_[0]) <= 102
 
 
 def test_additive_model_learns_an_interaction():
@@ -300,97 +294,3 @@ def test_display_of_feature_weights():
 def test_invalid_targets(estimator, y, message):
     with pytest.raises(ValueError, match=message):
         make_tabular_pipeline(estimator).fit(X, y)
-
-
-def test_distances_of_categories():
-    """Two categories are at Manhattan distance 1, an unknown one at 0.5 from each."""
-    fitted = preprocessing().fit(pd.DataFrame({"color": ["red", "green", "blue"]}))
-    H = fitted.transform(pd.DataFrame({"color": ["blue", "green", "red", "pink"]}))
-    np.testing.assert_array_equal(H, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0, 0, 0]])
-    distances = cdist(H, H, "cityblock")
-    np.testing.assert_array_equal(distances[:3, :3], 1 - np.eye(3))
-    np.testing.assert_array_equal(distances[3, :3], 0.5)
-
-
-@pytest.mark.parametrize("dtype", [object, "str", "string", "category", "boolean"])
-def test_missing_values_of_pandas_are_one_category(dtype):
-    """All kinds of missing values are one category, which is ignored if unknown."""
-    values = [True, None, False] if dtype == "boolean" else ["b", None, "a"]
-    column = pd.DataFrame({"c": pd.Series(values, dtype=dtype)})
-    if dtype is object:
-        column.loc[3] = np.nan
-    H = preprocessing().fit_transform(column)
-    expected = [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0], [0, 0, 0.5]][: len(column)]
-    np.testing.assert_array_equal(H, expected)
-    without = preprocessing().fit(column.iloc[[0, 2]])
-    np.testing.assert_array_equal(without.transform(column.iloc[[1]]), [[0, 0]])
-
-
-def test_missing_values_of_polars_are_a_category():
-    pl = pytest.importorskip("polars")
-    for dtype in (pl.String, pl.Categorical, pl.Enum(["a", "b"])):
-        column = pl.DataFrame({"c": pl.Series(["b", None, "a"], dtype=dtype)})
-        H = preprocessing().fit_transform(column)
-        np.testing.assert_array_equal(H, [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0]])
-
-
-def encode(name, values):
-    """Return the warnings of fit for a categorical column, and its encoding."""
-    X = pd.DataFrame({name: values})
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        H = preprocessing().fit_transform(X)
-    return " ".join(str(warning.message) for warning in caught), H
-
-
-@pytest.mark.parametrize(
-    ("values", "what"),
-    [
-        ([f"user {i}" for i in range(300)], "'c': unique values in most rows.*TfidfVec"),
-        ([f"{i}" for i in range(300)], r"'c': numbers as text.*to_numeric"),
-        ([i / 7 for i in range(300)], r"'c': numbers as text.*to_numeric"),
-        ([f"2026-01-{1 + i % 9:02}" for i in range(300)], "'c': dates as text.*to_datetime"),
-        ([f"{1 + i % 9}/11/2026" for i in range(300)], "'c': dates as text.*to_datetime"),
-        ([date(2026, 1, 1 + i % 9) for i in range(300)], "'c': dates as text.*to_datetime"),
-        ([f"town {i % 140}" for i in range(300)], "'c': more than max_categories=100.*TargetE"),
-        ([f"name {i}" for i in range(30)], "'c': unique values in most rows"),
-    ],
-    ids=["ID", "numbers", "objects", "ISO", "slashes", "dates", "many", "few"],
-)
-def test_warning_for_doubtful_categories(values, what):
-    """It includes the remedy; at most 100 features are encoded."""
-    message, H = encode("c", np.array(values, dtype=object))
-    assert re.search(what, message.replace("\n", " "))
-    assert H.shape[1] <= 100
-    np.testing.assert_array_equal(H.sum(axis=1), 0.5)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [f"town {i % 100}" for i in range(300)],
-        [f"name {i}" for i in range(20)],
-        ["2026-01-01", "2027-01-01"] * 9,
-        [*"ab", None] * 9,
-    ],
-)
-def test_no_warning_for_categories(values):
-    message, H = encode("c", values)
-    assert message == ""
-    assert H.shape[1] == len(set(values))
-
-
-def test_infrequent_categories_share_a_feature():
-    """So do unknown ones; with max_categories=None each has its own, without a warning."""
-    values = np.repeat([f"town {i}" for i in range(140)], np.arange(140, 0, -1))
-    X = pd.DataFrame({"c": values})
-    with pytest.warns(UserWarning, match="max_categories=100"):
-        fitted = preprocessing().fit(X)
-    H = fitted.transform(pd.DataFrame({"c": ["town 98", "town 99", "town 139", "new"]}))
-    np.testing.assert_array_equal(H.argmax(axis=1)[1:], 99)
-    assert (H > 0).sum() == 4
-    assert H[0, 99] == 0
-    fitted.set_params(categorical__one_hot__max_categories=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert fitted.fit_transform(X).shape[1] == 140

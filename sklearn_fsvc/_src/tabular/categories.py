@@ -1,0 +1,303 @@
+"""CategoryEncoder: one-hot features of categories, and mean targets where there are many."""
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import OrdinalEncoder
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..data.columns import is_nested
+from ..utils.parameters import check_positive_integer
+from ..utils.user_warnings import warn
+from .target_means import (
+    MAX_ENCODED,
+    cross_fit,
+    depends_on_count,
+    draw_folds,
+    encode_target,
+    estimate_smoothing,
+)
+
+# A feature with more categories has no one-hot features if its mean targets can be used; otherwise
+# infrequent categories share the last one.
+MAX_CATEGORIES = 100
+# A feature with more categories also gets its mean targets.
+_MIN_CATEGORIES = 30
+# The value of one-hot features: two categories are at Manhattan distance 1.
+ONE_HOT_VALUE = 0.5
+# Up to this many distinct values may all be different without a warning.
+_MIN_UNIQUE = 20
+# Up to this many distinct numbers may be categories without a warning.
+_MIN_NUMBERS = 30
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
+# Kind of a doubtful column -> its description in the warning, with the remedy.
+_ADVICE = {
+    "dates": (
+        "dates as text; parse them with pandas.to_datetime, and they become numerical features"
+    ),
+    "numbers": "numbers as text or objects; convert them with pandas.to_numeric",
+    "unique": (
+        "unique values in most samples, as of IDs, from which nothing can be learned; drop them"
+    ),
+    "many": (
+        "more than max_categories={max_categories} categories, of which the infrequent ones share "
+        "a feature; encode them with sklearn's TargetEncoder, or raise the limit with "
+        "set_params(preprocessing__categorical__max_categories=...)"
+    ),
+}
+
+
+def unify_missing(X: Any) -> Any:
+    """Return X with NaN for all values that pandas counts as missing.
+
+    Encoders do not support pandas.NA, and None and NaN would be two categories.
+    """
+    return X.astype(object).where(X.notna(), np.nan) if hasattr(X, "notna") else X
+
+
+def fit_ordinal(X: Any, max_categories: int | None = None) -> OrdinalEncoder:
+    """Return an encoder of the categories of each column, for `category_codes`.
+
+    Beyond `max_categories` the infrequent ones share a code.
+    """
+    encoder = OrdinalEncoder(
+        handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2
+    ).fit(X)
+    if max_categories is not None and any(len(c) > max_categories for c in encoder.categories_):
+        # Slower, since it counts the samples of each category.
+        encoder.set_params(max_categories=max_categories).fit(X)
+    return encoder
+
+
+def category_codes(encoder: OrdinalEncoder, X: Any) -> npt.NDArray[np.intp]:
+    """Return category codes: 0 for missing values, 1 for unknown categories, then the known."""
+    return encoder.transform(X).astype(np.intp) + 2
+
+
+class CategoryEncoder(TransformerMixin, BaseEstimator):
+    """Encoding of categorical features by one-hot features and by mean targets.
+
+    - Up to 100 categories: one-hot features with the values 0 and 0.5.
+    - More than 30 categories, and a target: the mean target of the category, one feature for
+      regression and two classes, else one per output or class. Only if categories explain more of
+      the target than they would of noise; with as much smoothing as the variances of the target
+      within and between categories imply. If the mean targets of categories are correlated with
+      the logarithm of their frequencies, that is a further feature.
+    - More than 100 categories without a target: one-hot features of the 99 most frequent
+      categories, and one for all others.
+
+    `fit_transform` is cross-fitted, as in scikit-learn's TargetEncoder: a training sample is
+    encoded by the samples of other folds, so that its own target is not used. Unknown categories
+    are encoded as the overall mean, and by one-hot features of zeros or as an infrequent one.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"} or None, default=None
+        How y is encoded; None ignores it.
+    max_categories : int or None, default=100
+        The limit for one-hot features; None for no limit.
+
+    Attributes
+    ----------
+    encoder_ : OrdinalEncoder
+        Its `categories_` are sorted, with NaN, for missing values, last.
+    positions_ : list of ndarray of int of shape (n_codes,)
+        For each feature the one-hot feature of each code (see `category_codes`), -1 for none.
+    means_ : dict of int to ndarray of shape (n_codes, n_outputs)
+        Feature -> mean targets of each code.
+    log_counts_ : dict of int to ndarray of shape (n_codes, 1)
+        Feature -> standardised logarithm of one plus the number of samples of each code.
+    outputs_ : list
+        Names of the outputs.
+
+    Warns
+    -----
+    UserWarning
+        By `fit`, of columns that are hardly categorical, with the remedy.
+    """
+
+    def __init__(self, task: str | None = None, max_categories: int | None = MAX_CATEGORIES):
+        self.task = task
+        self.max_categories = max_categories
+
+    def fit(self, X: Any, y: Any = None) -> "CategoryEncoder":
+        self.fit_transform(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray:  # type: ignore[override]
+        """Fit, and return the encoding, of which mean targets are cross-fitted."""
+        if self.max_categories is not None:
+            check_positive_integer("max_categories", self.max_categories)
+        validate_data(self, X, skip_check_array=True)  # sets feature_names_in_
+        is_category = _are_categorical_dtypes(X)
+        X = unify_missing(X)
+        self.encoder_ = fit_ordinal(X)
+        categories = self.encoder_.categories_
+        if any(is_nested(category) for known in categories for category in known):
+            # Objects such as tuples can be sorted, and pass as categories if all are alike.
+            raise TypeError("A category holds lists or the like.")
+        codes = category_codes(self.encoder_, X)
+        targeted, encoded = self._fit_means(codes, y)
+        self.positions_ = [
+            np.full(len(known) + 2, -1)
+            if j in targeted and self._exceeds_limit(known)
+            else self._one_hot_positions(codes[:, j], known)
+            for j, known in enumerate(categories)
+        ]
+        self._warn_doubtful(targeted, is_category, len(X))
+        return self._stack(codes, encoded)
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the encoding of new samples, by the means of all training samples."""
+        check_is_fitted(self, "positions_")
+        validate_data(self, X, reset=False, skip_check_array=True)
+        codes = category_codes(self.encoder_, unify_missing(X))
+        return self._stack(codes, {j: means[codes[:, j]] for j, means in self.means_.items()})
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
+        """Return names such as "color_red", "mean(shop)" and "log_count(shop)"."""
+        names = getattr(self, "feature_names_in_", input_features)
+        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names
+        suffixes = [f"_{name}" for name in self.outputs_] if len(self.outputs_) > 1 else [""]
+        result = []
+        for j, name in enumerate(names):
+            result += [f"{name}_{category}" for category in self._one_hot_names(j)]
+            result += [f"mean({name}){suffix}" for suffix in suffixes if j in self.means_]
+            result += [f"log_count({name})"] * (j in self.log_counts_)
+        return np.array(result, dtype=object)
+
+    def _exceeds_limit(self, known):
+        return self.max_categories is not None and len(known) > self.max_categories
+
+    def _fit_means(self, codes, y):
+        """Set the attributes of mean targets; return encoded features and training encodings.
+
+        Returns
+        -------
+        targeted : list of int
+            Features whose mean targets have been considered.
+        encoded : dict of int to ndarray of shape (n_samples, n_outputs)
+            Feature -> cross-fitted mean targets.
+        """
+        self.means_: dict[int, npt.NDArray] = {}
+        self.log_counts_: dict[int, npt.NDArray] = {}
+        self.outputs_: list[Any] = []
+        n_categories = [len(known) for known in self.encoder_.categories_]
+        many = [j for j, count in enumerate(n_categories) if count > _MIN_CATEGORIES]
+        if y is None or self.task is None or not many:
+            return [], {}
+        Y, names = encode_target(y, self.task)
+        # Features with fewer categories have one-hot features if there are too many means.
+        many.sort(key=n_categories.__getitem__, reverse=True)
+        targeted = many[: MAX_ENCODED // Y.shape[1]]
+        if not targeted:
+            return [], {}
+        self.outputs_ = names
+        Y = Y.toarray() if issparse(Y) else Y
+        fold, encoded = draw_folds(len(Y)), {}
+        for j in targeted:
+            smoothing, depends = estimate_smoothing(codes[:, j], Y)
+            if depends.any():
+                self.means_[j], encoded[j] = cross_fit(
+                    fold, codes[:, j], n_categories[j] + 2, Y, smoothing
+                )
+            if depends_on_count(codes[:, j], Y):
+                self.log_counts_[j] = _log_counts(codes[:, j], n_categories[j] + 2)
+        return targeted, encoded
+
+    def _one_hot_positions(self, codes, known):
+        """Return the one-hot feature of each code, -1 for none; infrequent ones share the last."""
+        n_known = len(known)
+        has_missing = n_known > 0 and known[-1] != known[-1]
+        position, infrequent = np.arange(n_known), -1
+        if self._exceeds_limit(known):
+            counts = np.bincount(codes, minlength=n_known + 2)
+            if has_missing:
+                counts[-1] = counts[0]
+            infrequent = self.max_categories - 1
+            position = np.full(n_known, infrequent)
+            frequent = np.argsort(-counts[2:], kind="stable")[:infrequent]
+            position[np.sort(frequent)] = np.arange(infrequent)
+        missing = position[-1] if has_missing else infrequent
+        return np.concatenate([[missing, infrequent], position])
+
+    def _one_hot_names(self, j):
+        """Return the categories of the one-hot features of a feature."""
+        positions, known = self.positions_[j][2:], self.encoder_.categories_[j]
+        names = [known[k] for k in np.unique(positions, return_index=True)[1] if positions[k] >= 0]
+        if self.positions_[j][1] >= 0:
+            names[-1] = "infrequent_sklearn"  # as OneHotEncoder has it
+        return names
+
+    def _stack(self, codes, encoded):
+        """Return the features of samples, from their codes and their mean targets."""
+        columns = []
+        for j, positions in enumerate(self.positions_):
+            one_hot = positions[codes[:, j]][:, None] == np.arange(positions.max() + 1)
+            columns.append(np.multiply(one_hot, ONE_HOT_VALUE, dtype=np.float32))
+            columns += [encoded[j]] if j in encoded else []
+            columns += [self.log_counts_[j][codes[:, j]]] if j in self.log_counts_ else []
+        return np.hstack(columns, dtype=np.float32, casting="same_kind")
+
+    def _warn_doubtful(self, targeted, is_category, n_samples):
+        """Warn once, of all columns that should be encoded in another way, or be dropped."""
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        doubtful: dict[str | None, list[str]] = {}
+        for j, known in enumerate(self.encoder_.categories_):
+            is_many = self._exceeds_limit(known) and j not in targeted
+            kind = _classify(known, is_category[j], n_samples, is_many)
+            doubtful.setdefault(kind, []).append(repr(names[j]))
+        lines = [
+            f"\n  {', '.join(doubtful[kind])}: {text.format(max_categories=self.max_categories)}."
+            for kind, text in _ADVICE.items()
+            if kind in doubtful
+        ]
+        if lines:
+            warn(f"Some columns of X are treated as categorical, but contain:{''.join(lines)}")
+
+
+def _log_counts(codes, n_codes):
+    """Return the standardised logarithm of one plus the samples of each code, (n_codes, 1)."""
+    counts = np.log1p(np.bincount(codes, minlength=n_codes))[:, None]
+    of_samples = counts[codes]
+    return (counts - of_samples.mean()) / of_samples.std()
+
+
+def _are_categorical_dtypes(X):
+    """Return for each column whether its dtype says that it is categorical.
+
+    So do integers: the user has named the column. Strings and objects may be anything.
+    """
+    if not hasattr(X, "columns"):
+        return np.ones(X.shape[1], dtype=bool)
+    dtypes = [str(dtype).partition("(")[0].lower() for dtype in X.dtypes]
+    return np.array([dtype not in ("object", "str", "string") for dtype in dtypes])
+
+
+def _classify(known, is_category, n_samples, is_many):
+    """Return the key in `_ADVICE` for a column with these categories, or None."""
+    present = [c for c in known if c is not None and c == c]  # NaN differs from itself
+    if len(present) > 2 and all(isinstance(c, str) and _DATE.match(c) for c in present):
+        return "dates"
+    is_unique = len(present) > max(_MIN_UNIQUE, n_samples / 2)
+    if not is_category and len(present) > _MIN_NUMBERS and _are_numbers(present):
+        return "numbers"
+    return "unique" if is_unique else "many" if is_many else None
+
+
+def _are_numbers(values):
+    """Return whether all are numbers, or texts of numbers that are not codes, as of ZIP codes."""
+    try:
+        np.asarray(values).astype(float)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    texts = [value for value in values if isinstance(value, str)]
+    if not texts or not all(text.isdigit() for text in texts):
+        return True
+    has_one_length = len(set(map(len, texts))) == 1
+    has_leading_zero = any(text[0] == "0" and len(text) > 1 for text in texts)
+    return not (has_one_length or has_leading_zero)

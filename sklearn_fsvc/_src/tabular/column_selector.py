@@ -1,0 +1,130 @@
+"""ColumnSelector: which columns of a table are numerical, categorical, dates or text."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from ..data.columns import describe_columns, explain_refused_column
+from .dates import is_date
+
+# Values by which columns of strings and objects are recognised.
+_INSPECTED = 1000
+# Dates as text or objects have more distinct values.
+_MIN_DATES = 2
+# Text has more distinct values, and more words in each on average.
+_MIN_TEXTS, _MIN_WORDS = 100, 2.5
+
+
+@dataclass(frozen=True)
+class ColumnSelector:
+    """Selects the columns of a table that are of one kind, for a ColumnTransformer.
+
+    Parameters
+    ----------
+    kind : {"numerical", "categorical", "datetime", "text"}
+    categorical_features : "from_dtype", None or list
+        As for `make_tabular_pipeline`.
+    """
+
+    kind: str
+    categorical_features: Any = "from_dtype"
+
+    def __call__(self, X: Any) -> list[int]:
+        """Return the positions of the columns; ValueError if a column is of no kind."""
+        kinds = column_kinds(X, self.categorical_features)
+        return [j for j, kinds_of_column in enumerate(kinds) if self.kind in kinds_of_column]
+
+
+def column_kinds(X: Any, features: Any) -> list[set[str]]:
+    """Return the kinds of each column of X: text that repeats is categorical, too.
+
+    Raises TypeError for sparse X, and ValueError for columns of no kind.
+    """
+    if issparse(X):
+        raise TypeError("X is sparse, and its preprocessing would be dense; give X.toarray().")
+    if len(X.shape) != 2:
+        raise ValueError(f"X has shape {X.shape}, and must have two dimensions; reshape it.")
+    names, dtypes, kinds = describe_columns(X)
+    from_dtype = isinstance(features, str) and features == "from_dtype"
+    named = np.zeros(len(names), bool) if from_dtype else _mask(features or [], names)
+    result: list[set[str]] = []
+    for j, (name, dtype, kind) in enumerate(zip(names, dtypes, kinds, strict=True)):
+        values = _first_values(X, j) if kind in ("category", "other") else []
+        if named[j]:
+            result.append({"categorical"})
+        elif kind in ("number", "datetime"):
+            result.append({"numerical" if kind == "number" else kind})
+        elif _are_dates(values):
+            result.append({"datetime"})
+        elif from_dtype and kind == "category":
+            result.append(_kinds_of_strings(values))
+        else:
+            raise ValueError(explain_refused_column(name, dtype, features))
+    return result
+
+
+def _are_dates(values):
+    return all(map(is_date, values)) and len(set(values)) > _MIN_DATES
+
+
+def _kinds_of_strings(values):
+    n_distinct = len(set(values)) if all(isinstance(value, str) for value in values) else 0
+    if n_distinct <= _MIN_TEXTS:
+        return {"categorical"}
+    if sum(len(value.split()) for value in values) < _MIN_WORDS * len(values):
+        return {"categorical"}
+    return {"text"} if n_distinct > len(values) / 2 else {"text", "categorical"}
+
+
+def _first_values(X: Any, j: int) -> list[Any]:
+    """Return the first values of a column of strings or objects that are not missing."""
+    column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+    return list(islice(_present(column), _INSPECTED))
+
+
+def _present(column: Any) -> Iterator[Any]:
+    for value in column[: 2 * _INSPECTED]:
+        try:
+            if value is not None and bool(value == value):
+                yield value
+        except (TypeError, ValueError):  # pandas.NA is missing; an array is no date and no text
+            continue
+
+
+def check_features(features: Any) -> Any:
+    """Return `categorical_features` as a list, None or "from_dtype"; TypeError for others."""
+    if features is None or (isinstance(features, str) and features == "from_dtype"):
+        return features
+    if np.ndim(features) != 1:
+        raise TypeError(
+            f'categorical_features={features!r} must be "from_dtype", None, or a list of names, '
+            "of positions, or of True and False."
+        )
+    return list(features)
+
+
+def _mask(features, names):
+    """Return a boolean mask of the columns in `features`: names, positions, or a mask."""
+    n_columns, dtype = len(names), np.asarray(features).dtype
+    if dtype.kind == "b":
+        if len(features) != n_columns:
+            raise ValueError(
+                f"categorical_features has {len(features)} values True or False, and X has "
+                f"{n_columns} columns; give one for each."
+            )
+        return np.array(features)
+    by_position = dtype.kind in "iu"
+    known = range(-n_columns, n_columns) if by_position else names
+    unknown = [feature for feature in features if feature not in known]
+    if unknown:
+        raise ValueError(
+            f"categorical_features={features!r} contains {unknown!r}; the columns of X are "
+            f"{names!r}."
+        )
+    mask = np.zeros(n_columns, dtype=bool)
+    mask[features if by_position else [names.index(f) for f in features]] = True
+    return mask

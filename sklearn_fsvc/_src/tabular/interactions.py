@@ -1,0 +1,172 @@
+"""InteractionEncoder: target encoding of pairs of categorical features that interact."""
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import resample
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .categories import MAX_CATEGORIES, category_codes, fit_ordinal, unify_missing
+from .target_means import (
+    MAX_ENCODED,
+    SIGMAS,
+    count_and_sum,
+    cross_fit,
+    draw_folds,
+    encode_target,
+)
+
+# With more categorical features no interactions are added: a few of very many possible ones
+# displace the features themselves.
+MAX_CATEGORICAL_FEATURES = 12
+# Samples that pairs are selected by.
+_SELECTION_SAMPLES = 10_000
+# Share of the residual sum of squares that the best pair has to explain.
+_MIN_EXPLAINED = 0.05
+# Weight of the overall mean in the mean of a cell, in samples.
+_SMOOTHING = 10
+
+
+class InteractionEncoder(TransformerMixin, BaseEstimator):
+    """Target encoding of pairs of categorical features, for pairs that interact.
+
+    A pair is encoded as one feature, or as one per output, or per class if there are more than
+    two. If there is such a pair, each single feature is encoded, too: networks that learn feature
+    weights then prefer the encoded features to the one-hot ones, and should not lose those that
+    are in no pair.
+
+    `fit_transform` is cross-fitted, as in scikit-learn's TargetEncoder: a training sample is
+    encoded by the mean of its cell in the other folds, so that its own target is not used. Other
+    samples of its cell do contain it in their encoding; hence a leave-one-out error of the
+    network is optimistic where cells have few samples (``benchmarks/interactions.py``). Two
+    alternatives are worse. A leave-one-out mean reveals the target: it is the difference of the
+    sum of the cell and the mean. An ordered mean, over the preceding samples of a random
+    permutation, as in CatBoost, is noise for the first samples; it costs RBF networks 0.4 points
+    of accuracy on a rule-like dataset.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}
+        How y is encoded: as indicators of the classes, or standardised.
+
+    Attributes
+    ----------
+    pairs_ : list of tuple of int
+        The encoded features: (i, i) for each single feature, then the pairs. Empty without y,
+        and if no pair explains much more than its features do separately.
+    means_ : list of ndarray of shape (n_cells, n_outputs)
+        The smoothed mean target of each cell, for each of `pairs_`.
+    outputs_ : list
+        Names of the outputs.
+    """
+
+    def __init__(self, task="classification"):
+        self.task = task
+
+    def fit(self, X: Any, y: Any = None) -> "InteractionEncoder":
+        self.fit_transform(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray:  # type: ignore[override]
+        """Fit, and return the cross-fitted encoding, of shape (n_samples, n_encoded)."""
+        validate_data(self, X, skip_check_array=True)  # sets feature_names_in_
+        self.pairs_: list[tuple[int, int]] = []
+        self.means_: list[npt.NDArray] = []
+        self.outputs_: list[Any] = []
+        if y is None or not 2 <= self.n_features_in_ <= MAX_CATEGORICAL_FEATURES:
+            return _stack([], len(X))
+        Y, self.outputs_ = encode_target(y, self.task)
+        max_pairs = MAX_ENCODED // Y.shape[1] - self.n_features_in_
+        if max_pairs < 1:
+            return _stack([], len(X))
+        Y = Y.toarray() if issparse(Y) else Y
+        X = unify_missing(X)
+        self.encoder_ = fit_ordinal(X, MAX_CATEGORIES)
+        codes = category_codes(self.encoder_, X)
+        self.n_categories_ = np.maximum(codes.max(axis=0), 1) + 1
+        self.pairs_ = _select_pairs(codes, Y, max_pairs)
+        fold = draw_folds(len(Y))
+        encoded = [
+            cross_fit(fold, cell, n_cells, Y, _SMOOTHING) for cell, n_cells in self._cells(codes)
+        ]
+        self.means_ = [means for means, _ in encoded]
+        return _stack([H for _, H in encoded], len(X))
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the encoding of new samples, by the means of all training samples."""
+        check_is_fitted(self, "pairs_")
+        validate_data(self, X, reset=False, skip_check_array=True)
+        if not self.pairs_:
+            return _stack([], len(X))
+        cells = self._cells(category_codes(self.encoder_, unify_missing(X)))
+        pairs = zip(self.means_, cells, strict=True)
+        return _stack([means[cell] for means, (cell, _) in pairs], len(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
+        """Return the names, such as "a" and "a*b", with the output if there are several."""
+        names = getattr(self, "feature_names_in_", input_features)
+        names = [f"x{i}" for i in range(self.n_features_in_)] if names is None else names
+        pairs = [f"{names[i]}*{names[j]}" if i < j else names[i] for i, j in self.pairs_]
+        suffixes = [f"_{name}" for name in self.outputs_] if len(self.outputs_) > 1 else [""]
+        return np.array([pair + suffix for pair in pairs for suffix in suffixes], dtype=object)
+
+    def _cells(self, codes):
+        """Return, for each pair, the cell of each sample and the number of cells."""
+        n = self.n_categories_
+        return [
+            (codes[:, i] * n[j] + codes[:, j], n[i] * n[j]) if i < j else (codes[:, i], n[i])
+            for i, j in self.pairs_
+        ]
+
+
+def _select_pairs(codes, Y, max_pairs):
+    """Return single features and interacting pairs as (i, j); nothing if the best is too weak.
+
+    The criterion is what cells of a pair explain of the residuals of the additive model, which is
+    a ridge regression on the one-hot features.
+    """
+    from sklearn.linear_model import Ridge  # here, since it takes long to import
+
+    if len(codes) > _SELECTION_SAMPLES:
+        codes, Y = resample(codes, Y, replace=False, n_samples=_SELECTION_SAMPLES, random_state=0)
+    one_hot = OneHotEncoder().fit_transform(codes)
+    residuals = Y - Ridge().fit(one_hot, Y).predict(one_hot).reshape(Y.shape)
+    pairs = list(combinations(range(codes.shape[1]), 2))
+    # Where the additive model is exact, the residuals are only the shrinkage of Ridge. So 1 % of
+    # the total sum of squares is a lower bound.
+    total = np.square(Y - Y.mean(axis=0)).sum()
+    residual_squares = max(np.square(residuals).sum(), 0.01 * total)
+    if residual_squares == 0:
+        return []
+    scores = np.array([_explained(codes[:, pair], residuals, residual_squares) for pair in pairs])
+    if scores.max() < _MIN_EXPLAINED:
+        return []
+    best = np.argsort(-scores, kind="stable")[:max_pairs]
+    singles = [(i, i) for i in range(codes.shape[1])]
+    return singles + [pairs[k] for k in best if scores[k] > 0]
+
+
+def _explained(codes, residuals, residual_squares):
+    """Return the share of the residual squares between cells, in excess of noise.
+
+    As in the analysis of variance: between cells, noise has a sum of squares that is distributed
+    as chi-squared, with the degrees of freedom of the interaction. Its mean is that number, and its
+    variance twice that number.
+    """
+    first, second = codes.T
+    counts, sums = count_and_sum(first * (second.max() + 1) + second, 0, residuals)
+    is_filled = counts > 0
+    freedom = is_filled.sum() - len(np.unique(first)) - len(np.unique(second)) + 1
+    if freedom < 1:
+        return 0
+    between = (np.square(sums[is_filled]) / counts[is_filled, None]).sum() / residual_squares
+    return between - (freedom + SIGMAS * np.sqrt(2 * freedom)) / len(residuals)
+
+
+def _stack(columns, n_samples):
+    return np.hstack(columns, dtype=np.float32) if columns else np.empty((n_samples, 0), np.float32)

@@ -1,0 +1,162 @@
+"""Target encoding: mean targets of categories and of cells, cross-fitted for training samples.
+
+A *cell* is the set of the samples with the same category, or with the same two categories of a pair
+of features. D. Micci-Barreca (2001), "A preprocessing scheme for high-cardinality categorical
+attributes in classification and prediction problems".
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import check_array, check_random_state
+
+# Limit of the number of features that an encoder derives from targets.
+MAX_ENCODED = 100
+# Standard deviations above what cells explain of noise.
+SIGMAS = 3
+# The same for the correlation of frequencies with mean targets, which is rare.
+_COUNT_SIGMAS = 4
+_N_FOLDS = 5
+
+
+def encode_target(y: Any, task: str) -> tuple[Any, list[Any]]:
+    """Return numeric targets, and the names of their columns.
+
+    Parameters
+    ----------
+    y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_outputs)
+    task : {"classification", "regression"}
+
+    Returns
+    -------
+    Y : ndarray or sparse array of shape (n_samples, n_columns)
+        Indicators of the classes, sparse, with one column for two classes. For regression the
+        standardised targets.
+    names : list
+        Class labels, or the indices of the outputs.
+    """
+    y = y.toarray() if issparse(y) else y
+    dtype = np.float64 if task == "regression" else None
+    y = check_array(y, ensure_2d=False, dtype=dtype, input_name="y")
+    y = y.reshape(len(y), -1)
+    if task == "regression":
+        scale = y.std(axis=0)
+        return (y - y.mean(axis=0)) / np.where(scale > 0, scale, 1), list(range(y.shape[1]))
+    indicators = OneHotEncoder(drop="if_binary").fit(y)
+    prefix = "x0_" if y.shape[1] == 1 else ""
+    names = [name.removeprefix(prefix) for name in indicators.get_feature_names_out()]
+    return indicators.transform(y), names
+
+
+def draw_folds(n_samples: int) -> npt.NDArray[np.intp]:
+    """Return the fold of each sample; they are the same for each fit."""
+    return check_random_state(0).permutation(n_samples) % _N_FOLDS
+
+
+def count_and_sum(
+    cell: npt.NDArray[np.intp], min_cells: int, Y: npt.NDArray
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return the number of samples of each cell, and the sums of their targets."""
+    sums = [np.bincount(cell, column, min_cells) for column in Y.T]
+    return np.bincount(cell, minlength=min_cells), np.stack(sums, axis=1)
+
+
+def cross_fit(
+    fold: npt.NDArray[np.intp],
+    cell: npt.NDArray[np.intp],
+    n_cells: int,
+    Y: npt.NDArray,
+    smoothing: npt.ArrayLike,
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return the mean targets of each cell, and per sample those of its cell in other folds.
+
+    Parameters
+    ----------
+    fold, cell : ndarray of int of shape (n_samples,)
+    n_cells : int
+    Y : ndarray of shape (n_samples, n_columns)
+    smoothing : float or array-like of shape (n_columns,)
+        The weight of the overall mean, in samples.
+
+    Returns
+    -------
+    means : ndarray of shape (n_cells, n_columns)
+    encoded : ndarray of shape (n_samples, n_columns)
+    """
+    n_folds = fold.max() + 1
+    counts, sums = count_and_sum(fold * n_cells + cell, n_folds * n_cells, Y)
+    counts, sums = counts.reshape(n_folds, n_cells), sums.reshape(n_folds, n_cells, -1)
+    n, total = counts.sum(axis=0), sums.sum(axis=0)
+    others = _shrink(n - counts, total - sums, smoothing)
+    return _shrink(n, total, smoothing), others[fold, cell]
+
+
+def _shrink(counts, sums, smoothing):
+    """Return the means of cells, shrunk towards the overall mean."""
+    # Without other samples, as with a single one in all, the mean is 0 of 0.
+    n_samples = np.maximum(counts.sum(axis=-1), 1)[..., None, None]
+    mean = sums.sum(axis=-2, keepdims=True) / n_samples
+    return (sums + smoothing * mean) / (counts[..., None] + smoothing)
+
+
+def estimate_smoothing(
+    cell: npt.NDArray[np.intp], Y: npt.NDArray
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return the best smoothing of the means, and which columns of Y depend on the cell.
+
+    In the random-effects model of the analysis of variance the mean of a cell has variance
+    :math:`\\tau^2`, and a sample within its cell :math:`\\sigma^2`. The posterior mean of a cell
+    is the mean of its samples and of :math:`\\sigma^2 / \\tau^2` samples at the overall mean.
+    Both variances are estimated from the mean squares between and within cells (Searle, Casella
+    and McCulloch, "Variance Components", Wiley 1992, section 3.6).
+
+    Parameters
+    ----------
+    cell : ndarray of int of shape (n_samples,)
+    Y : ndarray of shape (n_samples, n_columns)
+
+    Returns
+    -------
+    smoothing : ndarray of shape (n_columns,)
+        :math:`\\sigma^2 / \\tau^2`, between 0.1 and 1000 samples.
+    depends : ndarray of bool of shape (n_columns,)
+        Whether cells explain more than they would of noise. No, if no cell has several samples.
+    """
+    n_samples, n_columns = Y.shape
+    counts, sums = count_and_sum(cell, 0, Y)
+    counts, sums = counts[counts > 0], sums[counts > 0]
+    freedom, residual_freedom = len(counts) - 1, n_samples - len(counts)
+    if freedom < 1 or residual_freedom < 1:
+        return np.full(n_columns, 1000.0), np.zeros(n_columns, dtype=bool)
+    means, overall = sums / counts[:, None], Y.mean(axis=0)
+    between = (counts[:, None] * np.square(means - overall)).sum(axis=0)
+    within = np.maximum(np.square(Y - overall).sum(axis=0) - between, 0) / residual_freedom
+    # The chi-squared distribution has its degrees of freedom as mean, and twice as variance; that
+    # of the estimated `within` adds its own.
+    deviation = np.sqrt(2 * freedom * (1 + freedom / residual_freedom))
+    depends = between > (freedom + SIGMAS * deviation) * within
+    effective_count = (n_samples - np.square(counts).sum() / n_samples) / freedom
+    tau2 = np.maximum(between / freedom - within, 0) / effective_count
+    with np.errstate(divide="ignore", invalid="ignore"):
+        smoothing = np.nan_to_num(within / tau2, nan=1000.0, posinf=1000.0)
+    return np.clip(smoothing, 0.1, 1000.0), depends
+
+
+def depends_on_count(cell: npt.NDArray[np.intp], Y: npt.NDArray) -> bool:
+    """Return whether mean targets of cells are correlated with the logarithms of their counts.
+
+    More than by chance, over cells: samples of a cell are not independent.
+    """
+    counts, sums = count_and_sum(cell, 0, Y)
+    counts, sums = counts[counts > 0], sums[counts > 0]
+    if len(counts) < 3:
+        return False
+    features = np.column_stack([np.log1p(counts), sums / counts[:, None]])
+    features -= features.mean(axis=0)
+    scales = np.sqrt(np.square(features).sum(axis=0))
+    features /= np.where(scales > 0, scales, 1)
+    correlation = features[:, 0] @ features[:, 1:]
+    return bool((np.abs(correlation) > _COUNT_SIGMAS / np.sqrt(len(counts))).any())

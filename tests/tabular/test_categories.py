@@ -1,0 +1,268 @@
+"""CategoryEncoder: one-hot features, mean targets of many categories, and warnings."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.preprocessing import OneHotEncoder, TargetEncoder
+
+from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhRegressor, make_tabular_pipeline
+from sklearn_fsvc._src.tabular.categories import CategoryEncoder
+from tabular.tables import make_frame, preprocessing
+
+
+def test_distances_of_categories():
+    """Two categories are at Manhattan distance 1, an unknown one at 0.5 from each."""
+    fitted = preprocessing().fit(pd.DataFrame({"color": ["red", "green", "blue"]}))
+    H = fitted.transform(pd.DataFrame({"color": ["blue", "green", "red", "pink"]}))
+    np.testing.assert_array_equal(H, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0, 0, 0]])
+    distances = cdist(H, H, "cityblock")
+    np.testing.assert_array_equal(distances[:3, :3], 1 - np.eye(3))
+    np.testing.assert_array_equal(distances[3, :3], 0.5)
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "string", "category", "boolean"])
+def test_missing_values_of_pandas_are_one_category(dtype):
+    """All kinds of missing values are one category, which is ignored if unknown."""
+    values = [True, None, False] if dtype == "boolean" else ["b", None, "a"]
+    column = pd.DataFrame({"c": pd.Series(values, dtype=dtype)})
+    if dtype is object:
+        column.loc[3] = np.nan
+    H = preprocessing().fit_transform(column)
+    expected = [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0], [0, 0, 0.5]][: len(column)]
+    np.testing.assert_array_equal(H, expected)
+    without = preprocessing().fit(column.iloc[[0, 2]])
+    np.testing.assert_array_equal(without.transform(column.iloc[[1]]), [[0, 0]])
+
+
+def test_missing_values_of_polars_are_a_category():
+    pl = pytest.importorskip("polars")
+    for dtype in (pl.String, pl.Categorical, pl.Enum(["a", "b"])):
+        column = pl.DataFrame({"c": pl.Series(["b", None, "a"], dtype=dtype)})
+        H = preprocessing().fit_transform(column)
+        np.testing.assert_array_equal(H, [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0]])
+
+
+def encode(name, values):
+    """Return the warnings of fit for a categorical column, and its encoding."""
+    X = pd.DataFrame({name: values})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        H = preprocessing().fit_transform(X)
+    return " ".join(str(warning.message) for warning in caught), H
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ([f"user {i}" for i in range(300)], "'c': unique values in most samples.*drop them"),
+        ([f"{i}" for i in range(300)], r"'c': numbers as text.*to_numeric"),
+        ([i / 7 for i in range(300)], r"'c': numbers as text.*to_numeric"),
+        ([f"{1 + i % 9}/11/2026" for i in range(300)], "'c': dates as text.*to_datetime"),
+        ([f"town {i % 140}" for i in range(300)], "'c': more than max_categories=100.*TargetE"),
+        ([f"name {i}" for i in range(30)], "'c': unique values in most samples"),
+    ],
+    ids=["ID", "numbers", "objects", "slashes", "many", "few"],
+)
+def test_warning_for_doubtful_categories(values, what):
+    """It includes the remedy; at most 100 features are encoded."""
+    message, H = encode("c", np.array(values, dtype=object))
+    assert re.search(what, message.replace("\n", " "))
+    assert H.shape[1] <= 100
+    np.testing.assert_array_equal(H.sum(axis=1), 0.5)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"town {i % 100}" for i in range(300)],
+        [f"name {i}" for i in range(20)],
+        ["2026-01-01", "2027-01-01"] * 9,
+        [*"ab", None] * 9,
+        pd.Categorical([i % 50 for i in range(300)]),
+        [f"{10000 + 7 * (i % 90)}" for i in range(300)],
+        [f"{i % 90:02}" for i in range(300)],
+    ],
+    ids=["towns", "names", "two dates", "missing", "integers", "ZIP codes", "leading zeros"],
+)
+def test_no_warning_for_categories(values):
+    message, H = encode("c", values)
+    assert message == ""
+    assert H.shape[1] == len(set(values))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "category"])
+def test_advice_for_many_integers(dtype):
+    """Not to convert them to numbers."""
+    X = pd.DataFrame({"c": np.arange(300) % 140}).astype(dtype)
+    with pytest.warns(UserWarning, match="'c': more than max_categories=100"):
+        preprocessing(categorical_features=["c"]).fit(X)
+
+
+@pytest.mark.parametrize("n_categories", [5, 130])
+def test_one_hot_features_are_those_of_scikit_learn(n_categories, rng):
+    values = rng.integers(n_categories, size=(400, 2)).astype(object)
+    values[rng.random((400, 2)) < 0.1] = np.nan
+    new = rng.integers(n_categories + 5, size=(50, 2)).astype(object)
+    theirs = OneHotEncoder(
+        max_categories=100, handle_unknown="infrequent_if_exist", sparse_output=False
+    )
+    ours = CategoryEncoder()
+    if n_categories > 100:
+        # Of equally frequent categories the first ones are kept, and scikit-learn keeps the last.
+        values = np.repeat(np.arange(n_categories), 1 + np.arange(n_categories))[:, None]
+        new = rng.integers(n_categories + 5, size=(50, 1))
+        with pytest.warns(UserWarning, match="max_categories"):
+            H = ours.fit_transform(values)
+    else:
+        H = ours.fit_transform(values)
+    np.testing.assert_array_equal(2 * H, theirs.fit_transform(values))
+    np.testing.assert_array_equal(2 * ours.transform(new), theirs.transform(new))
+    np.testing.assert_array_equal(ours.get_feature_names_out(), theirs.get_feature_names_out())
+
+
+def test_infrequent_categories_share_a_feature():
+    """So do unknown ones; with max_categories=None each has its own, without a warning."""
+    values = np.repeat([f"town {i}" for i in range(140)], np.arange(140, 0, -1))
+    X = pd.DataFrame({"c": values})
+    with pytest.warns(UserWarning, match="max_categories=100"):
+        fitted = preprocessing().fit(X)
+    H = fitted.transform(pd.DataFrame({"c": ["town 98", "town 99", "town 139", "new"]}))
+    np.testing.assert_array_equal(H.argmax(axis=1)[1:], 99)
+    assert (H > 0).sum() == 4
+    assert H[0, 99] == 0
+    fitted.set_params(categorical__max_categories=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fitted.fit_transform(X).shape[1] == 140
+
+
+N_SHOPS = 300
+
+
+def make_shops(n, seed=0, n_shops=N_SHOPS):
+    """Return samples of shops with one numerical feature, and the log-odds of each sample."""
+    effects = 2 * np.random.default_rng(7).normal(size=n_shops)
+    rng = np.random.default_rng(seed)
+    shop, price = rng.integers(n_shops, size=n), rng.normal(size=n)
+    X = pd.DataFrame({"price": price, "shop": [f"shop {code}" for code in shop]})
+    return X, effects[shop] + price
+
+
+def feature_names(model):
+    return model[:-1].get_feature_names_out().tolist()
+
+
+@pytest.mark.parametrize("n_shops", [40, 300])
+def test_many_categories_are_encoded_by_their_mean_target(n_shops):
+    """Without a warning. Up to 100 of them have one-hot features, too."""
+    X, odds = make_shops(3000, n_shops=n_shops)
+    X_test, test_odds = make_shops(1000, seed=1, n_shops=n_shops)
+    model = make_tabular_pipeline(RBFClassifier(random_state=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, odds > 0)
+    n_one_hot = n_shops if n_shops <= 100 else 0
+    assert len(feature_names(model)) == 2 + n_one_hot
+    assert "categorical__mean(shop)" in feature_names(model)
+    # The sign of the log-odds is known but for what is uncertain of the means of ten samples.
+    assert model.score(X_test, test_odds > 0) > 0.9
+
+
+def test_means_of_regression_are_those_of_scikit_learn():
+    """With the same smoothing; in fit_transform they are cross-fitted."""
+    X, y = make_shops(5000)
+    encoder = CategoryEncoder("regression").fit(X[["shop"]], y)
+    smoothing = 1 / 4  # variance of the price by that of the effects
+    standardised = (y - y.mean()) / y.std()
+    theirs = TargetEncoder(smooth=smoothing).fit(X[["shop"]], standardised)
+    np.testing.assert_allclose(
+        encoder.transform(X[["shop"]]), theirs.transform(X[["shop"]]), atol=0.01
+    )
+    H = CategoryEncoder("regression").fit_transform(X[["shop"]], y)
+    other = y.copy()
+    other[7] += 0.1
+    changed = CategoryEncoder("regression").fit_transform(X[["shop"]], other)
+    same_fold = H[7] - changed[7]
+    assert abs(same_fold) < 1e-4 < abs(H - changed).max()
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_noise_is_not_encoded(task):
+    """Neither categories without an effect, nor unique values."""
+    X, odds = make_shops(2000)
+    y = np.random.default_rng(5).permutation(odds > 0)
+    encoder = CategoryEncoder(task)
+    assert encoder.fit_transform(X[["shop"]], y).shape == (2000, 0)
+    with pytest.warns(UserWarning, match="unique values"):
+        H = encoder.fit_transform(pd.DataFrame({"id": [f"no{i}" for i in range(2000)]}), odds > 0)
+    assert H.shape == (2000, 0)
+
+
+def test_several_classes_and_outputs():
+    """One mean for each class or output; too many for 100 features leave one-hot features."""
+    X, odds = make_shops(3000)
+    shops = X[["shop"]]
+    classes = np.digitize(odds, [-1, 1])
+    encoder = CategoryEncoder("classification").fit(shops, classes)
+    assert encoder.get_feature_names_out().tolist()[:3] == [f"mean(shop)_{k}" for k in range(3)]
+    np.testing.assert_allclose(encoder.transform(shops)[:, :3].sum(axis=1), 1, atol=0.2)
+    encoder = CategoryEncoder("regression").fit(shops, np.column_stack([odds, -odds]))
+    H = encoder.transform(shops)
+    np.testing.assert_allclose(H[:, 0], -H[:, 1], atol=1e-6)
+    encoder = CategoryEncoder("classification")
+    with pytest.warns(UserWarning, match="max_categories=100"):
+        encoder.fit(shops, np.arange(3000) % 101)
+    assert len(encoder.get_feature_names_out()) == 100
+
+
+def test_frequencies_that_matter():
+    """A category is the rarer, the larger y is, as one frequent category may have any mean."""
+    rng = np.random.default_rng(0)
+    shop = (300 * rng.random(4000) ** 3).astype(int)
+    X = pd.DataFrame({"shop": [f"s{code}" for code in shop]})
+    encoder = CategoryEncoder("regression").fit(X, shop > 100)
+    assert "log_count(shop)" in encoder.get_feature_names_out()
+    assert "log_count(shop)" not in encoder.fit(X, rng.random(4000)).get_feature_names_out()
+
+
+def test_missing_and_unknown_shops():
+    """Missing values have a mean of their own, unknown categories the overall one."""
+    X, odds = make_shops(3000)
+    X.loc[odds > 3, "shop"] = None
+    encoder = CategoryEncoder("classification").fit(X[["shop"]], odds > 0)
+    H = encoder.transform(pd.DataFrame({"shop": [None, "new"]}))
+    np.testing.assert_allclose(H[0, 0], 1, atol=0.01)
+    np.testing.assert_allclose(H[1, 0], (odds > 0).mean(), atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [TanhClassifier(5), TanhRegressor(5)])
+def test_clone_and_refit_of_means(estimator):
+    X, odds = make_shops(2000)
+    y = (odds > 0).astype(int)
+    model = make_tabular_pipeline(estimator.set_params(random_state=0)).fit(X, y)
+    expected = model.predict(X)
+    np.testing.assert_array_equal(clone(model).fit(X, y).predict(X), expected)
+    model.set_params(preprocessing__categorical__task=None)
+    with pytest.warns(UserWarning, match="max_categories=100"):
+        model.fit(X, y)
+    assert len(feature_names(model)) == 101 + isinstance(estimator, TanhRegressor)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_libraries_give_the_same_means(library):
+    X, odds = make_shops(1000)
+    table = make_frame(library, shop=X["shop"].tolist())
+    H = CategoryEncoder("regression").fit_transform(table, odds)
+    expected = CategoryEncoder("regression").fit_transform(X[["shop"]].to_numpy(), odds)
+    np.testing.assert_array_equal(H, expected)
+
+
+def test_invalid_max_categories():
+    encoder = CategoryEncoder(max_categories=0)
+    with pytest.raises(ValueError, match="max_categories=0"):
+        encoder.fit(pd.DataFrame({"c": list("ab")}))

@@ -1,0 +1,65 @@
+"""Smoothing of target encoding, compared with the variances that the data were drawn with."""
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc._src.tabular.target_means import cross_fit, draw_folds, estimate_smoothing
+
+
+def draw(n_cells, per_cell, sigma, seed=0):
+    """Return cells, and targets whose means in cells have unit variance."""
+    rng = np.random.default_rng(seed)
+    cell = rng.integers(n_cells, size=n_cells * per_cell)
+    return cell, rng.normal(size=n_cells)[cell] + sigma * rng.normal(size=len(cell))
+
+
+@pytest.mark.parametrize("per_cell", [3, 20])
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
+def test_smoothing_is_the_ratio_of_variances(per_cell, sigma):
+    cell, y = draw(1000, per_cell, sigma)
+    Y = np.column_stack([y, -7 * y])
+    smoothing, depends = estimate_smoothing(cell, Y)
+    np.testing.assert_allclose(smoothing, sigma**2, rtol=0.15)
+    assert depends.all()
+
+
+def test_smoothing_minimises_the_error():
+    """Of cross-fitted means, against all others."""
+    cell, y = draw(500, 6, 1.5)
+    Y = y[:, None]
+    fold = draw_folds(len(Y))
+
+    def error(smoothing):
+        return np.square(Y - cross_fit(fold, cell, 500, Y, smoothing)[1]).mean()
+
+    (found,), _ = estimate_smoothing(cell, Y)
+    assert error(found) < min(error(found / 3), error(found * 3))
+
+
+@pytest.mark.parametrize("distribution", ["normal", "binary", "lognormal"])
+def test_noise_depends_on_nothing(distribution):
+    """At three standard deviations, few of 200 features of noise are accepted."""
+    n_accepted = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        cell = rng.integers(100, size=600)
+        y = {
+            "normal": rng.normal(size=600),
+            "binary": rng.random(600) < 0.2,
+            "lognormal": rng.lognormal(size=600),
+        }[distribution]
+        n_accepted += estimate_smoothing(cell, 1.0 * y[:, None])[1].sum()
+    assert n_accepted <= 5
+
+
+def test_degenerate_cells():
+    """One cell, cells of one sample, and constant targets."""
+    Y = np.random.default_rng(0).normal(size=(50, 1))
+    for cell, targets in [
+        (np.zeros(50, int), Y),
+        (np.arange(50), Y),
+        (np.arange(50) % 10, np.ones((50, 1))),
+    ]:
+        smoothing, depends = estimate_smoothing(cell, targets)
+        assert not depends.any()
+        assert (smoothing == 1000).all()
