@@ -25,6 +25,7 @@ TRUSTED = (
     "sklearn_fsvc._src.tabular.categories.CategoryEncoder",
     "sklearn_fsvc._src.tabular.interactions.InteractionEncoder",
     "sklearn_fsvc._src.tabular.column_selector.ColumnSelector",
+    "sklearn_fsvc._src.tabular.numerical_interactions.NumericalInteractionEncoder",
     "sklearn_fsvc._src.tabular.dates.DatetimeEncoder",
     "sklearn_fsvc._src.tabular.scalers.MedianImputer",
     "sklearn_fsvc._src.tabular.scalers.ValueScaler",

@@ -34,14 +34,16 @@ def make_tabular_pipeline(
 ) -> Pipeline:
     """Preprocess tabular data for an estimator: numbers, categories, dates and text.
 
-    Numerical features: missing values are replaced by the median, with a missing-value indicator
-    as a further feature; then a feature is transformed to the mean of its Gaussian quantile and
-    scaled rank. Regressors also get its standardised and softly clipped value. Categorical
-    features are one-hot encoded, with values 0 and 0.5; those with more than 30 categories also
-    get the cross-fitted mean target of the category, and those with more than 100 only that. If
-    pairs of categorical features interact, their cross-fitted target encoding is added. Dates
-    become numerical features, such as the weekday, and text the components of a latent semantic
-    analysis. The result is dense, and does not depend on the units of the features.
+    Numerical features: missing values are replaced by the median, with a missing-value
+    indicator as a further feature; then a feature is transformed to the mean of its Gaussian
+    quantile and scaled rank. Regressors also get its standardised and softly clipped value.
+    Categorical features are one-hot encoded, with values 0 and 0.5; those with more than 30
+    categories also get the cross-fitted mean target of the category, and those with more than
+    100 only that. If pairs of categorical features interact, their cross-fitted target encoding
+    is added, and if pairs of numerical features do, their difference, ratio, product or
+    equality. Dates become numerical features, such as the weekday, and text the components of a
+    latent semantic analysis. The result is dense, and does not depend on the units of the
+    features.
 
     Parameters
     ----------
@@ -71,8 +73,8 @@ def make_tabular_pipeline(
         Its steps are "preprocessing", and the estimator under the name of its class in lower
         case, as in `make_pipeline`. "preprocessing" is a `ColumnTransformer` of "numerical" (steps
         "impute" and "ranks"), "categorical", "datetime" (steps "encode", "impute" and "ranks"),
-        "text", "missing", a `MissingIndicator`, "interactions", and "values" (steps "impute" and
-        "scale").
+        "text", "missing", a `MissingIndicator`, "interactions", "numerical_interactions" (steps
+        "impute" and "encode"), and "values" (steps "impute" and "scale").
 
     Raises
     ------
@@ -165,6 +167,17 @@ def make_tabular_pipeline(
     than 12 categorical features: on one dataset with 60 of them, feature weights concentrated
     on a few interactions. ``set_params(preprocessing__interactions="drop")`` removes them.
 
+    **Interactions of numerical features** are for rules such as "a is larger than b" or "a and b
+    are equal". Candidates for each pair of columns are their equality, if they share a set of
+    values; their difference, if they share a unit, else their ratio, if all values are positive;
+    and their product, of values that are centred at the median unless they are positive. Up to 10
+    are added: those whose 16 intervals explain more of the residuals of an additive model than
+    they would of noise, if the best explains 3 % of the residual variance, and the others a
+    quarter of that at least. If the class is whether two of five columns of integers are equal,
+    RBF networks reach an accuracy of 100 % instead of 77 from 4,000 samples (LightGBM: 77). There
+    are none for more than 64 columns and for transformers.
+    ``set_params(preprocessing__numerical_interactions="drop")`` removes them.
+
     All features are float32. Do not use the pipeline for images of uint8: networks compare
     their pixels exactly, and faster, without it.
 
@@ -221,6 +234,7 @@ def make_tabular_pipeline(
     # Imported here: they take half as long as the rest of this package.
     from sklearn.impute import MissingIndicator
 
+    from .numerical_interactions import NumericalInteractionEncoder
     from .scalers import MedianImputer, RankScaler, ValueScaler
     from .table_transformer import TableTransformer
 
@@ -243,6 +257,7 @@ def make_tabular_pipeline(
 
     dates = [("encode", DatetimeEncoder()), *ranks()]
     values = [("impute", MedianImputer()), ("scale", ValueScaler())]
+    pairs = [("impute", MedianImputer()), ("encode", NumericalInteractionEncoder(task))]
     # A part of its own, since the ranks would scale the indicators.
     missing = MissingIndicator(error_on_new=False, sparse=False)
     preprocessing = TableTransformer(
@@ -253,6 +268,7 @@ def make_tabular_pipeline(
             ("text", TextEncoder(), text),
             ("missing", missing, numerical),
             ("interactions", InteractionEncoder(task) if task else "drop", categorical),
+            ("numerical_interactions", Pipeline(pairs) if task else "drop", numerical),
             ("values", Pipeline(values) if task == "regression" else "drop", numerical),
         ]
     )

@@ -1,0 +1,212 @@
+"""NumericalInteractionEncoder: differences, ratios, products and equality of pairs of columns."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import resample
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .scalers import RankScaler
+from .target_means import SIGMAS, encode_target
+
+# With more features no interactions are added: there are too many pairs.
+MAX_FEATURES = 64
+# Samples by which interactions are selected; fewer for the first look at many pairs.
+_SAMPLES, _FIRST_SAMPLES = 4096, 1024
+# Candidates after the first look, and interactions at the end.
+_MAX_CANDIDATES, _MAX_INTERACTIONS = 200, 10
+# Share of the residual sum of squares that the best interaction has to explain, and the share of
+# what the best explains that others have to.
+_MIN_EXPLAINED, _MIN_RELATIVE = 0.03, 0.25
+# Intervals, of equally many samples, in which a feature has a mean.
+_N_INTERVALS = 16
+# Two columns share a set of values if each has at most as many distinct values, and half of them
+# in common.
+_MAX_SHARED_VALUES = 200
+# Two columns share a unit if the ratio of their spreads is smaller.
+_MAX_SPREAD_RATIO = 4
+
+
+class Interaction(NamedTuple):
+    """A feature of the columns i and j: their difference, for example.
+
+    `first` and `second` are subtracted from the factors of a product.
+    """
+
+    operator: str
+    i: int
+    j: int
+    first: float = 0.0
+    second: float = 0.0
+
+    def compute(self, X: npt.NDArray) -> npt.NDArray[np.float64]:
+        """Return the feature of samples, of shape (n_samples,); 0 where a ratio is undefined."""
+        a, b = X[:, self.i], X[:, self.j]
+        if self.operator == "==":
+            return (a == b).astype(float)
+        if self.operator == "-":
+            return a - b
+        if self.operator == "/":
+            return np.divide(a, b, out=np.zeros(len(X)), where=b != 0)
+        return (a - self.first) * (b - self.second)
+
+
+class NumericalInteractionEncoder(TransformerMixin, BaseEstimator):
+    """Features of pairs of numerical columns, for pairs that interact.
+
+    Candidates are the equality of two columns that share a set of values, the difference of two
+    that share a unit, else the ratio if all values are positive, and the product; values are
+    centred at the median for it, unless they are positive. A network needs many units for such a
+    rule, and boosted trees need many splits.
+
+    A candidate is selected if the means of the target in 16 intervals of its values explain more
+    of the residuals of an additive model of the columns than they would of noise, and at least 3 %
+    if it is the best; up to 10 are. They are scaled by ranks.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}
+        How y is encoded: as indicators of the classes, or standardised.
+
+    Attributes
+    ----------
+    interactions_ : list of Interaction
+        Empty without y.
+    scaler_ : RankScaler or None
+        None without interactions.
+    """
+
+    def __init__(self, task: str = "classification"):
+        self.task = task
+
+    def fit(self, X: Any, y: Any = None) -> "NumericalInteractionEncoder":
+        X = validate_data(self, X, dtype=np.float64)
+        self.interactions_: list[Interaction] = []
+        self.scaler_ = None
+        if y is not None and 2 <= X.shape[1] <= MAX_FEATURES:
+            Y, _ = encode_target(y, self.task)
+            self.interactions_ = _select(X, Y)
+        if self.interactions_:
+            self.scaler_ = RankScaler(random_state=0).fit(self._compute(X))
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features, of shape (n_samples, n_interactions)."""
+        check_is_fitted(self, "interactions_")
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        if self.scaler_ is None:
+            return np.empty((len(X), 0), np.float32)
+        return self.scaler_.transform(self._compute(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
+        """Return names such as "a-b" and "a==b"."""
+        names = getattr(self, "feature_names_in_", input_features)
+        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names
+        return np.array(
+            [f"{names[each.i]}{each.operator}{names[each.j]}" for each in self.interactions_],
+            dtype=object,
+        )
+
+    def _compute(self, X):
+        with np.errstate(over="ignore", invalid="ignore"):
+            H = np.stack([each.compute(X) for each in self.interactions_], axis=1)
+        # Differences and products of huge values.
+        return np.nan_to_num(H)
+
+
+def _select(X, Y):
+    """Return the interactions, the strongest first."""
+    if len(X) > _SAMPLES:
+        X, Y = resample(X, Y, replace=False, n_samples=_SAMPLES, random_state=0)
+    Y = Y.toarray() if issparse(Y) else Y
+    residuals = _additive_residuals(X, Y)
+    candidates = list(_candidates(X))
+    for n_samples, n_kept in [(_FIRST_SAMPLES, _MAX_CANDIDATES), (len(X), len(candidates))]:
+        if len(candidates) > n_kept or n_samples == len(X):
+            scores = _scores(candidates, X[:n_samples], residuals[:n_samples], Y[:n_samples])
+            order = np.argsort(-scores, kind="stable")[:n_kept]
+            candidates, scores = [candidates[k] for k in order], scores[order]
+    if not candidates or scores[0] < _MIN_EXPLAINED:
+        return []
+    # One feature per pair of columns, of which candidates are alike.
+    best: dict[tuple[int, int], Interaction] = {}
+    for candidate, score in zip(candidates, scores, strict=True):
+        if score > _MIN_RELATIVE * scores[0]:
+            best.setdefault((candidate.i, candidate.j), candidate)
+    return list(best.values())[:_MAX_INTERACTIONS]
+
+
+def _additive_residuals(X, Y):
+    """Return the residuals of a ridge regression on indicators of intervals of each column."""
+    from sklearn.linear_model import Ridge  # here, since it takes long to import
+
+    intervals = np.stack([_intervals(column) for column in X.T], axis=1)
+    indicators = OneHotEncoder().fit_transform(intervals)
+    return Y - Ridge().fit(indicators, Y).predict(indicators).reshape(Y.shape)
+
+
+def _intervals(feature):
+    """Return in which of intervals with equally many samples each value lies."""
+    inner = np.linspace(0, 1, _N_INTERVALS + 1)[1:-1]
+    limits = np.unique(np.quantile(feature, inner, method="lower"))
+    return np.searchsorted(limits, feature, side="left")
+
+
+def _candidates(X: npt.NDArray) -> Iterator[Interaction]:
+    low, median, high = np.quantile(X, [0.1, 0.5, 0.9], axis=0)
+    spread, is_positive = high - low, (X > 0).all(axis=0)
+    values = [np.unique(column) for column in X.T]
+    centre = np.where(is_positive, 0, median)
+    for i, j in combinations(range(X.shape[1]), 2):
+        if len(values[i]) < 2 or len(values[j]) < 2:
+            continue
+        if _share_values(values[i], values[j]):
+            yield Interaction("==", i, j)
+        smaller, larger = sorted([spread[i], spread[j]])
+        distance = abs(median[i] - median[j])
+        if larger <= _MAX_SPREAD_RATIO * smaller and distance <= smaller + larger:
+            yield Interaction("-", i, j)
+        elif is_positive[i] and is_positive[j]:
+            yield Interaction("/", i, j)
+        yield Interaction("*", i, j, centre[i], centre[j])
+
+
+def _share_values(first, second):
+    fewer, more = sorted([len(first), len(second)])
+    if fewer < 3 or more > _MAX_SHARED_VALUES:
+        return False
+    return len(np.intersect1d(first, second, assume_unique=True)) >= more / 2
+
+
+def _scores(candidates, X, residuals, Y):
+    """Return the share of the residual squares that each candidate explains, beyond noise."""
+    # An additive model of intervals is inexact for a step of one column within an interval. So
+    # residuals count as a fifth of the total sum of squares if they are smaller.
+    total = np.square(Y - Y.mean(axis=0)).sum()
+    squares = max(np.square(residuals).sum(), 0.2 * total)
+    if squares == 0:
+        return np.zeros(len(candidates))
+    with np.errstate(over="ignore", invalid="ignore"):
+        features = (np.nan_to_num(candidate.compute(X)) for candidate in candidates)
+        return np.array(
+            [_explained(_intervals(feature), residuals, squares) for feature in features]
+        )
+
+
+def _explained(interval, residuals, squares):
+    """Return the share of the residual squares between intervals, in excess of noise.
+
+    As in the analysis of variance: of noise, it is distributed as chi-squared.
+    """
+    indicators = interval == np.arange(interval.max() + 1)[:, None]
+    counts, sums = indicators.sum(axis=1), indicators.astype(residuals.dtype) @ residuals
+    is_filled = counts > 0
+    freedom = is_filled.sum() - 1
+    between = (np.square(sums[is_filled]) / counts[is_filled, None]).sum() / squares
+    return between - (freedom + SIGMAS * np.sqrt(2 * freedom)) / len(residuals)
