@@ -86,10 +86,10 @@ def explain_dates(X: Any) -> str | None:
     """Return the message for the first column of dates or durations of a DataFrame."""
     is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
     columns = zip(X.columns, X.dtypes, strict=True) if is_frame else ()
-    return next(filter(None, (_why_temporal(name, dtype) for name, dtype in columns)), None)
+    return next(filter(None, (_explain_temporal(name, dtype) for name, dtype in columns)), None)
 
 
-def _why_temporal(name: Any, dtype: Any) -> str | None:
+def _explain_temporal(name: Any, dtype: Any) -> str | None:
     column = f"Column {name!r} of X ({dtype})"
     kind = getattr(dtype, "kind", str(dtype).partition("(")[0])  # polars has a name, no kind
     if kind in ("M", "Date", "Datetime"):
