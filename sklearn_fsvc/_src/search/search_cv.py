@@ -30,6 +30,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
+from ..data.columns import as_data_frame, explain_unsupported_container
 from ..data.dask_blocks import open_input
 from ..data.sources import Source
 from ..data.validation import to_host
@@ -236,7 +237,9 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
 
     def _open(self, X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         """Return X, as a `Source` if it is one, y, and the parameters of fit."""
-        network = last_step(self.estimator)
+        network, X = last_step(self.estimator), as_data_frame(X)
+        if (explanation := explain_unsupported_container(X)) is not None:
+            raise TypeError(explanation)
         weight = params.get("sample_weight")
         X, y, weight = open_input(X, network.device, network.max_memory, y, weight)
         if not isinstance(X, Source):
