@@ -15,6 +15,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from itertools import count
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from sklearn.utils.validation import _num_samples
 
 from ..data.columns import as_data_frame, explain_unsupported_container
 from ..data.dask_blocks import open_input
+from ..data.job import print_line
 from ..data.sources import Source
 from ..data.validation import to_host
 from ..estimators.network import Network
@@ -91,7 +93,8 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         How samples are split: a number of folds, a splitter of scikit-learn, or pairs of arrays
         of training and test indices. None is 5 folds.
     verbose : int, default=0
-        1 prints the plan and the progress of each pass, more prints each candidate.
+        1 prints the plan, the progress of long passes and the best candidate; more prints each
+        candidate.
     pre_dispatch : int or str, default="2*n_jobs"
         Has no effect on what is shared.
     error_score : "raise" or number, default=nan
@@ -212,6 +215,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         return self
 
     def _fit(self, X: Any, y: Any, params: dict[str, Any]) -> None:
+        start = perf_counter()
         check_estimator(self.estimator)
         X, y, params = self._open(X, y, params)
         grid = self.param_grid
@@ -234,6 +238,12 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
         self._adopt(inner)
         cache.warn()
+        if self.verbose and hasattr(self, "best_params_"):
+            best = ", ".join(f"{name}={value!r}" for name, value in self.best_params_.items())
+            print_line(
+                "HiddenSizeSearchCV",
+                f"best: {best}, with score {self.best_score_:.4g}; {perf_counter() - start:.2g} s",
+            )
 
     def _open(self, X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         """Return X, as a `Source` if it is one, y, and the parameters of fit."""
