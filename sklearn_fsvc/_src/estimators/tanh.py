@@ -340,11 +340,11 @@ class TanhProjector(NetworkTransformer):
         +-2.5 of the standard deviations above, if that is more, so that the inflection points
         of the units cover the data. If False, biases are 0; with ``scale="auto"`` they centre X.
     feature_weights : {"learned", "map"}, array-like of float or None, default=None
-        None needs no `y`, as is usual for a transformer. Relevance of each feature: the layer is that of samples that are multiplied by the weights,
-        and `components_` contain them. "learned" weights and a "map" are learned as in
-        `TanhClassifier`, and require class labels as `y` in fit. An array of shape (n_features,)
-        contains weights, a matrix of shape (n_features, n_inputs) is a map: samples x become
-        ``x A``.
+        Relevance of each feature: the layer is that of samples that are multiplied by the weights,
+        and `components_` contain them. None needs no `y`, as is usual for a transformer. "learned"
+        weights and a "map" are learned as in `TanhClassifier`, and require class labels as `y` in
+        fit. An array of shape (n_features,) contains weights, a matrix of shape (n_features,
+        n_inputs) is a map: samples x become ``x A``.
     %(precision)s
     %(random_state)s
     %(device)s
