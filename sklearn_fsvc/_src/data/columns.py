@@ -10,6 +10,7 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 # float64 represents every integer up to this magnitude.
 _MAX_EXACT = 2**53
@@ -159,6 +160,8 @@ def as_data_frame(X: Any) -> Any:
 
 def explain_unsupported_container(X: Any, name: str = "X") -> str | None:
     """Return the message for a container of samples that is neither a DataFrame nor an array."""
+    if issparse(X):  # one of its formats is a dictionary
+        return None
     is_list = isinstance(X, (list, tuple))
     library, first = type(X).__module__.partition(".")[0], next(iter(X), None) if is_list else X
     if isinstance(first, dict) or getattr(getattr(X, "dtype", None), "names", None):
