@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from sklearn_fsvc._src.engines import ENGINES
+from sklearn_fsvc._src.engines import ENGINES, jit
 
 pytest.register_assert_rewrite("search.comparing")
 
@@ -90,7 +90,14 @@ def profiles_of_their_own(profiles, monkeypatch):
 @pytest.fixture
 def few_cores(monkeypatch):
     """The default sizes of a machine of two cores, which tests name."""
-    monkeypatch.setattr("sklearn_fsvc._src.engines.jit.n_cores", lambda: 2)
+    choices = jit.thread_choices
+    monkeypatch.setattr(jit, "thread_choices", lambda: tuple(dict.fromkeys((2, *choices()))))
+
+
+@pytest.fixture
+def idle(monkeypatch):
+    """A machine on which no other process computes, as far as `tune` knows."""
+    monkeypatch.setattr("sklearn_fsvc._src.tuning.other_load", lambda: 0.0)
 
 
 @pytest.fixture(params=list(ENGINES))

@@ -8,9 +8,10 @@ import pytest
 from sklearn.datasets import load_iris
 
 from sklearn_fsvc import RBFClassifier, TanhProjector
-from sklearn_fsvc._src import tuning
-from sklearn_fsvc._src.cli import _describe_tuning, main
+from sklearn_fsvc._src import cli, tuning
+from sklearn_fsvc._src.cli import main
 from sklearn_fsvc._src.engines import ENGINES, profiles
+from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.utils.availability import install_command
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.export.c import to_c
@@ -70,6 +71,7 @@ def test_every_option_has_a_help(command, capsys):
         assert re.search(r"(  |\n) *[a-zA-Z0-9]\w* \w+", option), option
 
 
+@pytest.mark.usefixtures("idle")
 def test_tune_stores_the_settings(capsys):
     kind = "tanh float32"
     main(["tune", "--device", "jit", "--kind", kind, "--features", "4", "6", "--repeats", "1"])
@@ -87,13 +89,14 @@ def test_errors_of_commands_are_one_line():
         main(["tune", "--device", "gpu"])
 
 
+@pytest.mark.usefixtures("idle")
 def test_interrupted_tune_keeps_the_settings_so_far(monkeypatch, capsys):
     kinds, measure = ["tanh float32", "tanh float64"], tuning.Tuner.tune
 
-    def interrupted(tuner, kind):
+    def interrupted(tuner, kind, *options):
         if kind == kinds[1]:
             raise KeyboardInterrupt
-        return measure(tuner, kind)
+        return measure(tuner, kind, *options)
 
     monkeypatch.setattr(tuning.Tuner, "tune", interrupted)
     arguments = [word for kind in kinds for word in ("--kind", kind)]
@@ -101,13 +104,25 @@ def test_interrupted_tune_keeps_the_settings_so_far(monkeypatch, capsys):
     with pytest.raises(SystemExit, match=f"stopped; .* are stored in {re.escape(str(path))}"):
         main(["tune", "--device", "jit", *arguments, "--features", "4", "--repeats", "1"])
     first, *others = capsys.readouterr().out.splitlines()
-    assert first.startswith("2 kinds of layers, about a minute")
+    assert first.startswith("2 kinds of layers, at most 180 seconds")
     assert len(others) == 1
     assert list(profiles.read(get_engine("jit").identity())) == kinds[:1]
 
 
-def test_duration_of_tune_is_announced():
-    assert "30 kinds of layers, about 9 minutes" in _describe_tuning(30, 5)
+def test_devices_share_the_time_of_tune(monkeypatch, capsys):
+    given = {}
+
+    def measure(device, kinds, *, max_seconds, **options):
+        given[device] = max_seconds
+        return {kinds[0]: tuning.Tuned({}, 1.0, 1.0, load=0.5 * (device == "jit"))}
+
+    monkeypatch.setattr(tuning, "tune", measure)
+    monkeypatch.setattr(cli, "accelerator", lambda: JitEngine)
+    main(["tune", "--max-seconds", "60"])
+    assert given == {"cpu": 30, "jit": 30}
+    output = capsys.readouterr().out
+    assert output.count("kinds of layers, at most 30 seconds") == 2
+    assert output.count("stored in") == 1  # not where the machine was busy
 
 
 class UntrustedKernel(Laplacian):

@@ -1,7 +1,9 @@
 """The measurement of settings: what is measured, which values win, and what is saved."""
 
 import re
+import subprocess
 import sys
+from os import cpu_count
 
 import numpy as np
 import pytest
@@ -15,7 +17,10 @@ from sklearn_fsvc._src.tuning import (
     ROUNDED,
     StatisticsRun,
     example,
+    group_kinds,
     is_faster,
+    other_load,
+    rounds,
     tune_engine,
 )  # fmt: skip
 from sklearn_fsvc._src.utils.availability import install_command
@@ -25,8 +30,9 @@ from sklearn_fsvc.tuning import tune
 KIND = "manhattan triangular float32"
 TWO = [KIND, "tanh float32"]
 N_FEATURES = 3
+REAL_LOAD = other_load  # before `idle` replaces it
 
-pytestmark = pytest.mark.usefixtures("few_cores")
+pytestmark = pytest.mark.usefixtures("few_cores", "idle")
 
 
 def layer_of(kind):
@@ -60,7 +66,7 @@ class FakeMeasurement:
     def __init__(self, cost):
         self.cost, self.runs = cost, []
 
-    def __call__(self, functions, repeats, **options):
+    def __call__(self, functions, repeats, seconds, **options):
         times = {}
         for name, run in functions.items():
             if isinstance(run, StatisticsRun):
@@ -128,8 +134,104 @@ def test_a_value_must_be_faster_in_most_rounds():
     assert not is_faster([0.5] * 5 + [1.1] * 4, default, 0.97)
     assert is_faster([0.5] * 8 + [1.1], default, 0.97)
     assert not is_faster([0.98] * 9, default, 0.97)
+    # A gain that is smaller than the spread of the measurements.
+    assert not is_faster([0.5, 0.6, 0.9, 0.95] * 2, [1.0] * 8, 0.97)
+    assert is_faster([0.5, 0.55, 0.6, 0.65] * 2, [1.0] * 8, 0.97)
     # A slowdown of both is not a difference.
     assert is_faster([0.9, 9.0, 0.9], [1.0, 10.0, 1.0], 0.97)
+
+
+@pytest.mark.parametrize("loads", [[0.4], [0.0, 0.4]], ids=["before", "after"])
+def test_what_is_measured_on_a_busy_machine_is_not_saved(capsys, loads):
+    """Other processes make few threads look fast. What was saved before stays."""
+    tune_kind(half_cost_of(M=1024))
+    before, pending = saved(), [*loads, 0.0, 0.1]
+    measure = FakeMeasurement(half_cost_of(M=4096))
+    with pytest.warns(RuntimeWarning, match="took up to 40% of the cores: for 1 of 2 kinds"):
+        found = tune_kinds(measure, *TWO, load=lambda: pending.pop(0), verbose=1)
+    assert found[KIND].settings == defaults()
+    assert found[KIND].load == 0.4
+    assert found[TWO[1]].load == 0.1
+    assert saved() == before | {TWO[1]: {**defaults(TWO[1]), "M": 4096}}
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("not saved: other processes took 40% of the cores")
+    assert second.endswith("2.00 x default  M 4096")
+
+
+def test_the_load_of_other_processes_is_seen():
+    """Twice as many threads as cores get half of the time each."""
+    compete = (
+        "import numpy as np, sys; print(flush=True)\nwhile True: np.sqrt(np.ones(2**18)).sum()"
+    )
+    command = [sys.executable, "-c", compete]
+    others = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2 * cpu_count())]
+    try:
+        for other in others:
+            other.stdout.readline()
+        assert 0.1 < min(REAL_LOAD() for _ in range(3)) < 1
+    finally:
+        for other in others:
+            other.kill()
+            other.communicate()
+
+
+def test_nothing_is_measured_when_the_time_is_over():
+    measure = FakeMeasurement(half_cost_of(M=1024))
+    found = tune_kinds(measure, *TWO, max_seconds=1e-9)
+    assert all(found[kind].settings == defaults(kind) for kind in TWO)
+    assert {run[0]["M"] for run in measure.runs} == {2048}  # the comparison at the end
+
+
+def test_kinds_share_the_time():
+    given = []
+
+    def measure(functions, repeats, seconds, **options):
+        given.append(seconds)
+        return dict.fromkeys(functions, [1.0] * repeats)
+
+    with get_engine("jit") as engine:
+        tune_engine(engine, TWO, [N_FEATURES], 1, measure=measure, max_seconds=6000)
+    n_settings = sum(len(values) > 1 for values in tunables().values())
+    first, second = given[: n_settings + 1], given[n_settings + 1 :]
+    # Each setting has a share, and the comparison at the end; unused time is passed on.
+    planned = 0.85 * 6000
+    assert first[0] == pytest.approx(planned / 2 / (n_settings + 1), rel=0.1)
+    assert first[-1] == pytest.approx(planned / 2, rel=0.1)
+    assert second[-1] == pytest.approx(planned, rel=0.1)
+
+
+def test_few_rounds_are_no_comparison():
+    """Unless the time was enough for as many as were asked for."""
+    measure = FakeMeasurement(half_cost_of(M=1024))
+
+    def in_time(functions, repeats, seconds, **options):
+        return {name: times[:2] for name, times in measure(functions, repeats, seconds).items()}
+
+    for repeats, M in ((5, 2048), (2, 1024)):
+        with get_engine("jit") as engine:
+            found = tune_engine(engine, [KIND], [N_FEATURES], repeats, measure=in_time)
+        assert found[KIND].settings["M"] == M
+
+
+def test_kernels_of_a_metric_are_measured_once():
+    measure = FakeMeasurement(half_cost_of(M=1024))
+    kinds = [KIND, "manhattan laplacian float32", "manhattan laplacian float64", "tanh float32"]
+    found = tune_kinds(measure, *kinds)
+    assert list(found) == kinds
+    assert found[kinds[0]] is found[kinds[1]]
+    assert set(saved()) == set(kinds)
+    assert group_kinds([*kinds, f"{KIND} 8 bits"]) == [
+        kinds[:2], kinds[2:3], kinds[3:], [f"{KIND} 8 bits"],
+    ]  # fmt: skip
+    assert len(group_kinds(KINDS)) == 9
+
+
+def test_rounds_end_in_time_with_one_at_least():
+    calls = []
+    for seconds, n_rounds in ((0.0, 1), (60, 4)):
+        times = rounds({"a": lambda: calls.append(1), "b": int}, 4, seconds)
+        assert [len(each) for each in times.values()] == [n_rounds, n_rounds]
+    assert len(calls) == 2 + 1 + 4  # with those that warm up
 
 
 def test_without_save_nothing_is_written():

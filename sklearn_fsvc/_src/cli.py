@@ -15,8 +15,6 @@ from .engines.threads import n_threads
 from .utils.availability import install_command
 from .version import __version__
 
-# Per kind of layer and repeat, measured on two cores of a laptop and on a GPU.
-_TUNING_MINUTES = 0.06
 _DEVICE = "where layers are computed: auto, cpu, cuda or an engine that info lists (%(default)s)"
 
 
@@ -76,22 +74,27 @@ def demo(args: argparse.Namespace) -> None:
 
 def tune(args: argparse.Namespace) -> None:
     """Measure which engine settings are fastest on this machine, and store them."""
-    from .tuning import KINDS
+    from .tuning import KINDS, is_reliable
     from .tuning import tune as measure
 
     devices = [args.device] if args.device else ["cpu"]
     if not args.device and (gpu := accelerator()) is not None:
         devices.append(gpu.name)
     kinds = args.kind or KINDS
+    seconds = args.max_seconds / len(devices)
     for device in devices:
-        print(_describe_tuning(len(kinds), args.repeats), flush=True)
+        print(_describe_tuning(len(kinds), seconds), flush=True)
         try:
-            measure(device, kinds, n_features=args.features, repeats=args.repeats, verbose=1)
+            found = measure(
+                device, kinds, n_features=args.features, repeats=args.repeats,
+                max_seconds=seconds, verbose=1,
+            )  # fmt: skip
         except KeyboardInterrupt:
             raise SystemExit(
                 f"stopped; the settings above are stored in {_profile_path(device)}"
             ) from None
-        print(f"stored in {_profile_path(device)}")
+        if any(map(is_reliable, found.values())):
+            print(f"stored in {_profile_path(device)}")
 
 
 def export(args: argparse.Namespace) -> None:
@@ -170,13 +173,11 @@ def _describe_profile(name):
     return f"settings measured here for {n_kinds} kinds of layers, {path}"
 
 
-def _describe_tuning(n_kinds, repeats):
+def _describe_tuning(n_kinds, seconds):
     """Return how long tuning takes; it can be stopped without losing what is measured."""
-    minutes = n_kinds * repeats * _TUNING_MINUTES
-    duration = f"{minutes:.0f} minutes" if minutes > 1 else "a minute"
     return (
-        f"{n_kinds} kinds of layers, about {duration}. Settings are stored as soon as their line "
-        "is printed; Ctrl-C skips the remaining kinds."
+        f"{n_kinds} kinds of layers, at most {seconds:.0f} seconds. Settings are stored as soon as "
+        "their line is printed; Ctrl-C skips the remaining kinds."
     )
 
 
@@ -227,6 +228,9 @@ def _add_tune(commands):
     )  # fmt: skip
     options.add_argument(
         "--repeats", type=int, default=5, help="measurements of each setting (%(default)s)"
+    )
+    options.add_argument(
+        "--max-seconds", type=float, default=180, help="time for all kinds together (%(default)s)"
     )
 
 

@@ -132,6 +132,8 @@ class Units(Part, ABC):
         Fitted attributes with one row for each unit.
     takes_sparse : bool
         Whether samples may be a sparse matrix.
+    has_sample_centers : bool
+        Whether each unit is at a training sample: then there are no more units than samples.
     """
 
     size_name: str = "n_hidden"
@@ -146,6 +148,7 @@ class Units(Part, ABC):
     first_alpha: ClassVar[float]
     of_units: ClassVar[tuple[str, ...]] = ()
     takes_sparse: ClassVar[bool] = False
+    has_sample_centers: ClassVar[bool] = False
 
     @classmethod
     def from_estimator(cls, estimator: Any, **values: Any) -> Self:

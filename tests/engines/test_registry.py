@@ -112,6 +112,7 @@ def plain_engine():
     del ENGINES["plain"]
 
 
+@pytest.mark.usefixtures("idle")
 def test_a_new_engine_is_one_class_and_one_call(plain_engine, capsys):
     contract.check_engine(plain_engine(), [np.uint8])
     for dtype in (np.float32, np.float64):
@@ -126,7 +127,7 @@ def test_a_new_engine_is_one_class_and_one_call(plain_engine, capsys):
     info()
     assert "  plain   works: plain" in capsys.readouterr().out
     kind = "manhattan laplacian float64"
-    tuned = tune("plain", [kind], n_features=2, repeats=1)
+    tuned = tune("plain", [kind], n_features=2, repeats=1, save=False)
     assert set(tuned[kind].settings) == {"M", "asymmetry"}
     with pytest.raises(ValueError, match=r"choose one of .*'plain'"):
         get_engine("plane")

@@ -5,8 +5,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from sklearn_fsvc import (
+    PatchClassifier,
+    PatchProjector,
+    PatchRegressor,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
@@ -210,14 +214,66 @@ def test_invalid_X(cls, bad, message):
 def test_invalid_labels(cls):
     with pytest.raises(ValueError, match="y has one class, 1"):
         cls(5).fit(X, np.ones(30))
-    with pytest.raises(ValueError, match="continuous"):
-        cls(5).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         cls(5).fit(X, Y[:-1])
     with pytest.raises(ValueError, match="one class, 0, among samples of positive sample_weight"):
         cls(5).fit(X, Y, sample_weight=(Y == 0).astype(float))
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         cls(5).fit(X, Y, sample_weight=-np.ones(30))
+
+
+class OwnClassifier(TanhClassifier):
+    """A subclass of a user, of which there is no regression version."""
+
+
+@pytest.mark.parametrize(
+    ("classifier", "regressor"),
+    [
+        (RBFClassifier(5), r"use RBFRegressor\(\), or"),
+        (TanhClassifier(5), r"use TanhRegressor\(\), or"),
+        (PatchClassifier(5, image_shape=(2, 2)), r"use PatchRegressor\(\), or"),
+        (
+            StackedClassifier(),
+            r'use StackedRegressor\(\) or make_tabular_pipeline\("regressor"\), or',
+        ),
+        (OwnClassifier(5), r"use RBFRegressor\(\), or"),
+    ],
+    ids=str,
+)
+def test_numbers_as_labels(classifier, regressor):
+    """Errors name the estimator for such y, also after valid batches."""
+    message = f"Unknown label type: continuous.*{regressor}"
+    for y in (X[:, 0], X[:, :2]):
+        with pytest.raises(ValueError, match=message):
+            classifier.fit(X, y)
+    if hasattr(classifier, "partial_fit"):
+        learner = clone(classifier).partial_fit(X, Y, classes=[0, 1, 2])
+        with pytest.raises(ValueError, match=message):
+            learner.partial_fit(X, X[:, 0])
+        with pytest.raises(ValueError, match=r"y contains \[9\], which are not among classes"):
+            learner.partial_fit(X, np.full(30, 9))
+
+
+@pytest.mark.parametrize("cls", [*ALL, PatchClassifier, PatchProjector, PatchRegressor])
+@pytest.mark.parametrize("n_channels", [None, 3])
+def test_images_instead_of_rows(cls, n_channels):
+    shape = (2, 2) if n_channels is None else (2, 2, n_channels)
+    images = np.random.default_rng(0).normal(size=(30, *shape))
+    remedy = rf"X has shape {re.escape(str(images.shape))}.* give X\.reshape\(len\(X\), -1\)"
+    if hasattr(cls(), "pool"):
+        remedy += re.escape(f", with image_shape={shape}")
+    elif cls in (TanhClassifier, TanhRegressor, TanhProjector):
+        with pytest.raises(ValueError, match=re.escape(f"with image_shape={shape}")):
+            cls(image_shape=(2, 2)).fit(images, Y)
+    remedy += r"\.$|, where the channels are the last axis"
+    with pytest.raises(ValueError, match=remedy):
+        cls().fit(images, Y)
+    model = cls(**{size_of(cls): 5})
+    if hasattr(cls(), "pool"):
+        model.set_params(image_shape=shape)
+    model.fit(images.reshape(30, -1), Y)  # as the message says
+    with pytest.raises(ValueError, match=remedy):
+        (model.transform if hasattr(cls, "transform") else model.predict)(images)
 
 
 @pytest.mark.parametrize("classifier", [TanhClassifier(5), StackedClassifier()], ids=str)

@@ -376,20 +376,34 @@ def test_verbose_shows_progress(digits, capsys):
     assert set(phases) == {"feature weights", "the penalty"}  # tanh units have no kernel
 
 
-def test_verbose_prints_one_line_per_second(digits, capsys, monkeypatch):
-    """In plain words, the first of them at once."""
+def test_verbose_prints_one_line_of_progress_per_second(digits, capsys, monkeypatch):
+    """In addition to the decisions, and only after the first second of a computation."""
     X, _, y, _ = digits
-    now = [0.0]
-    monkeypatch.setattr(job, "_last", -1.0)
-    monkeypatch.setattr(job, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    now, step = [0.0], 0.0
+
+    def clock():
+        now[0] += step
+        return now[0]
+
+    monkeypatch.setattr(job, "_last_line", -1.0)
+    monkeypatch.setattr(job, "time", SimpleNamespace(perf_counter=clock))
     model = RBFClassifier(50, random_state=0, verbose=True).fit(X, y)
-    (line,) = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"\[RBFClassifier fit\] choosing hidden units: \d+ found, .* wanted", line)
-    now[0] = 1.5
-    model.fit(X, y)
-    assert len(capsys.readouterr().out.splitlines()) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "[RBFClassifier fit] hidden layer", "[RBFClassifier fit] readout",
+    ]  # fmt: skip
+    now[0] = 5.0  # a prediction does not begin with a line, however long ago the last one was
     model.predict(X)
     assert capsys.readouterr().out == ""
+    step = 0.4  # seconds between two looks at the clock
+    model.fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    progress = [line for line in lines if "hidden layer: " not in line and "readout: " not in line]
+    assert len(lines) == len(progress) + 2
+    assert progress
+    for line in progress:
+        assert re.match(r"\[RBFClassifier fit\] (choosing [a-z, ]+: )*[\d,]+ (found|of )", line)
+        assert "tile" not in line
 
 
 @pytest.mark.parametrize("selector", [RFE, SelectFromModel])

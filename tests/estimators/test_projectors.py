@@ -5,12 +5,12 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import naive
-from sklearn_fsvc import RBFProjector, TanhProjector
+from sklearn_fsvc import RBFProjector, TanhClassifier, TanhProjector
 
 PROJECTORS = [RBFProjector(30, random_state=0), TanhProjector(30, random_state=0)]
 
@@ -139,3 +139,15 @@ def test_a_failed_fit_changes_nothing(digits, projector):
     with pytest.raises(ValueError, match="NaN"):
         projector.fit(np.full((9, 3), np.nan))
     assert vars(projector) == before
+
+
+def test_the_layer_of_the_default_classifier():
+    """As the documentation has it: the defaults differ in the size and the learned weights."""
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    projector = TanhProjector(1000, feature_weights="learned", random_state=0).fit(X, y)
+    classifier = TanhClassifier(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(projector.feature_weights_, classifier.feature_weights_)
+    np.testing.assert_array_equal(projector.components_, classifier.components_)
+    default = TanhProjector(random_state=0)
+    np.testing.assert_array_equal(default.fit(X, y).components_, clone(default).fit(X).components_)

@@ -30,7 +30,7 @@ from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import leave_one_out
 from sklearn_fsvc._src.readouts.dual import gather_rows
 from sklearn_fsvc._src.readouts.leave_one_out import LOOScorer, LOOScores, SampledLOO, press
-from sklearn_fsvc._src.readouts.loo_penalty import choose_penalty
+from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw, find_sampled_rows
 from sklearn_fsvc._src.targets import labels
@@ -127,7 +127,7 @@ def test_real_valued_targets(network, rng):
     Y, weight = rng.normal(size=(60, 2)), some_weights()
     layer = layer_of(network.fit(X, y))
     with get_engine("jit") as engine:
-        chosen = choose_penalty(
+        chosen = select_from_loo_grid(
             Job(engine), layer, Samples(X, NumericTarget(Y), weight), ALPHAS, True
         )
     H = naive.hidden(layer, X)

@@ -29,7 +29,7 @@ from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import loo_penalty as module
 from sklearn_fsvc._src.readouts.cross_validation import STEP
 from sklearn_fsvc._src.readouts.leave_one_out import LOOScorer, PressResult
-from sklearn_fsvc._src.readouts.loo_penalty import choose_penalty, search_loo_penalty
+from sklearn_fsvc._src.readouts.loo_penalty import refine_penalty_by_loo, select_from_loo_grid
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw
 from sklearn_fsvc._src.readouts.statistics import FEW
@@ -77,8 +77,8 @@ def test_loo_descends_if_there_are_many_units(network, n_together, dtype, device
     samples, layer = Samples(X, OneHotTargets(y, 3)), layer_of(clf)
     with get_engine(device) as engine:
         job, start = Job(engine), (np.random.default_rng(0), 0.1)
-        whole = choose_penalty(job, layer, samples, LOO_ALPHAS, True)
-        chosen = choose_penalty(
+        whole = select_from_loo_grid(job, layer, samples, LOO_ALPHAS, True)
+        chosen = select_from_loo_grid(
             job, layer, samples, LOO_ALPHAS, True, start=start, few_units=0, n_together=n_together
         )
         W, expected_W = (engine.to_host(found.solution.W) for found in (chosen, whole))
@@ -264,10 +264,10 @@ def test_search_finds_the_best_penalty(weighted, start):
     job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
     sample = draw(job, samples)
     (statistics,) = gather(job, [layer_of(clf)], samples)
-    found = search_loo_penalty(job, layer_of(clf), sample, statistics, start)
+    found = refine_penalty_by_loo(job, layer_of(clf), sample, statistics, start)
     assert found == pytest.approx(best_by_brute_force(hidden_of(clf, X), y, weight))
     statistics.room = 0
-    assert search_loo_penalty(job, layer_of(clf), sample, statistics, start) == start
+    assert refine_penalty_by_loo(job, layer_of(clf), sample, statistics, start) == start
 
 
 def test_stacked_members_use_the_leave_one_out_penalty(monkeypatch):

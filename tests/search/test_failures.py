@@ -21,7 +21,13 @@ from search.comparing import (
     bootstrap_splits,
     compare,
 )
-from sklearn_fsvc import HiddenSizeSearchCV, RBFProjector, TanhClassifier
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFProjector,
+    StackedClassifier,
+    StackedRegressor,
+    TanhClassifier,
+)  # fmt: skip
 from sklearn_fsvc._src.search import shared_fits
 
 
@@ -113,18 +119,42 @@ def test_networks_without_a_finite_solution_are_fitted_alone(wine, monkeypatch):
 # Invalid input
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        SVC(),
-        RBFProjector(5),
+OTHERS = {
+    "other": (SVC(), r"^estimator=SVC\(\) is not a classifier or regressor .*GridSearchCV"),
+    "other in a pipeline": (
         make_pipeline(StandardScaler(), LogisticRegression()),
-        make_pipeline(TANH, StandardScaler()),
-    ],
-)
-def test_other_estimators_are_refused(wine, estimator):
-    with pytest.raises(TypeError, match=r"not a classifier or regressor.*GridSearchCV"):
-        HiddenSizeSearchCV(estimator, {}).fit(*wine)
+        r"^estimator ends in LogisticRegression\(\), which is not a classifier .*GridSearchCV",
+    ),
+    "nothing at the end": (make_pipeline(TANH, StandardScaler()), "is not a .*GridSearchCV"),
+    "class": (TanhClassifier, r"is a class; give an estimator: TanhClassifier\(\)\.$"),
+    "transformer": (
+        RBFProjector(5),
+        r"is a transformer, .*make_pipeline\(RBFProjector\(\), \.\.\.\) .*"
+        "'rbfprojector__n_components'",
+    ),
+    "ensemble": (StackedClassifier(), r"is an ensemble, .*RBFClassifier\(\).* 'NAME__n_hidden'"),
+    "ensemble of regressors": (StackedRegressor(), r"is an ensemble, .*RBFRegressor\(\)"),
+    "ensemble in a pipeline": (
+        make_pipeline(StandardScaler(), StackedClassifier()),
+        "^estimator ends in Stacked.*, which is an ensemble, .*'stackedclassifier__NAME__n_hidden'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("estimator", "message"), OTHERS.values(), ids=OTHERS)
+def test_other_estimators_are_refused_with_a_remedy(wine, estimator, message):
+    search = HiddenSizeSearchCV(estimator, {})
+    with pytest.raises(TypeError, match=message):
+        search.fit(*wine)
+    assert not hasattr(search, "cv_results_")
+
+
+def test_an_ensemble_is_searched_as_its_message_says(wine):
+    pair = [("tanh", TanhClassifier(20, random_state=0)), ("rbf", TanhClassifier(10))]
+    ensemble = make_pipeline(StandardScaler(), StackedClassifier(pair, random_state=0))
+    grid = {"stackedclassifier__tanh__n_hidden": [10, 30]}
+    search = GridSearchCV(ensemble, grid, cv=2, error_score="raise").fit(*wine)
+    assert search.best_score_ > 0.9
 
 
 X, Y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from search.comparing import (
     SIZES,
@@ -17,7 +19,7 @@ from search.comparing import (
     score_of_samples,
     weighted_accuracy,
 )
-from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.search import cached_estimator
 
 
@@ -176,3 +178,31 @@ def test_a_search_within_cross_validation(wine):
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
     np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_samples", "sizes"),
+    [
+        (TanhClassifier, 178, [25, 50, 100, 200, 500, 1000, 2000]),
+        (RBFClassifier, 178, [25, 50]),
+        (RBFClassifier, 30, [15]),
+    ],
+)
+def test_the_default_grid_has_sizes(wine, kind, n_samples, sizes):
+    """Up to 2000; of RBF units, whose centres are samples, up to half of the samples."""
+    X, y = (each[:: len(each) // n_samples][:n_samples] for each in wine)
+    pipeline = make_pipeline(StandardScaler(), kind(alpha=1.0, random_state=0))
+    grid = {f"{kind.__name__.lower()}__n_hidden": sizes}
+    search = HiddenSizeSearchCV(pipeline, cv=2).fit(X, y)
+    same = HiddenSizeSearchCV(pipeline, grid, cv=2).fit(X, y)
+    assert search.param_grid is None  # as every parameter, it is not changed by fit
+    assert search.cv_results_["params"] == same.cv_results_["params"]
+    means = (each.cv_results_["mean_test_score"] for each in (search, same))
+    np.testing.assert_array_equal(*means)
+
+
+def test_the_default_grid_needs_a_layer_with_a_size(wine):
+    X, y = wine
+    network = RBFClassifier(layer=X[:9], radius=1.0)
+    with pytest.raises(ValueError, match=r'layer is given.*\{"alpha": \[0.1, 1, 10\]\}'):
+        HiddenSizeSearchCV(network).fit(X, y)

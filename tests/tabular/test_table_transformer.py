@@ -12,7 +12,9 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from sklearn_fsvc import (
+    HiddenSizeSearchCV,
     RBFClassifier,
+    RBFProjector,
     TanhClassifier,
     make_tabular_pipeline,
 )
@@ -65,16 +67,42 @@ def test_pyarrow_tables_without_the_pipeline(estimator, mixed):
     model = clone(estimator).set_params(random_state=0).fit(numbers, y)
     expected = model.decision_function(numbers.to_pandas())
     np.testing.assert_array_equal(model.decision_function(numbers), expected)
-    with pytest.raises(TypeError, match=r"X is a Table.*X\.to_pandas\(\)"):
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"'[xy]'\..* use make_tabular_pipeline"):
         clone(estimator).fit(pa.table({"a": ["x", "y"] * 30}), y)
+    with pytest.raises(ValueError, match=r"NaN\..* use make_tabular_pipeline"):
+        clone(estimator).fit(pa.table({"a": [1.0, None] * 30}), y)
+    dates = pd.date_range("2020", periods=60)
+    with pytest.raises(ValueError, match=r"Column 'a' of X .* holds dates"):
+        clone(estimator).fit(pa.table({"a": dates, "b": np.arange(60.0)}), y)
+    floats = {"a": np.arange(60, dtype=np.float32)}
+    units = RBFProjector(5).fit(pa.table(floats)).centers_
+    assert units.dtype == np.float32  # the dtype of a table is kept, as that of an array
     with pytest.raises(TypeError, match=r"X is a list of dictionaries.*pandas\.DataFrame"):
         clone(estimator).fit([{"a": 1.0}, {"a": 2.0}] * 30, y)
 
 
 def test_lazy_frames_are_not_supported():
     pl = pytest.importorskip("polars")
-    with pytest.raises(TypeError, match=r"X is a LazyFrame.*give X\.collect\(\)"):
-        preprocessing().fit(pl.DataFrame({"a": [1.0, 2.0]}).lazy())
+    X = pl.DataFrame({"a": [1.0, 2.0] * 5})
+    y = pl.DataFrame({"y": [0, 1] * 5, "z": [0, 0, 1, 1, 0] * 2})
+    network, message = TanhClassifier(5), r"X is a LazyFrame.*give X\.collect\(\)"
+    for model in (preprocessing(), network, HiddenSizeSearchCV(network, {}, cv=2)):
+        with pytest.raises(TypeError, match=message):
+            model.fit(X.lazy(), y)
+    with pytest.raises(TypeError, match=message):
+        network.fit(X.to_numpy(), y).predict(X.lazy())
+    with pytest.raises(TypeError, match=r"y is a LazyFrame.*give y\.collect\(\)"):
+        network.fit(X, y.lazy())
+
+
+def test_arrow_datasets_are_not_supported():
+    dataset = pytest.importorskip("pyarrow.dataset")
+    pa = pytest.importorskip("pyarrow")
+    X = dataset.dataset(pa.table({"a": [1.0, 2.0] * 5}))
+    with pytest.raises(TypeError, match=r"X is a InMemoryDataset.*give X\.to_table\(\)"):
+        TanhClassifier(5).fit(X, [0, 1] * 5)
+    TanhClassifier(5).fit(X.to_table(), [0, 1] * 5)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ called after scikit-learn has raised an error, so that valid input costs nothing
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from numbers import Number
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 # float64 represents every integer up to this magnitude.
 _MAX_EXACT = 2**53
@@ -86,10 +88,10 @@ def explain_dates(X: Any) -> str | None:
     """Return the message for the first column of dates or durations of a DataFrame."""
     is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
     columns = zip(X.columns, X.dtypes, strict=True) if is_frame else ()
-    return next(filter(None, (_why_temporal(name, dtype) for name, dtype in columns)), None)
+    return next(filter(None, (_explain_temporal(name, dtype) for name, dtype in columns)), None)
 
 
-def _why_temporal(name: Any, dtype: Any) -> str | None:
+def _explain_temporal(name: Any, dtype: Any) -> str | None:
     column = f"Column {name!r} of X ({dtype})"
     kind = getattr(dtype, "kind", str(dtype).partition("(")[0])  # polars has a name, no kind
     if kind in ("M", "Date", "Datetime"):
@@ -144,23 +146,39 @@ def explain_text(X: Any, columns: Sequence[int]) -> str | None:
     return None
 
 
-def explain_unsupported_container(X: Any) -> str | None:
+def as_data_frame(X: Any) -> Any:
+    """Return a table of pyarrow as a pandas DataFrame, any other X as it is.
+
+    scikit-learn would read it as a matrix of one dtype, in which text and dates are lost. Without
+    pandas it is returned as it is.
+    """
+    if type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "column_names"):
+        with suppress(ImportError):
+            return X.to_pandas()
+    return X
+
+
+def explain_unsupported_container(X: Any, name: str = "X") -> str | None:
     """Return the message for a container of samples that is neither a DataFrame nor an array."""
+    if issparse(X):  # one of its formats is a dictionary
+        return None
     is_list = isinstance(X, (list, tuple))
     library, first = type(X).__module__.partition(".")[0], next(iter(X), None) if is_list else X
     if isinstance(first, dict) or getattr(getattr(X, "dtype", None), "names", None):
-        remedy = "pandas.DataFrame(X)"
+        remedy = f"pandas.DataFrame({name})"
     elif library == "polars" and hasattr(X, "collect"):
-        remedy = "X.collect()"
+        remedy = f"{name}.collect()"
     elif library == "pyarrow" and hasattr(X, "to_pandas"):
-        remedy = "X.to_pandas()"
+        remedy = f"{name}.to_pandas()"
     elif library == "pyarrow" and hasattr(X, "read_pandas"):
-        remedy = "X.read_pandas()"
+        remedy = f"{name}.read_pandas()"
+    elif library == "pyarrow" and hasattr(X, "to_table"):
+        remedy = f"{name}.to_table()"
     else:
         return None
     items = " of dictionaries" if first is not X else ""
     return (
-        f"X is a {type(X).__name__}{items}, and not a table with rows and columns of numbers "
+        f"{name} is a {type(X).__name__}{items}, and not a table with rows and columns of numbers "
         f"and categories; give {remedy}."
     )
 

@@ -6,9 +6,8 @@ arrays goes on with ``job.reserving(n_bytes)``.
 
 import math
 import time
-from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any, Self
 
@@ -34,6 +33,7 @@ class Job:
     reserved: int = 0  # bytes of `max_memory` that are in use already
     stop: Event | None = None  # set when another device of the group has failed
     task: FitTask = NO_CALLBACKS  # the parent of the callback tasks of each pass
+    started: float = field(default_factory=lambda: time.perf_counter())
 
     @property
     def memory_limit(self) -> int:
@@ -100,8 +100,22 @@ class Job:
 
     def progress(self, n_rows: int, tile_rows: int) -> "Progress":
         """Return the `Progress` of a pass over `n_rows` in tiles of `tile_rows`."""
-        passing = PassTask(self.task, self.what, n_rows, tile_rows)
-        return Progress(self.what, n_rows, self.verbose, self.engine.stopwatch, passing)
+        return Progress(self, n_rows, PassTask(self.task, self.what, n_rows, tile_rows))
+
+    def say(self, text: str, details: str | None = None) -> None:
+        """Print a line of progress, if the computation is a long one and `verbose`.
+
+        That is a second after its start or the last line. With ``verbose=2``, a line that has
+        `details` is printed at once, with these.
+        """
+        if not self.verbose:
+            return
+        is_detailed = self.verbose > 1 and details is not None
+        if is_detailed or time.perf_counter() - max(_last_line, self.started) >= _PAUSE:
+            estimator, _, phase = self.what.partition(", ")
+            phases = [_PHASES.get(part, part) for part in phase.split(", ") if part]
+            text = ": ".join([*phases, text])
+            print_line(estimator, f"{text}{details}" if is_detailed else text)
 
 
 class Progress:
@@ -109,27 +123,20 @@ class Progress:
 
     Parameters
     ----------
-    what : str
-        The estimator and the phase, such as "RBFClassifier fit".
+    job : Job
+        With ``verbose=1`` it prints one line per second, with 2 the end of each pass too, with the
+        time of its stages.
     total : int
         Rows of the pass.
-    verbose : int
-        0 prints nothing, 1 one line per second, 2 the end of each pass too, with the time of
-        its stages.
-    stopwatch : callable
-        Makes a `Stopwatch`.
-    passing : Pass
+    passing : PassTask
         Notifies the callbacks.
     """
 
-    def __init__(
-        self, what: str, total: int, verbose: int, stopwatch: Callable[[], Any], passing: "PassTask"
-    ) -> None:
-        self.what, self.total, self.verbose = what, total, verbose
+    def __init__(self, job: Job, total: int, passing: "PassTask") -> None:
+        self._job, self.total, self._passing = job, total, passing
         self.done = self.tiles = 0
         self.start = time.perf_counter()
-        self._stopwatch = stopwatch() if verbose else None
-        self._passing = passing
+        self._stopwatch = job.engine.stopwatch() if job.verbose else None
 
     def lap(self, stage: str) -> None:
         """Add the time since the last lap to `stage`."""
@@ -141,8 +148,8 @@ class Progress:
         self.done += rows
         self.tiles += 1
         self._passing.advance(self.done)
-        if self.verbose and self.done < self.total:
-            self._print(1)
+        if self._stopwatch is not None and self.done < self.total:
+            self._print()
 
     def close(self) -> None:
         """End the pass."""
@@ -151,12 +158,11 @@ class Progress:
             stages = self._stopwatch.totals()
             tiles = f", {self.tiles} tile{'s' if self.tiles != 1 else ''}: "
             times = ", ".join(f"{k} {v:.3g} s" for k, v in stages.items())
-            self._print(self.verbose, tiles + times)
+            self._print(tiles + times)
 
-    def _print(self, verbose: int, details: str = "") -> None:
+    def _print(self, details: str | None = None) -> None:
         rate = self.done / max(time.perf_counter() - self.start, 1e-9)
-        text = f"{self.done:,} of {self.total:,} rows, {rate:,.0f} rows/s"
-        say(self.what, text, verbose, details)
+        self._job.say(f"{self.done:,} of {self.total:,} rows, {rate:,.0f} rows/s", details)
 
 
 class PassTask:
@@ -195,7 +201,7 @@ class PassTask:
         self._task.end()
 
 
-# Seconds between two lines of ``verbose=1``.
+# Seconds between two lines of progress.
 _PAUSE = 1.0
 # The phases of a fit as they are printed.
 _PHASES = {
@@ -204,19 +210,11 @@ _PHASES = {
     "held out": "choosing the penalty",
     "left out": "leave-one-out scores",
 }
-_last = -math.inf  # when the last line was printed
+_last_line = -math.inf  # when it was printed
 
 
-def say(what: str, text: str, verbose: int, details: str = "") -> None:
-    """Print a line of progress; with ``verbose=1`` at most one per second, without details.
-
-    `what` is the estimator and the phase, such as "RBFClassifier fit, choice".
-    """
-    global _last
-    now = time.perf_counter()
-    if verbose > 1 or now - _last >= _PAUSE:
-        _last = now
-        estimator, _, phase = what.partition(", ")
-        phases = [_PHASES.get(part, part) for part in phase.split(", ") if part]
-        text = ": ".join([*phases, text]) + (details if verbose > 1 else "")
-        print(f"[{estimator}] {text}", flush=True)  # pipes and files are read during the fit
+def print_line(what: str, text: str) -> None:
+    """Print a line of an estimator and a phase, such as "RBFClassifier fit"."""
+    global _last_line
+    _last_line = time.perf_counter()
+    print(f"[{what}] {text}", flush=True)  # pipes and files are read during the fit

@@ -160,7 +160,8 @@ def take_rows(X: Any, rows: Any, dtype: Any = None) -> Any:
     if isinstance(X, Source):
         return X.take(np.arange(*rows.indices(len(X))) if isinstance(rows, slice) else rows, dtype)
     if isinstance(X, np.ndarray):
-        return np.require(X[rows], dtype, ["C_CONTIGUOUS", "ALIGNED"])
+        taken = np.ascontiguousarray(X[rows], dtype)
+        return taken if taken.flags.aligned else taken.copy()
     return X[rows].astype(dtype or X.dtype, order="C", copy=False)
 
 

@@ -19,7 +19,12 @@ from sklearn.utils.validation import _check_n_features, validate_data
 from ..engines import Engine, known_engines
 from ..engines.threads import n_threads, parallel_for
 from ..layers import DTYPES, LinearLayer, PatchLayer, RBFLayer
-from .columns import explain_dates, explain_missing_targets, explain_unsupported_container
+from .columns import (
+    as_data_frame,
+    explain_dates,
+    explain_missing_targets,
+    explain_unsupported_container,
+)  # fmt: skip
 from .sources import ArraySource, Source, SparseSource
 
 # Parts of the messages of scikit-learn and pandas for samples with missing values or text.
@@ -46,6 +51,7 @@ def validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
     """
     if not checks.get("reset", True) and _is_valid(estimator, X) and _are_valid_targets(y, len(X)):
         return X, *y
+    X = as_data_frame(X)
     name, takes_sparse = type(estimator).__name__, get_tags(estimator).input_tags.sparse
     if issparse(X) and not takes_sparse:
         raise TypeError(
@@ -61,19 +67,23 @@ def validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums X
             result = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
     except (TypeError, ValueError) as error:
-        _raise_with_remedy(error, name, X, y)
+        _raise_with_remedy(error, estimator, X, y)
         raise
     return (_converted(result[0]), *result[1:]) if y else _converted(result)
 
 
-def _raise_with_remedy(error: Exception, name: str, X: Any, y: tuple[Any, ...]) -> None:
+def _raise_with_remedy(error: Exception, estimator: Any, X: Any, y: tuple[Any, ...]) -> None:
     """Raise an error with a remedy from one of scikit-learn's, if there is one."""
-    message = str(error).partition("\n")[0]
+    name, message = type(estimator).__name__, str(error).partition("\n")[0]
+    if (explanation := _explain_dimensions(estimator, X)) is not None:
+        raise ValueError(explanation) from error
     is_missing = _MISSING_TARGETS.match(message) and y and y[0] is not None
     if is_missing and (explanation := explain_missing_targets(y[0])) is not None:
         raise ValueError(explanation) from error
     if (explanation := explain_unsupported_container(X)) is not None:
         raise TypeError(explanation) from error
+    if y and hasattr(y[0], "collect"):  # a LazyFrame; other tables are converted
+        raise TypeError(explain_unsupported_container(y[0], "y") or message) from error
     if any(part in message for part in _NOT_NUMERIC):
         raise ValueError(
             f"{message.rstrip('.')}. {name} needs numbers; for missing values and categories use "
@@ -207,11 +217,28 @@ def _dtypes_for(X: Any) -> Any:
     return dtype if dtype in _ACCEPTED else _ACCEPTED
 
 
+def _explain_dimensions(estimator: Any, X: Any) -> str | None:
+    """Return the message for samples that are matrices or images, and not rows."""
+    shape = tuple(getattr(X, "shape", ()))
+    if len(shape) < 3:
+        return None
+    message = (
+        f"X has shape {shape}, and {type(estimator).__name__} needs a row for each sample: give "
+        "X.reshape(len(X), -1)"
+    )
+    has_images = hasattr(estimator, "pool") or getattr(estimator, "image_shape", None) is not None
+    if not has_images:
+        return f"{message}."
+    channels = ", where the channels are the last axis" if len(shape) > 3 else ""
+    return f"{message}, with image_shape={shape[1:]}{channels}."
+
+
 def _check_shape(estimator: Any, X: Any) -> None:
     name = type(estimator).__name__
     if len(X.shape) != 2:
         raise ValueError(
-            f"Expected 2D array, got {len(X.shape)}D array instead: X.shape={X.shape}."
+            _explain_dimensions(estimator, X)
+            or f"Expected 2D array, got {len(X.shape)}D array instead: X.shape={X.shape}."
         )
     for size, what in zip(X.shape, ("sample", "feature"), strict=True):
         if size == 0:

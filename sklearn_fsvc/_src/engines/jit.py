@@ -20,7 +20,7 @@ from .host import (
     repair_overflow,
 )  # fmt: skip
 from .panels import as_items, by_panel, cached_panels, make_panels, packed_bytes
-from .threads import allowed_threads, n_cores, n_threads, thread_choices
+from .threads import allowed_threads, n_threads, thread_choices
 
 # More cores than these need larger tiles, since waking their threads takes longer.
 _FEW_CORES = 4
@@ -99,11 +99,7 @@ class JitEngine(HostEngine):
     @property
     def target(self) -> Any:
         """The processor for which code is emitted."""
-        if self._target is not None:
-            return self._target
-        from .kernels.target import host_target
-
-        return host_target()
+        return _host_target() if self._target is None else self._target
 
     def why_unavailable(self):
         try:
@@ -140,7 +136,7 @@ class JitEngine(HostEngine):
 
     def tunables(self, layer):
         is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
-        return _tunables(self.target, is_short, layer.n_features, n_cores(), thread_choices())
+        return _tunables(self.target, is_short, layer.n_features, thread_choices())
 
     def is_tile_invariant(self, layer):
         return True
@@ -274,10 +270,18 @@ class JitEngine(HostEngine):
         _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), steps, out)
 
 
+@cache
+def _host_target():
+    from .kernels.target import host_target  # imports numba, which takes 0.2 s
+
+    return host_target()
+
+
 @lru_cache(maxsize=256)
-def _tunables(target, is_short, n_features, cores, threads):
+def _tunables(target, is_short, n_features, threads):
     from .kernels.target import CHUNK
 
+    cores = threads[0]
     return {
         "M": (2048, 1024, 4096) if cores <= _FEW_CORES else (4096, 2048, 8192),
         "asymmetry": (1, 2, 4),

@@ -26,7 +26,7 @@ FORMAT = 1
 # Environment variable with another folder.
 FOLDER = "SKLEARN_FSVC_CACHE"
 # Environment variables on which the user's cache folder depends.
-_HOME_VARIABLES = ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "USERPROFILE")
+_HOME_VARIABLES = ("LOCALAPPDATA", "USERPROFILE") if os.name == "nt" else ("HOME", "XDG_CACHE_HOME")
 
 Identity = Mapping[str, str]
 Settings = Mapping[str, Mapping[str, Any]]  # kind of layer -> name -> value
@@ -38,8 +38,8 @@ def folder() -> Path | None:
     None if platformdirs, which finds that folder, is not installed, or if the user has no home,
     as in a container whose user is only a number.
     """
-    if os.environ.get(FOLDER):
-        return Path(os.environ[FOLDER]).expanduser()
+    if chosen := os.environ.get(FOLDER):
+        return Path(chosen).expanduser()
     try:
         from platformdirs import user_cache_path
     except ImportError:

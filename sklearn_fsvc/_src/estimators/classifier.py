@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
@@ -101,7 +100,6 @@ class ClassifierMethods(ClassifierMixin):
             labels. For several outputs, a list with the probabilities of each. `max_memory`
             limits the temporary memory, excluding the result.
         """
-        check_is_fitted(self)
         self._has_probabilities()  # again, for the solved readout
         return self._compute_output(X, "predict_proba")
 
@@ -120,7 +118,6 @@ class ClassifierMethods(ClassifierMixin):
         log_p : ndarray of shape (n_samples, n_classes)
             Or a list of them, as in `predict_proba`.
         """
-        check_is_fitted(self)
         self._has_probabilities()  # again, for the solved readout
         return self._compute_output(X, "predict_log_proba")
 

@@ -41,6 +41,7 @@ from ..readouts.sample import Sample, sample_capacity
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import is_option, parse_penalty
 from ..utils.user_warnings import warn
+from .fit_report import FitReport
 from .network import Network, with_center_targets
 from .readouts import nearest_outputs
 from .state import atomic_update
@@ -317,7 +318,9 @@ class IncrementalNetwork(Network):
             job = self._job(engine, "partial_fit")
             if is_new or units.pretrained is not None:
                 on_device, job = units.present(samples).on_device(job)
+                report = FitReport(job.what, self.verbose)
                 units = with_center_targets(units.fit(job, on_device, history), task, on_device)
+                report.hidden_layer(units, history)
                 self._warn_of_one_class(units, samples)
             state = IncrementalState.start(units, task, self.alpha, job.memory_limit, history)
             parts = Parts(units, task, parts.readout.with_fitted())
@@ -585,12 +588,17 @@ class IncrementalNetwork(Network):
         parts, state = self._parts(), self._incremental_state
         penalty, layer, search_results = self._penalty(parts), parts.units.layer, None
         alpha = penalty
+        report = FitReport(f"{type(self).__name__} solve", self.verbose)
         if penalty == "auto":
             state, search_results = state.search_penalty(layer, self.forgetting_factor)
             alpha = state.best_alpha
         evaluate = _Evaluator(self, parts.units)
         solution, fitted = evaluate.solve(state, parts, alpha)
         readout = parts.readout.solved(HOST, solution, parts.task, layer.hidden_dtype, **fitted)
+        if search_results is not None:
+            n_before, columns = len(state.search_rows), ("alpha", "error")
+            pairs = zip(*(search_results[name][n_before:] for name in columns), strict=True)
+            report.readout(readout, dict(pairs))
         parts, state = replace(parts, readout=readout), replace(state, solved_for=penalty)
         self._store_state(parts, state, evaluate, search_results)
         warn_of(solution.problem)

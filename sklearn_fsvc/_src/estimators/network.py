@@ -30,6 +30,7 @@ from ..readouts.linear import score_uncovered
 from ..targets.encoding import encode_labels
 from ..utils.callbacks import CallbackMixin, on_compile, with_callbacks
 from ..utils.parameters import check_verbosity
+from .fit_report import FitReport
 from .state import Documented, Versioned, atomic_update
 
 
@@ -78,11 +79,13 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         if task is not None or parts.units.needs_multiple_passes:
             samples, job = samples.on_device(job)
         job = job.reserve_host(samples.target_bytes)
-        history = SearchHistory(parts.units.first_alpha)
+        history, report = SearchHistory(parts.units.first_alpha), FitReport(job.what, self.verbose)
         units = parts.units.fit(job, samples, history)
+        report.hidden_layer(units, history)
         if task is not None:
-            units = with_center_targets(units, task, samples)
+            units, n_rows = with_center_targets(units, task, samples), len(history.rows)
             readout = parts.readout.train(ReadoutTraining(job, samples, units, task, history))
+            report.readout(readout, {row["alpha"]: row["error"] for row in history.rows[n_rows:]})
         self._set_fitted(Parts(units, task, readout), job.engine.name, history.table)
 
     def _set_fitted(

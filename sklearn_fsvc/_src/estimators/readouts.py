@@ -14,7 +14,7 @@ from ..readouts.dual import gather_rows, search_few, suits_dual
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
-from ..readouts.loo_penalty import choose_penalty, search_loo_penalty
+from ..readouts.loo_penalty import refine_penalty_by_loo, select_from_loo_grid
 from ..readouts.ridge import gather
 from ..readouts.sample import draw, find_sampled_rows
 from ..readouts.softmax import train_softmax
@@ -204,7 +204,7 @@ class Ridge(Linear):
         random = generator(self.random_state)
         found, statistics = train_held_out(job, layer, samples, random, training.history)
         if self.sample and len(samples.present) <= MAX_LOO_ROWS:
-            alpha = search_loo_penalty(job, layer, self.sample, statistics, found.alpha)
+            alpha = refine_penalty_by_loo(job, layer, self.sample, statistics, found.alpha)
             return alpha, statistics
         return found.alpha, statistics
 
@@ -246,7 +246,7 @@ class Ridge(Linear):
         rows, start = task.calibration_rows(samples, random_state), None
         if is_option(self.alpha, "loo"):
             start = generator(random_state), training.history.first_alpha(training.layer)
-        chosen = choose_penalty(
+        chosen = select_from_loo_grid(
             training.job, training.layer, samples, alphas, task.needs_loo_scores,
             task.needs_posterior, rows, start, partial(nearest_outputs, training.units, task),
         )  # fmt: skip

@@ -52,8 +52,10 @@ SHARED = read_entries(
         bytes, or a string such as "2GiB". None is half of the memory that is free.
 
     verbose : int, default=0
-        1 prints the progress of long computations, at most one line per second; 2 also prints each
-        pass over the data, and where its time is spent.
+        1 prints a line for each decision of a fit: the hidden layer and the readout, with kernel,
+        width, penalty, validation error and seconds; and, after a second, the progress of long
+        computations, at most one line per second. 2 also prints each pass over the data, and where
+        its time is spent.
 
     classes_ : ndarray of shape (n_classes,), or list of ndarray
         The class labels; a list with those of each output if there are several. For a multilabel

@@ -317,7 +317,7 @@ class TanhProjector(NetworkTransformer):
     ----------
     n_components : int, default=100
         Number of hidden units. With the same `random_state`, the units of a smaller layer are the
-        first ones of a larger layer.
+        first ones of a larger layer. `TanhClassifier` has 1000: it never stores H.
     scale : float or "auto", default="auto"
         A number is the length of the weight vector of each unit; of normally distributed weights,
         the expected length. It is the standard deviation of ``x . w`` for independent features of
@@ -341,10 +341,10 @@ class TanhProjector(NetworkTransformer):
         of the units cover the data. If False, biases are 0; with ``scale="auto"`` they centre X.
     feature_weights : {"learned", "map"}, array-like of float or None, default=None
         Relevance of each feature: the layer is that of samples that are multiplied by the weights,
-        and `components_` contain them. "learned" weights and a "map" are learned as in
-        `TanhClassifier`, and require class labels as `y` in fit. An array of shape (n_features,)
-        contains weights, a matrix of shape (n_features, n_inputs) is a map: samples x become
-        ``x A``.
+        and `components_` contain them. None needs no `y`, as is usual for a transformer. "learned"
+        weights and a "map" are learned as in `TanhClassifier`, and require class labels as `y` in
+        fit. An array of shape (n_features,) contains weights, a matrix of shape (n_features,
+        n_inputs) is a map: samples x become ``x A``.
     %(precision)s
     %(random_state)s
     %(device)s

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from ..data.job import Job, say
+from ..data.job import Job
 from ..data.memory import rows_per_tile
 from ..data.samples import Samples
 from ..data.streaming import take_unsorted_rows
@@ -220,9 +220,7 @@ def fit_rbf_layer(
         group_bytes=min(job.engine.group_bytes, job.memory_limit // 4),
     )  # fmt: skip
     check_squares(ordered, parameters.metric)
-    search = _CenterSearch(
-        parameters, ordered, plan.max_centers, min_fraction, job.verbose, job.what
-    )
+    search = _CenterSearch(parameters, ordered, plan.max_centers, min_fraction, job)
     rows, selection_radius = search.random_rows() if is_random else search.novel_rows()
     # The units are samples without the weights, in the dtype of X if distances are exact in it.
     units = job.engine.to_host(take_unsorted_rows(X, rows, parameters.distance_dtype(X)))
@@ -280,8 +278,7 @@ class _CenterSearch:
     ordered: OrderedSamples
     max_centers: int  # that fit in memory
     min_fraction: float | None  # of the units with which the search may end, see `fit_rbf_layer`
-    verbose: int  # 1 prints the progress of the search, 2 each of its passes
-    what: str  # the caller, for progress messages
+    job: Job  # prints the progress of the search
 
     @cached_property
     def natural_radius(self) -> float:
@@ -380,8 +377,7 @@ class _CenterSearch:
     def _count_at(self, radius, limit):
         """Run one pass of the search; return what `novel_rows` returns, and print progress."""
         positions, n_seen = novel_rows(self.ordered, self.rule(radius), limit)
-        if self.verbose:
-            text = f"choosing hidden units: {len(positions):,} found, about {limit:,} wanted"
-            details = f"; radius {radius:.6g}, {n_seen:,} of {len(self.ordered):,} rows seen"
-            say(self.what, text, self.verbose, details)
+        text = f"choosing hidden units: {len(positions):,} found, about {limit:,} wanted"
+        details = f"; radius {radius:.6g}, {n_seen:,} of {len(self.ordered):,} rows seen"
+        self.job.say(text, details)
         return positions, n_seen

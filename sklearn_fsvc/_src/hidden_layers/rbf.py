@@ -31,6 +31,7 @@ class RBF(RBFParameters, Units):
 
     selections: tuple[str, ...] = SELECTIONS  # valid values of `selection`
     first_alpha = 0.1
+    has_sample_centers = True
     of_units = ("centers_", "support_", "center_labels_", "center_targets_")
     # Fitted attributes; all `Units` have further ones.
     centers_: Any = UNSET

@@ -73,7 +73,7 @@ class LinearReadout:
             W = W / self._scale[:, None]
         self._engine, self._W = engine, W.astype(dtype, copy=False)
         self._finds_uncovered, self._least = finds_uncovered, least_activity(dtype)
-        self._uncovered = [np.empty(0, np.intp)]
+        self._uncovered: list[npt.NDArray] = []
 
     @property
     def row_bytes(self) -> int:
@@ -90,7 +90,7 @@ class LinearReadout:
     @property
     def uncovered(self) -> npt.NDArray:
         """Indices of the rows so far that no unit covers."""
-        return np.concatenate(self._uncovered)
+        return np.concatenate(self._uncovered) if self._uncovered else np.empty(0, np.intp)
 
     def scores(self, part: slice, H: Any) -> npt.NDArray:
         """Return outputs (n_rows, n_outputs) on the host, of the tile of the rows `part`.
@@ -99,7 +99,9 @@ class LinearReadout:
         """
         products, activity = self._products(H)
         if self._finds_uncovered:
-            self._uncovered.append(part.start + np.flatnonzero(activity <= self._least))
+            is_uncovered = activity <= self._least
+            if is_uncovered.any():
+                self._uncovered.append(part.start + np.flatnonzero(is_uncovered))
         scores = (products if self._scale is None else products * self._scale) + self._b
         check_no_nan(scores)
         return scores

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from itertools import count
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,15 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
+from ..data.columns import as_data_frame, explain_unsupported_container
 from ..data.dask_blocks import open_input
+from ..data.job import print_line
 from ..data.sources import Source
 from ..data.validation import to_host
+from ..estimators.network import Network
 from ..estimators.state import Documented, Versioned, atomic_update
+from ..parts import parts_of
+from ..stacking.ensemble import StackedEnsemble
 from ..utils.callbacks import NO_CALLBACKS, CallbackMixin, FitTask
 from ..utils.user_warnings import warn
 from .cached_estimator import (
@@ -46,7 +52,10 @@ from .cached_estimator import (
 )
 from .networks import group_candidates, is_network
 from .shared_fits import SearchPlan, fit_split, fit_splits
-from .wrappers import last_step
+from .wrappers import last_step, parameter_prefix
+
+# The values of `n_hidden` if no grid is given.
+DEFAULT_SIZES = (25, 50, 100, 200, 500, 1000, 2000)
 
 
 class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
@@ -64,10 +73,12 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         A Pipeline or TransformedTargetRegressor must end in one of them. All of them can be
         searched; work is shared if the readout is "ridge", `alpha` a number or "auto", and neither
         `uncertainty` nor `layer` is used.
-    param_grid : dict or list of dict
+    param_grid : dict, list of dict or None, default=None
         Lists of values by the name of the parameter, as for `GridSearchCV`. Values of
         `alpha` share a pass, and those of `n_hidden`, `radius` and `kernel` may (see Notes); each
-        combination of other parameters needs separate passes.
+        combination of other parameters needs separate passes. None searches `n_hidden` out of
+        25, 50, 100, 200, 500, 1000 and 2000; for RBF units, whose centres are samples, out of
+        those up to half the number of samples.
     scoring : str, callable, list, tuple or dict, default=None
         How test samples are scored: a name or a scorer of scikit-learn, or several of them.
         None is `score` of the estimator. A function of your own is called with the fitted
@@ -82,7 +93,8 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         How samples are split: a number of folds, a splitter of scikit-learn, or pairs of arrays
         of training and test indices. None is 5 folds.
     verbose : int, default=0
-        1 prints the plan and the progress of each pass, more prints each candidate.
+        1 prints the plan, the progress of long passes and the best candidate; more prints each
+        candidate.
     pre_dispatch : int or str, default="2*n_jobs"
         Has no effect on what is shared.
     error_score : "raise" or number, default=nan
@@ -101,7 +113,8 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     Raises
     ------
     TypeError
-        If the estimator is not of this package; use `GridSearchCV`.
+        If the estimator is no single classifier or regressor of this package: an ensemble, a
+        transformer or another estimator. The message says how to search it with `GridSearchCV`.
 
     Warns
     -----
@@ -159,9 +172,21 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     True
     >>> search.cv_results_["mean_test_score"].shape
     (24,)
+    >>> HiddenSizeSearchCV(TanhClassifier(random_state=0)).fit(X, y).best_params_
+    {'n_hidden': 1000}
     """
 
     __module__ = "sklearn_fsvc"  # pickles do not depend on the file
+
+    def __init__(
+        self, estimator, param_grid=None, *, scoring=None, n_jobs=None, refit=True, cv=None,
+        verbose=0, pre_dispatch="2*n_jobs", error_score=np.nan, return_train_score=False,
+    ):  # fmt: skip
+        super().__init__(
+            estimator, param_grid, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv,
+            verbose=verbose, pre_dispatch=pre_dispatch, error_score=error_score,
+            return_train_score=return_train_score,
+        )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> "HiddenSizeSearchCV":
         """Score all candidates, and fit the best of them to all samples.
@@ -190,19 +215,19 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         return self
 
     def _fit(self, X: Any, y: Any, params: dict[str, Any]) -> None:
-        if not is_network(last_step(self.estimator)):
-            raise TypeError(
-                f"estimator={self.estimator!r} is not a classifier or regressor of this package, "
-                "nor does it end in one as a Pipeline or TransformedTargetRegressor; use "
-                "scikit-learn's GridSearchCV."
-            )
-        candidates = list(ParameterGrid(self.param_grid))
-        check_scoring(self.scoring, self.estimator, candidates, y)
+        start = perf_counter()
+        check_estimator(self.estimator)
         X, y, params = self._open(X, y, params)
+        grid = self.param_grid
+        if grid is None:
+            grid = default_grid(self.estimator, _num_samples(X))
+        candidates = list(ParameterGrid(grid))
+        check_scoring(self.scoring, self.estimator, candidates, y)
         cache = FitCache(X, self.estimator, candidates, y, params)
         for name in _fitted_attributes(self):  # an earlier fit may have set more of them
             delattr(self, name)
         inner = copy(self)
+        inner.param_grid = grid
         inner._cache, cache.n_jobs = cache, effective_n_jobs(self.n_jobs)
         inner.estimator = CachedEstimator(cache)
         inner.cv = UserSplitter(
@@ -213,10 +238,18 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
         self._adopt(inner)
         cache.warn()
+        if self.verbose and hasattr(self, "best_params_"):
+            best = ", ".join(f"{name}={value!r}" for name, value in self.best_params_.items())
+            print_line(
+                "HiddenSizeSearchCV",
+                f"best: {best}, with score {self.best_score_:.4g}; {perf_counter() - start:.2g} s",
+            )
 
     def _open(self, X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         """Return X, as a `Source` if it is one, y, and the parameters of fit."""
-        network = last_step(self.estimator)
+        network, X = last_step(self.estimator), as_data_frame(X)
+        if (explanation := explain_unsupported_container(X)) is not None:
+            raise TypeError(explanation)
         weight = params.get("sample_weight")
         X, y, weight = open_input(X, network.device, network.max_memory, y, weight)
         if not isinstance(X, Source):
@@ -336,6 +369,54 @@ def _attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Except
         return function(*arguments), None
     except Exception as error:
         return None, error.with_traceback(None)  # its frames hold all arrays of the pass
+
+
+# The estimator and its default grid.
+
+
+def check_estimator(estimator: Any) -> None:
+    """Raise TypeError, with the remedy, unless the estimator ends in one network of the package."""
+    last = last_step(estimator)
+    if is_network(last):
+        return
+    what = f"estimator={last!r}" if last is estimator else f"estimator ends in {last!r}, which"
+    if isinstance(last, type):
+        raise TypeError(f"{what} is a class; give an estimator: {last.__name__}().")
+    if isinstance(last, StackedEnsemble):
+        base = last.default_estimators()[0][1]
+        raise TypeError(
+            f"{what} is an ensemble, and the work that is shared is that of a single network. "
+            f"Search one of its networks, such as {type(base).__name__}(), and pass the best one "
+            "in `estimators`; or search the ensemble with scikit-learn's GridSearchCV, where "
+            f"'{parameter_prefix(estimator)}NAME__n_hidden' is the size of the network NAME of "
+            "given `estimators`."
+        )
+    if isinstance(last, Network):
+        name = type(last).__name__
+        raise TypeError(
+            f"{what} is a transformer, and predicts nothing to be scored. Put it before a "
+            "classifier or regressor, and search both with scikit-learn's GridSearchCV: "
+            f"make_pipeline({name}(), ...) with '{name.lower()}__n_components'."
+        )
+    raise TypeError(
+        f"{what} is not a classifier or regressor of this package, nor a Pipeline or "
+        "TransformedTargetRegressor that ends in one; use scikit-learn's GridSearchCV."
+    )
+
+
+def default_grid(estimator: Any, n_samples: int) -> dict[str, list[int]]:
+    """Return the grid of hidden sizes that is searched without a `param_grid`."""
+    network, prefix = last_step(estimator), parameter_prefix(estimator)
+    if getattr(network, "layer", None) is not None:
+        raise ValueError(
+            "param_grid=None searches n_hidden, and layer is given: a "
+            f"{type(network.layer).__name__} with its own units. Give a grid of other parameters, "
+            "such as "
+            f'{{"{prefix}alpha": [0.1, 1, 10]}}.'
+        )
+    limit = n_samples // 2 if parts_of(network).units.has_sample_centers else DEFAULT_SIZES[-1]
+    sizes = [size for size in DEFAULT_SIZES if size <= limit]
+    return {f"{prefix}n_hidden": sizes or [max(1, limit)]}
 
 
 # Scorers: whether any candidate has the methods that they call.

@@ -32,6 +32,7 @@ from ..data.sources import Source
 from ..data.streaming import n_synapses, row_blocks, take_rows
 from ..data.validation import to_host, validate_samples
 from ..engines import get_engine
+from ..estimators.fit_report import FitReport
 from ..estimators.network import (
     OutputBuffer,
     as_array_list,
@@ -233,23 +234,30 @@ class StackedParts:
         pairs, final = self.base.clone_for(samples)
         training_set = self._draw_training_set(samples, y, len(pairs), final is not None)
         self.base.reserve_memory(pairs, final, training_set.sample)
+        report = FitReport(f"{self.base.owner} fit", self.base.verbose)
         learned_weights: dict[str, Any] = {}
-        left_out = [
-            training_set.fit(network, fit_task.subtask(name), learned_weights)
-            for name, network in pairs
-        ]
+        left_out = []
+        for number, (name, network) in enumerate(pairs, 1):
+            report.begin(f"fitting {name}, network {number} of {len(pairs)}")
+            left_out.append(training_set.fit(network, fit_task.subtask(name), learned_weights))
+            report.lap(name)
         ensemble = self.weighting.combine(task, left_out, training_set.sample)
         # A final estimator trained on a sample that lacks a class could not predict it.
         if final is not None and ensemble.has_varying_outputs:
+            report.begin("fitting the final network")
             self.base.set_final_penalty(final, pairs)
             ensemble = self._add_final(
                 task, ensemble, final, training_set, fit_task.subtask("final")
             )
+            report.lap("final network")
         base = self.base.with_fitted(
             named_estimators_=dict(pairs[k] for k in ensemble.used),
             final_estimator_=ensemble.final_estimator,
         )
-        return StackedParts(task, base, self.weighting.with_ensemble(task, ensemble))
+        weighting = self.weighting.with_ensemble(task, ensemble)
+        names = [name for name, _ in pairs]
+        report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
+        return StackedParts(task, base, weighting)
 
     def _draw_training_set(self, samples, y, n_estimators, has_final):
         n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)

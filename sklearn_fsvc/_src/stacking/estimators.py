@@ -36,7 +36,8 @@ _SHARED = read_entries("""
         Bound of the memory that a network allocates where its layer is computed. Only one network
         is fitted, or predicts, at a time.
     verbose : int, default=0
-        1 prints the progress of long computations of the networks; 2 also prints each pass.
+        1 prints the decisions and the progress of each network, and its weight, leave-one-out
+        error and seconds; 2 also prints each pass over the data.
 
     estimators_ : list of estimator
         The fitted base estimators with a positive weight.

@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.columns import (
+    as_data_frame,
     explain_infinity,
     explain_invalid_categories,
     explain_text,
@@ -71,11 +72,10 @@ def _columns_of(name, transformers, X):
 
 def _as_table(X):
     """Return X, with lists as arrays and pyarrow as pandas; TypeError for other containers."""
+    X = as_data_frame(X)
     why = explain_unsupported_container(X)
     if why is None:
         # scikit-learn converts lists to the same array, after the columns have been selected.
         is_list = isinstance(X, (list, tuple))
         return check_array(X, dtype=object, ensure_all_finite="allow-nan") if is_list else X
-    if hasattr(X, "to_pandas"):
-        return X.to_pandas()
     raise TypeError(why)

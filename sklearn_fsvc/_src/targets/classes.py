@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import type_of_target
 
 from ..data.columns import explain_missing_targets
 from ..data.samples import Samples
@@ -57,7 +58,8 @@ class ClassTarget(TargetSpec):
         try:
             labels, codes = Labels.infer(y)
         except (TypeError, ValueError) as error:
-            if (why := explain_missing_targets(y)) is not None:
+            why = explain_missing_targets(y) or _explain_continuous(self.owner, y)
+            if why is not None:
                 raise ValueError(why) from error
             raise
         target = self._with_labels(labels)
@@ -72,7 +74,13 @@ class ClassTarget(TargetSpec):
         return self._with_labels(Labels.from_classes(classes, y))
 
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
-        return self._encoded_samples(X, self.labels.encode(y), sample_weight)
+        try:
+            codes = self.labels.encode(y)
+        except ValueError as error:
+            if (why := _explain_continuous(self.owner, y)) is not None:
+                raise ValueError(why) from error
+            raise
+        return self._encoded_samples(X, codes, sample_weight)
 
     def _with_labels(self, labels):
         return self.with_fitted(classes_=labels.classes, multilabel_=labels.is_multilabel)
@@ -219,6 +227,20 @@ class ClassTarget(TargetSpec):
                 "pass a dict, or sample_weight."
             )
         return None
+
+
+def _explain_continuous(owner: str, y: Any) -> str | None:
+    """Return the message for a y of real numbers, which a regressor predicts; None for labels."""
+    kind = type_of_target(y)
+    if not kind.startswith("continuous"):
+        return None
+    ours = owner in ("PatchClassifier", "RBFClassifier", "StackedClassifier", "TanhClassifier")
+    regressor = owner.replace("Classifier", "Regressor") if ours else "RBFRegressor"
+    of_pipeline = ' or make_tabular_pipeline("regressor")' if owner.startswith("Stacked") else ""
+    return (
+        f"Unknown label type: {kind}. y holds real numbers, and {owner} predicts class labels; use "
+        f"{regressor}(){of_pipeline}, or make classes of y, such as y > y.mean()."
+    )
 
 
 def _require_two_classes(labels, codes, weight):

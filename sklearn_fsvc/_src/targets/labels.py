@@ -176,7 +176,8 @@ class Labels:
     def predict_codes(self, scores: npt.NDArray) -> npt.NDArray:
         """Return the codes (n_samples, n_outputs) of the largest scores; the first of ties."""
         parts = self.split_scores(scores)
-        return np.column_stack([p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts])
+        codes = [p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts]
+        return codes[0][:, None] if len(codes) == 1 else np.column_stack(codes)
 
     def select_decision(
         self, scores: npt.NDArray, output: int

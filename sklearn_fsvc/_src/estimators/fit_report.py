@@ -1,0 +1,105 @@
+"""What ``verbose=1`` prints of a fit: one line for each decision, with its seconds."""
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy.typing as npt
+
+from ..data.job import print_line
+from ..parts import Readout, Units
+from ..readouts.cross_validation import SearchHistory
+
+
+class FitReport:
+    """Prints a line for each decision of a fit, with the seconds since the one before.
+
+    Parameters
+    ----------
+    what : str
+        The estimator and the phase, such as "RBFClassifier fit".
+    verbose : int
+        0 prints nothing.
+    """
+
+    def __init__(self, what: str, verbose: int) -> None:
+        self.what, self.verbose = what, verbose
+        self._last = perf_counter()
+        self._seconds: dict[str, str] = {}  # of the networks of an ensemble
+
+    def begin(self, text: str) -> None:
+        """Print what begins now, and takes long."""
+        if self.verbose:
+            print_line(self.what, text)
+
+    def lap(self, name: str | None = None) -> str:
+        """Return the seconds since the last decision; with a name they are kept under it."""
+        now = perf_counter()
+        seconds, self._last = f"{now - self._last:.2g} s", now
+        if name is not None:
+            self._seconds[name] = seconds
+        return seconds
+
+    def line(self, text: str) -> None:
+        """Print a decision and its seconds."""
+        if self.verbose:
+            print_line(self.what, f"{text}; {self.lap()}")
+
+    def hidden_layer(self, units: Units, history: SearchHistory) -> None:
+        """Print the layer that was chosen, and its validation error if several were compared."""
+        if not self.verbose:
+            return
+        layer, rows = units.layer, history.rows
+        matching = [row for row in rows if layer.traits.items() <= row.items()]
+        text = f"hidden layer: {describe_layer(units, layer)}"
+        if matching:
+            error = min(row["error"] for row in matching)
+            text += f"; validation error {error:.4g}, {len(rows)} readouts evaluated"
+        self.line(text)
+
+    def readout(self, readout: Readout, errors: Mapping[float, float]) -> None:
+        """Print the penalty of the readout, and its error if it was chosen.
+
+        `errors` are the validation errors of the penalties that were evaluated for it.
+        """
+        if not self.verbose:
+            return
+        fitted, text = readout.fitted, f"readout: {type(readout).__name__.lower()}"
+        alpha, loo_errors = fitted.get("alpha_"), fitted.get("loo_errors_")
+        if alpha is not None:
+            text += f", alpha {alpha:.4g}"
+        if loo_errors is not None:
+            text += f"; leave-one-out error {min(loo_errors):.4g}, {len(loo_errors)} penalties"
+        elif alpha is not None and readout.is_ridge and alpha in errors:
+            text += f"; validation error {errors[alpha]:.4g}, {len(errors)} penalties"
+        self.line(text)
+
+    def ensemble(
+        self, names: Sequence[str], weights: npt.NDArray, errors: npt.NDArray, final_weight: float
+    ) -> None:
+        """Print the weight of each network of a stacked ensemble, its error and its seconds."""
+        if not self.verbose:
+            return
+        for name, weight, error in zip(names, weights, errors, strict=True):
+            share = f"weight {weight:.2g}" if weight else "not used"
+            text = f"{name}: {share}; leave-one-out error {error:.4g}; {self._seconds[name]}"
+            print_line(self.what, text)
+        if seconds := self._seconds.get("final network"):
+            gains = f"weight {final_weight:.2g}" if final_weight else "not used, gains too little"
+            print_line(self.what, f"final network: {gains}; {seconds}")
+
+
+def describe_layer(units: Units, layer: Any) -> str:
+    """Return the size, formula, width and weights of a fitted layer."""
+    n_units = len(layer.units)
+    details = [f"{n_units:,} units ({layer.formula})"]
+    if layer.n_units != n_units:  # several responses, and cells of an image
+        details.append(f"{layer.n_units:,} columns")
+    if "radius" in layer.traits:
+        details.append(f"width {layer.radius:.4g}")
+    fitted = units.fitted
+    if fitted.get("feature_map_") is not None:
+        details.append("linear map of the features")
+    elif fitted.get("feature_weights_") is not None:
+        details.append("feature weights")
+    return ", ".join(details)

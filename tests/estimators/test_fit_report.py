@@ -1,0 +1,179 @@
+"""The lines of ``verbose=1``: one for each decision of a fit, and nothing else in short fits."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, make_friedman1
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    PatchClassifier,
+    RBFClassifier,
+    RBFProjector,
+    StackedClassifier,
+    TanhClassifier,
+    TanhRegressor,
+)
+
+DIGITS, LABELS = (each[:600] for each in load_digits(return_X_y=True))
+X, Y = make_friedman1(200, random_state=0)
+
+
+@pytest.fixture
+def lines_of(capsys):
+    """Return the lines that a call prints, without their seconds."""
+
+    def run(call, *args):
+        capsys.readouterr()
+        call(*args)
+        printed = capsys.readouterr().out.splitlines()
+        for line in printed:
+            assert re.search(r"; [\d.e+-]+ s$", line), line
+        return [line.rpartition("; ")[0] for line in printed]
+
+    return run
+
+
+def test_the_choices_of_rbf_units(lines_of):
+    model = RBFClassifier(40, random_state=0, verbose=1)
+    layer, readout = lines_of(model.fit, DIGITS, LABELS)
+    results = pd.DataFrame(model.search_results_)
+    n_layers = int(layer.split()[-3])
+    of_layers, of_readout = results[:n_layers], results[n_layers:]
+    is_weighted = model.feature_weights_ is not None
+    chosen = of_layers.query("kernel == @model.kernel_ and weighted == @is_weighted")
+    chosen = chosen[np.isclose(chosen["radius"], model.radius_)]
+    assert layer == (
+        f"[RBFClassifier fit] hidden layer: 40 units (manhattan {model.kernel_}), width "
+        f"{model.radius_:.4g}{', feature weights' * is_weighted}; validation error "
+        f"{chosen['error'].min():.4g}, {n_layers} readouts evaluated"
+    )
+    assert model.alpha_ == of_readout["alpha"][of_readout["error"].idxmin()]
+    assert readout == (
+        f"[RBFClassifier fit] readout: ridge, alpha {model.alpha_:.4g}; validation error "
+        f"{of_readout['error'].min():.4g}, {len(of_readout)} penalties"
+    )
+    assert lines_of(clone(model).set_params(verbose=0).fit, DIGITS, LABELS) == []
+
+
+def test_leave_one_out_errors(lines_of):
+    model = TanhRegressor(30, alpha="loo", feature_weights="map", random_state=0, verbose=1)
+    layer, readout = lines_of(model.fit, X, Y)
+    assert layer == (
+        "[TanhRegressor fit] hidden layer: 30 units (tanh), linear map of the features"
+    )
+    assert readout == (
+        f"[TanhRegressor fit] readout: ridge, alpha {model.alpha_:.4g}; leave-one-out error "
+        f"{model.loo_errors_.min():.4g}, {len(model.alphas_)} penalties"
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (
+            TanhClassifier(30, alpha=2.0, feature_weights=None),
+            ["hidden layer: 30 units (tanh)", "readout: ridge, alpha 2"],
+        ),
+        (
+            PatchClassifier(5, image_shape=(8, 8), alpha=2.0),
+            ["hidden layer: 5 units (linear of patches), 160 columns", "readout: ridge, alpha 2"],
+        ),
+        (
+            RBFClassifier(20, radius=50.0, kernel="triangular", readout="lms"),
+            ["hidden layer: 20 units (manhattan triangular), width 50", "readout: lms"],
+        ),
+        (
+            RBFClassifier(
+                20, radius=50.0, kernel="triangular", feature_weights=np.ones(64),
+                readout="softmax", alpha=1.0,
+            ),
+            [
+                "hidden layer: 20 units (manhattan triangular), width 50, feature weights",
+                "readout: softmax, alpha 1",
+            ],
+        ),
+        (
+            RBFProjector(20, radius=50.0),
+            ["hidden layer: 20 units (manhattan triangular), width 50"],
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_given_values_are_printed_without_an_error(lines_of, model, expected):
+    lines = lines_of(clone(model).set_params(random_state=0, verbose=1).fit, DIGITS, LABELS)
+    assert lines == [f"[{type(model).__name__} fit] {text}" for text in expected]
+
+
+def test_partial_fit_prints_the_layer_once_and_each_search(lines_of):
+    model = TanhClassifier(20, feature_weights=None, random_state=0, verbose=1)
+    first, second = slice(300), slice(300, 600)
+
+    def add(rows):
+        model.partial_fit(DIGITS[rows], LABELS[rows], classes=range(10)).predict(DIGITS)
+
+    layer, readout = lines_of(add, first)
+    assert layer == "[TanhClassifier partial_fit] hidden layer: 20 units (tanh)"
+    pattern = (
+        r"\[TanhClassifier solve\] readout: ridge, alpha \S+; validation error \S+, \d penalties"
+    )
+    assert re.fullmatch(pattern, readout)
+    (readout,) = lines_of(add, second)
+    assert re.fullmatch(pattern, readout)
+    assert f"alpha {model.alpha_:.4g};" in readout
+    model.set_params(alpha=0.5)
+    assert lines_of(model.predict, DIGITS) == []  # nothing is chosen
+
+
+def test_the_networks_of_an_ensemble(capsys):
+    X, y = load_breast_cancer(return_X_y=True)
+    networks = [
+        ("good", TanhClassifier(100)), ("noise", TanhClassifier(2, feature_weights=None)),
+    ]  # fmt: skip
+    model = StackedClassifier(networks, random_state=0, verbose=1)
+    model.fit(StandardScaler().fit_transform(X), y)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "fitting" in line] == [
+        "[StackedClassifier fit] fitting good, network 1 of 2",
+        "[StackedClassifier fit] fitting noise, network 2 of 2",
+    ]
+    assert sum(line.startswith("[TanhClassifier fit] readout: ridge") for line in lines) == 2
+    assert list(model.named_estimators_) == ["good"]
+    for line, text, error in zip(
+        lines[-2:], ("good: weight 1", "noise: not used"), model.loo_errors_, strict=True
+    ):
+        start = re.escape(f"[StackedClassifier fit] {text}; leave-one-out error {error:.4g}; ")
+        assert re.fullmatch(start + r"[\d.e+-]+ s", line)
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_the_final_network_of_an_ensemble(capsys, is_used):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    y = np.abs(X).max(axis=1) > 1.2 if is_used else rng.integers(0, 2, 900)
+    base = [("small", TanhClassifier(4, feature_weights=None))]
+    final = TanhClassifier(200, alpha=1.0)
+    model = StackedClassifier(base, final_estimator=final, random_state=0, verbose=1).fit(X, y)
+    *_, network, last = capsys.readouterr().out.splitlines()
+    assert network.startswith("[StackedClassifier fit] small: weight 1; ")
+    assert (model.final_estimator_ is not None) == is_used
+    text = f"weight {model.final_weight_:.2g}" if is_used else "not used, gains too little"
+    assert last.startswith(f"[StackedClassifier fit] final network: {text}; ")
+
+
+def test_the_best_candidate_of_a_search(capsys):
+    grid = {"n_hidden": [5, 40], "alpha": [1.0]}
+    search = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid, cv=2, verbose=1)
+    search.fit(DIGITS, LABELS)
+    last = capsys.readouterr().out.splitlines()[-1]
+    start = (
+        f"[HiddenSizeSearchCV] best: alpha=1.0, n_hidden=40, with score {search.best_score_:.4g}; "
+    )
+    assert re.fullmatch(re.escape(start) + r"[\d.e+-]+ s", last)
+    several = clone(search).set_params(scoring=["accuracy", "f1_macro"], refit=False)
+    several.fit(DIGITS, LABELS)
+    assert "best" not in capsys.readouterr().out
