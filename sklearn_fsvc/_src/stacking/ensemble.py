@@ -88,6 +88,11 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
     def estimators_(self):
         return list(self.named_estimators_.values())
 
+    @property
+    def feature_importances_(self):
+        check_is_fitted(self)
+        return self._stacked_parts().feature_importances(self.n_features_in_)
+
     def get_params(self, deep=True):
         """Get the parameters.
 
@@ -251,6 +256,28 @@ class StackedParts:
         )
         return StackedParts(task, base, self.weighting.with_ensemble(task, ensemble))
 
+    def feature_importances(self, n_features: int) -> npt.NDArray[np.float64]:
+        """Return the importances of the features, the mean over all networks by their weights.
+
+        The features of a final estimator are those of X and the scores of the base estimators; the
+        importance of these scores is distributed to the features by the importances of the base
+        estimators.
+
+        Raises
+        ------
+        AttributeError
+            If a network has no importances.
+        """
+        weights, final = self.weighting.weights_, self.base.final_estimator_
+        each = [_importances_of(*pair) for pair in self.base.named_estimators_.items()]
+        mean = np.average(each, axis=0, weights=weights)
+        if final is None:
+            return mean
+        of_final = _importances_of("final_estimator", final)
+        of_X, of_scores = of_final[:n_features], of_final[n_features:].sum()
+        weight = self.weighting.final_weight_
+        return (1 - weight) * mean + weight * (of_X + of_scores * mean)
+
     def _draw_training_set(self, samples, y, n_estimators, has_final):
         n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)
         with self.base.open_job(samples.X) as job:
@@ -280,6 +307,17 @@ class StackedParts:
         fold_scores = final_set.fit(final, fit_task, {}).fold_scores
         assert fold_scores is not None
         return ensemble.with_final(final, matched, fold_scores[in_final], self.weighting.min_gain)
+
+
+def _importances_of(name, network):
+    importances = getattr(network, "feature_importances_", None)
+    if importances is None:
+        raise AttributeError(
+            "An ensemble has feature_importances_ if all its networks have them, and "
+            f"{name}={type(network).__name__} has none: its features are not weighted. Use "
+            'feature_weights="learned" there, or permutation_importance of sklearn.inspection.'
+        )
+    return importances
 
 
 def _match_folds(X, positions, folds, final_sample):
