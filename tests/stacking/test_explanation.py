@@ -13,8 +13,8 @@ from stacking.ensembles import (
     classifier,
     regressor,
     small_ensemble,
-    target_of_kind,
     tanh_classifier,
+    target_of_kind,
     with_final,
 )
 
@@ -61,7 +61,7 @@ def check(model, X, y, column, signs, n=4, output=0):
 
 def test_several_networks(data):
     """A training sample that is a centre of both contributes to both."""
-    X, y, numbers = data
+    X, _, numbers = data
     model = two_rbf(RBFRegressor).fit(X, numbers)
     assert np.intersect1d(*[network.support_ for network in model.estimators_]).size
     found = check(model, X, numbers, np.zeros(len(X), int), np.ones(len(X)))
