@@ -86,7 +86,7 @@ def test_tabular_pipeline():
     model = make_tabular_pipeline(StackedRegressor(networks, random_state=0))
     model.fit(table, IRIS[:, 3])
     found = explain(model, table[:4], n=3)
-    np.testing.assert_allclose(found.scores, model.predict(table[:4]))
+    np.testing.assert_allclose(found.scores, model.predict(table[:4]), rtol=1e-5)
     np.testing.assert_allclose(found.targets, IRIS[found.support, 3])
 
 
