@@ -3,7 +3,7 @@
 ================
 
 `RBFClassifier` classifies handwritten digits with default parameters. The centres of its hidden
-units are training images, so that a prediction can be explained by the most influential ones.
+units are training images, so that those which contribute most to a prediction can be shown.
 """
 
 import matplotlib.pyplot as plt
@@ -35,5 +35,5 @@ print(f"kernel {model.kernel_}, radius {model.radius_:.0f}, penalty {model.alpha
 # contributions to its score, and their classes: blue is for the prediction, red against it.
 
 display = ExplanationDisplay.from_estimator(model, X_test[:3], n=6, image_shape=(8, 8))
-display.figure_.suptitle("Three test images, and the most influential training images")
+display.figure_.suptitle("Three test images, and the training images that contribute most")
 plt.show()

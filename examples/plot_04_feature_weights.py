@@ -43,12 +43,13 @@ for name, model in {"without weights": unweighted, "with learned weights": weigh
 # %%
 # The figure
 # ----------
-# A weight is a measure of how steeply the prediction changes with a feature, without the sign.
+# The importance of a feature is its weight times its standard deviation: how steeply the prediction
+# changes with the standardised feature, without the sign.
 
 display = FeatureWeightsDisplay.from_estimator(weighted, color="0.7")
 causes = {"heat", "pressure", "speed", "material_glass"}
 for label, bar in zip(display.ax_.get_yticklabels(), display.bars_, strict=True):
     if label.get_text() in causes:
         bar.set_color("#0072B2")
-display.ax_.set_title("The causes (blue) have larger weights than the noise")
+display.ax_.set_title("The causes (blue) are more important than the noise")
 plt.show()

@@ -4,6 +4,17 @@ The displays need matplotlib, which is imported when something is drawn.
 """
 
 from ._src.estimators.explanation import Explanation
-from ._src.inspection import ExplanationDisplay, FeatureWeightsDisplay, HiddenSizeDisplay
+from ._src.inspection import (
+    ExplanationDisplay,
+    FeatureWeightsDisplay,
+    HiddenSizeDisplay,
+    explain,
+)
 
-__all__ = ["Explanation", "ExplanationDisplay", "FeatureWeightsDisplay", "HiddenSizeDisplay"]
+__all__ = [
+    "Explanation",
+    "ExplanationDisplay",
+    "FeatureWeightsDisplay",
+    "HiddenSizeDisplay",
+    "explain",
+]

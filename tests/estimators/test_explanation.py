@@ -31,6 +31,9 @@ def check(model, X, column, signs, n=4, output=0, **how):
     rest = parts.sum(axis=1) - expected.sum(axis=1)
     np.testing.assert_allclose(found.rest, rest, atol=1e-4 * scale)
     np.testing.assert_allclose(found.intercept, signs * b[column], rtol=1e-6)
+    total = np.abs(parts).sum(axis=1)
+    np.testing.assert_allclose(found.total, total, rtol=1e-4)
+    np.testing.assert_allclose(found.shares, np.abs(expected) / total[:, None], atol=1e-5)
     return found
 
 
@@ -103,6 +106,7 @@ def test_an_uncovered_sample_is_explained_by_the_nearest_centre(options):
     assert not found.contributions[outside, 1:].any()
     assert not found.rest[outside].any()
     assert not found.intercept[outside].any()
+    np.testing.assert_array_equal(found.shares[outside], [[1, 0, 0], [1, 0, 0]])
     assert found.rest[1] != 0
     np.testing.assert_array_equal(found.predictions, model.predict(far))
     np.testing.assert_allclose(found.scores, model.decision_function(far).max(axis=1), atol=1e-6)
@@ -112,6 +116,7 @@ def test_an_uncovered_sample_of_a_regressor_is_explained_by_the_intercept():
     model = RBFRegressor(40, **GIVEN).fit(IRIS, SPECIES * 7.0)
     found = model.explain(np.full((1, 4), 1e4), 3)
     assert not found.contributions.any()
+    assert not found.shares.any()
     assert found.intercept[0] == found.scores[0] == model.predict(np.full((1, 4), 1e4))[0]
 
 
@@ -121,7 +126,9 @@ def test_a_given_layer_has_no_support():
     found = model.explain(IRIS[:2])
     assert found.support is None
     assert found.targets is None
-    assert list(found.to_frame().columns) == ["row", "prediction", "rank", "unit", "contribution"]
+    assert list(found.to_frame().columns) == [
+        "row", "prediction", "rank", "contribution", "share", "unit",
+    ]  # fmt: skip
 
 
 def test_tiles_and_memory(rng):
@@ -156,6 +163,9 @@ def test_to_frame():
     assert first.support == found.support[1, 0]
     assert first.target == pytest.approx(SPECIES[found.support[1, 0]])
     assert first.prediction == found.predictions[1]
+    # All units are listed.
+    np.testing.assert_allclose(table.groupby("row")["share"].sum(), 1)
+    assert first.share == found.shares[1, 0]
 
 
 def test_bad_input():

@@ -32,7 +32,7 @@ def made(n_rows=900, dtype=np.float64, **how):
 
 
 def learned(samples, engine=JIT, seed=0, **how):
-    return linear_map.learn_map(Job(engine, **how), samples, np.random.default_rng(seed))
+    return linear_map.learn_map(Job(engine, **how), samples, np.random.default_rng(seed))[0]
 
 
 def part_within(A):
@@ -88,7 +88,7 @@ def test_equal_deviations_are_used_if_they_alone_help(rng):
 
 
 def search_with_errors(errors):
-    """Run the search with these errors; return its result, and what was tried."""
+    """Run the search with these errors; return both its results, and what was tried."""
     tried, errors = [], iter(errors)
     data = linear_map.MapData.draw(Job(JIT), made(300), np.random.default_rng(0))
 
@@ -96,25 +96,31 @@ def search_with_errors(errors):
         tried.append(R)
         return replace(data.fit_network(R), error=next(errors))
 
-    return linear_map.search_transformation(fit_network, data.equalising), tried
+    return *linear_map.search_transformation(fit_network, data.equalising), tried
 
 
 def test_a_later_round_must_lower_the_error():
     """The best round counts, and the search ends with a map that does not improve."""
     # Original features, equal deviations, two rounds of weights, the first without gain, and maps.
-    found, tried = search_with_errors([5.0, 4.0, 4.5, 3.0, 2.0, 1.99, 0.1])
+    found, learned, tried = search_with_errors([5.0, 4.0, 4.5, 3.0, 2.0, 1.99, 0.1])
     assert [np.ndim(R) for R in tried] == [1, 1, 1, 1, 2, 2]
-    assert found is tried[4]
-    found, _ = search_with_errors([4.0, 5.0, 3.99, 3.99, 3.99, 0.1])
+    assert found is learned is tried[4]
+    # Neither weights nor maps improve: importances are those of the last weights.
+    found, learned, tried = search_with_errors([4.0, 5.0, 3.99, 3.99, 3.99, 0.1])
     assert found is None
-    found, tried = search_with_errors([5.0, 4.0, 3.5, 3.0, 2.99, 0.1])  # no map beats the weights
-    assert found is tried[3]
+    assert learned is tried[3]
+    found, learned, tried = search_with_errors([5.0, 4.0, 3.99, 3.99, 3.99, 0.1])
+    assert found is tried[1]
+    assert learned is tried[3]
+    # No map beats the weights.
+    found, learned, tried = search_with_errors([5.0, 4.0, 3.5, 3.0, 2.99, 0.1])
+    assert found is learned is tried[3]
 
 
 def test_the_result_is_the_best_transformation_of_equalised_features():
     samples = made(300)
     data = linear_map.MapData.draw(Job(JIT), samples, np.random.default_rng(0))
-    R = linear_map.search_transformation(data.fit_network, data.equalising)
+    R, _ = linear_map.search_transformation(data.fit_network, data.equalising)
     deviations = samples.X.std(axis=0)
     expected = R / (deviations if R.ndim == 1 else deviations[:, None])
     np.testing.assert_allclose(learned(samples), expected / np.abs(expected).max(), rtol=1e-9)

@@ -14,7 +14,9 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
+    PatchClassifier,
     RBFClassifier,
+    StackedClassifier,
     TanhClassifier,
     TanhProjector,
     make_tabular_pipeline,
@@ -31,7 +33,8 @@ def texts(labels):
 
 
 class TestFeatureWeights:
-    WEIGHTS = (0.5, 1.0, 0.0, 0.75)
+    # The importances are 0.2, 0.5, 0 and 0.3.
+    WEIGHTS = np.array([2, 5, 0, 3]) / IRIS.std(axis=0)
 
     def fit(self, X=IRIS):
         return RBFClassifier(10, feature_weights=self.WEIGHTS, random_state=0).fit(X, SPECIES)
@@ -42,33 +45,37 @@ class TestFeatureWeights:
         return dict(zip(names, [bar.get_width() for bar in display.bars_], strict=True))
 
     def test_bars_are_sorted(self):
+        """Weights times standard deviations, scaled to a sum of 1."""
         bars = self.bars(FeatureWeightsDisplay.from_estimator(self.fit()))
         assert list(bars) == ["x2", "x0", "x3", "x1"]  # from below
-        assert bars == {"x0": 0.5, "x1": 1.0, "x2": 0.0, "x3": 0.75}
+        assert bars == pytest.approx({"x0": 0.2, "x1": 0.5, "x2": 0.0, "x3": 0.3})
 
     def test_feature_names(self):
         names = ["a", "b", "c", "d"]
         model = self.fit(pd.DataFrame(IRIS, columns=names))
         display = FeatureWeightsDisplay.from_estimator(model, max_features=2)
-        assert self.bars(display) == {"d": 0.75, "b": 1.0}
-        assert display.ax_.get_xlabel() == "feature weight (2 smaller ones not shown)"
+        assert self.bars(display) == pytest.approx({"d": 0.3, "b": 0.5})
+        assert display.ax_.get_xlabel() == "feature importance (2 smaller ones not shown)"
         given = FeatureWeightsDisplay.from_estimator(model, feature_names="wxyz", color="red")
         assert list(self.bars(given)) == ["y", "w", "z", "x"]
 
     def test_linear_map(self):
         """The weight of a feature is the norm of its row."""
         A = np.array([[3.0, 4.0], [0.0, 0.0], [-1.0, 0.0], [0.0, 2.0]])
-        model = TanhProjector(5, feature_weights=A).fit(IRIS)
+        model = TanhProjector(5, feature_weights=A).fit(IRIS / IRIS.std(axis=0))
         bars = self.bars(FeatureWeightsDisplay.from_estimator(model))
-        assert bars == {"x0": 5.0, "x1": 0.0, "x2": 1.0, "x3": 2.0}
+        assert bars == pytest.approx({"x0": 5 / 8, "x1": 0.0, "x2": 1 / 8, "x3": 2 / 8})
 
     def test_combinations_of_a_linear_map(self):
-        """Singular vectors times singular values, with a positive largest entry."""
+        """Singular vectors times singular values; the features are standardised."""
         U = np.linalg.qr([[1.0, 0], [-2, 0], [0, 1], [0, 3]])[0]
-        model = RBFClassifier(5, feature_weights=U * [2, 5], alpha=1.0).fit(IRIS, SPECIES)
+        A = U * [2, 5]
+        model = RBFClassifier(5, feature_weights=A / IRIS.std(axis=0)[:, None], alpha=1.0)
+        model.fit(IRIS, SPECIES)
         for index, expected in ((0, [0, 0, 1, 3]), (1, [-1, 2, 0, 0])):
             display = FeatureWeightsDisplay.from_estimator(model, combination=index)
             expected = np.array(expected) / np.linalg.norm(expected) * (5, 2)[index]
+            expected /= np.linalg.norm(A, axis=1).sum()
             np.testing.assert_allclose(display.weights, expected, atol=1e-12)
         assert list(self.bars(display))[2:] == ["x0", "x1"]
         for wrong, network in (
@@ -83,18 +90,35 @@ class TestFeatureWeights:
 
     def test_names_of_a_pipeline(self):
         table = pd.DataFrame({"size": IRIS[:, 0], "kind": WORDS})
-        network = RBFClassifier(10, feature_weights=[0.1, 0.2, 0.3, 0.4], random_state=0)
+        network = RBFClassifier(10, feature_weights=[0.1, 2, 3, 4], random_state=0)
         model = make_tabular_pipeline(network).fit(table, SPECIES)
         bars = self.bars(FeatureWeightsDisplay.from_estimator(model))
         kinds = [f"kind_{word}" for word in ("setosa", "versicolor", "virginica")]
         assert list(bars) == ["size", *kinds]
 
+    def test_stacked_ensemble(self):
+        """Also behind a pipeline."""
+        table = pd.DataFrame(IRIS, columns=list("abcd"))
+        network = RBFClassifier(10, feature_weights=[1, 2, 0, 4], random_state=0)
+        ensemble = StackedClassifier([("rbf", network)], random_state=0)
+        model = make_pipeline(StandardScaler().set_output(transform="pandas"), ensemble)
+        bars = self.bars(FeatureWeightsDisplay.from_estimator(model.fit(table, SPECIES)))
+        assert bars == pytest.approx({"a": 1 / 7, "b": 2 / 7, "c": 0.0, "d": 4 / 7})
+        ensemble.set_params(rbf__feature_weights=None).fit(IRIS, SPECIES)
+        with pytest.raises(ValueError, match="rbf=RBFClassifier has none: its features"):
+            FeatureWeightsDisplay.from_estimator(ensemble)
+        with pytest.raises(NotFittedError):
+            FeatureWeightsDisplay.from_estimator(StackedClassifier())
+
     def test_invalid_input(self):
         with pytest.raises(NotFittedError):
             FeatureWeightsDisplay.from_estimator(RBFClassifier())
         plain = RBFClassifier(10, feature_weights=None).fit(IRIS, SPECIES)
-        for model in (plain, TanhProjector(5).fit(IRIS)):
-            with pytest.raises(ValueError, match="has no feature weights"):
+        patches = PatchClassifier(3, alpha=1.0).fit(IRIS, SPECIES)
+        for model in (plain, patches, TanhProjector(5).fit(IRIS)):
+            with pytest.raises(
+                ValueError, match="has no feature importances: its features are not"
+            ):
                 FeatureWeightsDisplay.from_estimator(model)
         with pytest.raises(ValueError, match="feature_names has 1 names, but the network has 4"):
             FeatureWeightsDisplay.from_estimator(self.fit(), feature_names=["a"])

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
@@ -10,8 +11,15 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier
-from sklearn_fsvc.inspection import ExplanationDisplay
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
+    TanhClassifier,
+    make_tabular_pipeline,
+)
+from sklearn_fsvc.inspection import ExplanationDisplay, explain
 
 plt = pytest.importorskip("matplotlib.pyplot")
 IRIS, CODES = load_iris(return_X_y=True)
@@ -37,6 +45,7 @@ def test_bars_add_up_to_the_score(iris_model):
         names = [f"sample {row}: {SPECIES[row]}" for row in found.support[i]]
         assert texts(ax.get_yticklabels()) == [*names, "all other units", "intercept"]
         assert SPECIES[[0, 75][i]] in ax.get_title()
+        assert f"{found.shares[i].sum():.0%} shown" in ax.get_title()
         colours = {bar.get_width() > 0: bar.get_facecolor() for bar in ax.containers[0]}
         assert len(set(colours.values())) == len(colours)
     assert display.figure_ is display.ax_[0].figure
@@ -62,8 +71,37 @@ def test_pipeline():
     model.fit(IRIS[:, :3], IRIS[:, 3])
     display = ExplanationDisplay.from_estimator(model, IRIS[:1, :3])
     prediction = model.predict(IRIS[:1, :3])[0]
-    assert display.ax_[0].get_title() == f"predicted {prediction:.3g}"
-    assert display.explanation.scores[0] == pytest.approx(prediction)
+    found = explain(model, IRIS[:1, :3])
+    share = found.shares.sum()
+    assert display.ax_[0].get_title() == f"predicted {prediction:.3g}, {share:.0%} shown"
+    assert display.explanation.scores[0] == found.scores[0] == pytest.approx(prediction)
+    own = model[-1].explain(model[:-1].transform(IRIS[:1, :3]))
+    np.testing.assert_array_equal(found.contributions, own.contributions)
+
+
+def test_tabular_pipeline():
+    """A DataFrame, with the ensemble that `make_tabular_pipeline` takes by default."""
+    table = pd.DataFrame({"size": IRIS[:, 0], "length": IRIS[:, 2], "kind": SPECIES})
+    networks = [("rbf", RBFRegressor(20, feature_weights=None, alpha=1.0))]
+    model = make_tabular_pipeline(StackedRegressor(networks, random_state=0))
+    model.fit(table, IRIS[:, 3])
+    found = explain(model, table[:4], n=3)
+    np.testing.assert_allclose(found.scores, model.predict(table[:4]), rtol=1e-5)
+    np.testing.assert_allclose(found.targets, IRIS[found.support, 3])
+
+
+def test_stacked_ensemble_of_images():
+    """The training samples are centres of different networks."""
+    X, y = load_digits(return_X_y=True)
+    networks = [(name, RBFClassifier(30, random_state=i, alpha=1.0, feature_weights=None))
+                for i, name in enumerate("ab")]  # fmt: skip
+    model = StackedClassifier(networks, final_estimator=None).fit(X[:200], y[:200])
+    display = ExplanationDisplay.from_estimator(model, X[200:202], n=60, image_shape=(8, 8))
+    found = model.explain(X[200:202], 60)
+    for i in range(2):
+        for k, row in enumerate(found.support[i], 1):
+            image = display.ax_[i, k].images[0].get_array()
+            np.testing.assert_array_equal(image, X[row].reshape(8, 8))
 
 
 def test_units_of_a_pretrained_layer_are_numbered(iris_model):
@@ -81,8 +119,9 @@ def test_axes_of_the_user(iris_model):
 
 
 def test_invalid_input(iris_model):
-    with pytest.raises(TypeError, match="cannot explain predictions"):
-        ExplanationDisplay.from_estimator(TanhClassifier(), IRIS)
+    for function in (explain, ExplanationDisplay.from_estimator):
+        with pytest.raises(TypeError, match="cannot explain predictions"):
+            function(TanhClassifier(), IRIS)
     with pytest.raises(NotFittedError):
         ExplanationDisplay.from_estimator(RBFClassifier(), IRIS)
     with pytest.raises(ValueError, match=r"image_shape=\(8, 8\) has 64 values"):

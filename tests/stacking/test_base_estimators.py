@@ -96,6 +96,8 @@ def test_feature_weights_are_learned_once(rng):
     assert first.argmax() < 2
     for name in ("second", "tanh"):
         assert fitted[name].feature_weights_ is first
+        importances = fitted[name].feature_importances_
+        assert importances is fitted["first"].feature_importances_
     assert (fitted["euclidean"].feature_weights_ != first).any()
     assert fitted["none"].feature_weights_ is None
     assert not any("left_out_" in vars(network) for network in fitted.values())

@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -69,6 +70,39 @@ def test_contributions_add_up(data):
     np.testing.assert_allclose(two.contributions(X).sum(axis=1), abs(two.decision_function(X)))
     with pytest.raises(ValueError, match=r"output=1: y has 1 column"):
         model.contributions(X, 1)
+
+
+def test_importances_are_the_mean_over_networks(large_data):
+    """Scores that are features of the final estimator count as the features behind them."""
+    X, _, numbers = large_data
+    model = small_ensemble(StackedRegressor)
+    assert not hasattr(model, "feature_importances_")
+    weights = {"rbf": [4, 1, 0, 0], "tanh": [0, 0, 1, 1]}
+    model.set_params(**{f"{name}__feature_weights": w for name, w in weights.items()})
+    with_final(model, feature_weights=[1, 1, 1, 1, 2]).fit(X, numbers)
+    assert model.final_weight_ > 0
+    rbf, tanh = (network.feature_importances_ for network in model.estimators_)
+    of_sum = np.average([rbf, tanh], axis=0, weights=model.weights_)
+    *of_final, of_scores = model.final_estimator_.feature_importances_
+    expected = (1 - model.final_weight_) * of_sum
+    expected += model.final_weight_ * (of_final + of_scores * of_sum)
+    np.testing.assert_allclose(model.feature_importances_, expected)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    selected = SelectFromModel(model, prefit=True, max_features=1, threshold=-np.inf)
+    assert selected.get_support().argmax() == expected.argmax()
+
+
+def test_no_importances_if_a_network_has_none(large_data):
+    X, _, numbers = large_data
+    model = regressor().set_params(rbf__feature_weights=[1, 1, 1, 1]).fit(X, numbers)
+    assert not hasattr(model, "feature_importances_")
+    with pytest.raises(AttributeError, match=r"tanh=TanhRegressor has none.*permutation"):
+        _ = model.feature_importances_
+    model = small_ensemble(StackedRegressor)
+    model.set_params(rbf__feature_weights=[1, 1, 1, 1], tanh__feature_weights=[1, 1, 1, 1])
+    with_final(model).fit(X, numbers)
+    with pytest.raises(AttributeError, match="final_estimator=TanhRegressor has none"):
+        _ = model.feature_importances_
 
 
 def test_grid_search_over_base_estimators(data):

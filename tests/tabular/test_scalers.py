@@ -73,6 +73,19 @@ def test_quantiles_equal_those_of_scikit_learn(rng, n, missing):
     assert transformer.get_feature_names_out().tolist() == ["a", "b", "c"]
 
 
+def test_ranks_of_unsorted_values_equal_those_of_scikit_learn(rng):
+    """Bit for bit, with ties, missing values and values beyond the range."""
+    X = rng.normal(size=(300, 3))
+    X[:, 0], X[:, 2] = X[:, 0].round(1), X[:, 2].round()
+    new = np.concatenate([X, 5 * rng.normal(size=(50, 3))])
+    new[::7, 0] = np.nan
+    model = RankScaler(n_quantiles=100, random_state=0).fit(X)
+    plain = QuantileTransformer(n_quantiles=100)
+    plain.__dict__ |= vars(model)  # the same quantiles
+    ranks = QuantileTransformer.transform(model, new)
+    np.testing.assert_array_equal(ranks, plain.transform(new))
+
+
 def test_quantiles_of_a_subsample_are_reproducible(rng):
     """Of more than 10,000 samples scikit-learn draws a subsample."""
     X = rng.random((12_000, 1))

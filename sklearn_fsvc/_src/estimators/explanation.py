@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.streaming import Consumer, stream
 from ..readouts.linear import find_nearest_units
-from ..utils.parameters import check_positive_integer
+from ..utils.parameters import check_output, check_positive_integer
 from .network import Network
 from .state import on_snapshot
 
@@ -18,15 +18,17 @@ class Explanation:
     """The training samples with the largest contributions to predictions.
 
     For each sample, the contributions of the listed units, of all other units and the intercept
-    add up to the score of the prediction.
+    add up to the score of the prediction. `shares` tells how much of all contributions is listed:
+    often a small part, and then the listed samples are examples, not the reason for the prediction.
 
     Attributes
     ----------
     predictions : ndarray of shape (n_samples,)
         The explained predictions: classes, or numbers.
-    units : ndarray of int of shape (n_samples, n)
+    units : ndarray of int of shape (n_samples, n) or None
         Indices of the hidden units with the largest contributions by absolute value, the largest
-        first; their centres are ``centers_[units]``.
+        first; their centres are ``centers_[units]``. None for an ensemble, whose networks have
+        units of their own.
     support : ndarray of int of shape (n_samples, n) or None
         Row numbers of these centres in the training data; None for a given `layer`, whose centres
         need not be training samples.
@@ -35,24 +37,37 @@ class Explanation:
     contributions : ndarray of shape (n_samples, n), float64
         Activation times coefficient, which is added to the score of the prediction.
     rest : ndarray of shape (n_samples,), float64
-        The sum of the contributions of all other units.
+        The sum of the contributions of all other units, and of other networks of an ensemble.
     intercept : ndarray of shape (n_samples,), float64
         The intercept of the readout for the prediction. It is 0 for a sample that no unit covers:
         such a sample gets the prediction of the nearest centre.
+    total : ndarray of shape (n_samples,), float64
+        The sum of the absolute values of the contributions of all units, listed or not.
     """
 
     predictions: np.ndarray
-    units: np.ndarray
+    units: np.ndarray | None
     support: np.ndarray | None
     targets: np.ndarray | None
     contributions: np.ndarray
     rest: np.ndarray
     intercept: np.ndarray
+    total: np.ndarray
 
     @property
     def scores(self):
         """Scores of the predictions, ndarray of shape (n_samples,), float64: the sum of all."""
         return self.contributions.sum(axis=1) + self.rest + self.intercept
+
+    @property
+    def shares(self):
+        """Share of each listed contribution in `total`, ndarray of shape (n_samples, n), float64.
+
+        By absolute values, between 0 and 1; ``shares.sum(axis=1)`` is the share of all that are
+        listed.
+        """
+        total = np.where(self.total > 0, self.total, 1)
+        return np.abs(self.contributions) / total[:, None]
 
     def to_frame(self):
         """Return a DataFrame with one row for each sample and each listed training sample.
@@ -60,19 +75,21 @@ class Explanation:
         Returns
         -------
         pandas.DataFrame
-            With columns "row", "prediction", "rank", "unit", "contribution" and, unless they are
-            None, "support" and "target".
+            With columns "row", "prediction", "rank", "contribution", "share" and, unless they are
+            None, "unit", "support" and "target".
         """
         import pandas as pd
 
-        n_rows, n = self.units.shape
+        n_rows, n = self.contributions.shape
         columns = {
             "row": np.repeat(np.arange(n_rows), n),
             "prediction": np.repeat(self.predictions, n),
             "rank": np.tile(np.arange(n), n_rows),
-            "unit": self.units.ravel(),
             "contribution": self.contributions.ravel(),
+            "share": self.shares.ravel(),
         }
+        if self.units is not None:
+            columns["unit"] = self.units.ravel()
         if self.support is not None and self.targets is not None:
             columns |= {"support": self.support.ravel(), "target": self.targets.ravel()}
         return pd.DataFrame(columns)
@@ -86,7 +103,8 @@ class ExplainMixin(Network):
         """Find the training samples with the largest contributions to each prediction.
 
         The score of a prediction is the sum over all units of activation times coefficient, and an
-        intercept. The centre of each unit is a training sample.
+        intercept. The centre of each unit is a training sample. Usually hundreds of units
+        contribute: ``shares`` of the result is the part of the listed ones.
 
         Parameters
         ----------
@@ -101,8 +119,8 @@ class ExplainMixin(Network):
         -------
         explanation : Explanation
             Arrays with the row numbers of the training samples, their targets, their
-            contributions, and the sum of all others. The score of the first of two classes is
-            that of the second, times -1.
+            contributions and shares, and the sum of all others. The score of the first of two
+            classes is that of the second, times -1.
 
         Raises
         ------
@@ -120,25 +138,44 @@ class ExplainMixin(Network):
         (1, 3)
         >>> bool(abs(found.scores - clf.decision_function(X[:1]).max(axis=1))[0] < 1e-6)
         True
+        >>> bool(0 < found.shares.sum() < 1)
+        True
         """
         check_is_fitted(self)
         n = check_positive_integer("n", n)
-        n_columns = self._parts().task.n_columns
-        if not 0 <= output < n_columns:
-            raise ValueError(
-                f"output={output!r}: y has {n_columns} column(s); give one of their indices, "
-                "from 0."
-            )
+        check_output(output, self._parts().task.n_columns)
         with self._open_prediction(X, "explain") as run:
-            return _Explainer(run, n, output).explanation()
+            select = run.parts.task.select_decision
+            explainer = _Explainer(run, n, output, lambda rows, scores: select(scores, output))
+            return explainer.explanation()
+
+    def _explain_decision(
+        self, X: Any, output: int, predictions: Any, columns: Any, signs: Any
+    ) -> Explanation:
+        """Explain given scores, with the contributions of all units.
+
+        Those that decide the predictions of an ensemble; parameters are as returned by
+        `TargetSpec.select_decision`.
+        """
+
+        def decide(rows, scores):
+            return predictions[rows], columns[rows], signs[rows]
+
+        with self._open_prediction(X, "explain") as run:
+            return _Explainer(run, run.layer.n_units, output, decide).explanation()
 
 
 class _Explainer:
-    """Consumes tiles of H, and keeps the largest contributions for each sample."""
+    """Consumes tiles of H, and keeps the largest contributions for each sample.
 
-    def __init__(self, run, n, output):
+    ``decide(rows, scores)`` returns the predictions of some rows, and the columns and signs of the
+    scores that are explained, given all their scores.
+    """
+
+    def __init__(self, run, n, output, decide):
         self._parts, self._job, self._layer = run.parts, run.job, run.layer
         self._X, self._n, self._output = run.X, min(n, run.layer.n_units), output
+        self._decide = decide
         readout, engine = self._parts.readout, self._job.engine
         W, dtype = readout.readout_coef_, self._layer.hidden_dtype
         self._intercept = readout.readout_intercept_
@@ -150,7 +187,7 @@ class _Explainer:
         self._W = engine.to_device((W / self._scale[:, None]).astype(dtype))
         n_rows, shape = len(self._X), (len(self._X), self._n)
         self._units, self._contributions = np.empty(shape, np.intp), np.empty(shape)
-        self._rest, self._intercepts = np.empty(n_rows), np.empty(n_rows)
+        self._rest, self._intercepts, self._total = np.empty((3, n_rows))
         self._predictions: Any = None
 
     def explanation(self) -> Explanation:
@@ -166,7 +203,7 @@ class _Explainer:
             support, targets = centers[units], center_targets[:, self._output][units]
         return Explanation(
             self._predictions, units, support, targets, self._contributions, self._rest,
-            self._intercepts,
+            self._intercepts, self._total,
         )  # fmt: skip
 
     def _consumer(self):
@@ -177,7 +214,7 @@ class _Explainer:
 
     def _take(self, part, H):
         xp, to_host = self._job.engine.xp, self._job.engine.to_host
-        columns, signs = self._decide(part, self._readout.scores(part, H))
+        columns, signs = self._store_predictions(part, self._readout.scores(part, H))
         contributions = self._W[self._job.engine.to_device(columns)]
         contributions *= H
         size = xp.abs(contributions)
@@ -186,15 +223,17 @@ class _Explainer:
         units = xp.take_along_axis(units, order, axis=1)
         largest = to_host(xp.take_along_axis(contributions, units, axis=1)).astype(np.float64)
         total = to_host(contributions.sum(axis=1, dtype=np.float64))
+        total_size = to_host(size.sum(axis=1, dtype=np.float64))
         factors = signs * self._scale[columns]
         self._units[part] = to_host(units)
         self._contributions[part] = largest * factors[:, None]
         self._rest[part] = (total - largest.sum(axis=1)) * factors
         self._intercepts[part] = signs * self._intercept[columns]
+        self._total[part] = total_size * np.abs(factors)
 
-    def _decide(self, rows, scores):
+    def _store_predictions(self, rows, scores):
         """Store the predictions of some rows; return the columns and signs of their scores."""
-        predictions, columns, signs = self._parts.task.select_decision(scores, self._output)
+        predictions, columns, signs = self._decide(rows, scores)
         if self._predictions is None:
             self._predictions = np.empty(len(self._rest), predictions.dtype)
         self._predictions[rows] = predictions
@@ -203,8 +242,9 @@ class _Explainer:
     def _take_nearest(self, rows, units):
         """Explain samples that no unit covers: the nearest unit contributes the whole score."""
         scores = self._parts.nearest_scores[units]
-        columns, signs = self._decide(rows, scores)
+        columns, signs = self._store_predictions(rows, scores)
         self._units[rows, 0] = units
         for array in (self._contributions, self._rest, self._intercepts):
             array[rows] = 0.0
         self._contributions[rows, 0] = signs * scores[np.arange(len(rows)), columns]
+        self._total[rows] = np.abs(self._contributions[rows, 0])

@@ -70,7 +70,8 @@ _RBF = read_entries(
         The kernel of the units.
 
     feature_weights_ : ndarray of shape (n_features,) or None
-        Weights of the features; None if features are not weighted, or if there is a linear map.
+        Weights of the features, each in the inverse of the unit of its feature. None if features
+        are not weighted, or if there is a linear map.
 
     feature_map_ : ndarray of shape (n_features, n_inputs) or None
         The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
@@ -163,6 +164,7 @@ default="auto"
     %(kernel_)s
     %(feature_weights_)s
     %(feature_map_)s
+    %(feature_importances_)s
     %(search_results_)s
     %(readout_coef_)s
     %(readout_intercept_)s
@@ -334,6 +336,7 @@ default="auto"
     %(kernel_)s
     %(feature_weights_)s
     %(feature_map_)s
+    %(feature_importances_)s
     %(readout_coef_)s
     %(readout_intercept_)s
     %(target_mean_)s
@@ -469,6 +472,7 @@ default="triangular"
     %(kernel_)s
     %(feature_weights_)s
     %(feature_map_)s
+    %(feature_importances_)s
     %(search_results_)s
     %(precision_)s
     %(device_)s

@@ -91,6 +91,15 @@ SHARED = read_entries(
     n_iter_ : int
         Number of iterations of the softmax readout; only with ``readout="softmax"``.
 
+    feature_importances_ : ndarray of shape (n_features,), float64
+        The weight of each feature, or the norm of its row of a linear map, times the standard
+        deviation of the feature, scaled to a sum of 1. Unlike weights, importances do not depend
+        on the units of the features; RFE and SelectFromModel of scikit-learn use them. Learned
+        weights count here even if they were not kept. Standard deviations are those of the
+        subset of the samples that weights are learned from; for given weights, of at most 4000
+        samples, or fewer if there are more than 1000 features. Only if weights or a linear map
+        were learned or given.
+
     precision_ : {8, 15} or None
         Number of bits of an activation; None if activations are not rounded.
 

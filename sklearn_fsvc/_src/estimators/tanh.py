@@ -67,9 +67,8 @@ _TANH = read_entries(
         are not weighted, or if there is a linear map.
 
     feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, if there is one. The diagonal of ``A @ A.T`` is the importance of each
-        feature (the square of a learned weight); the eigenvectors of its largest eigenvalues are
-        the most important combinations of features. A learned map is square.
+        The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
+        eigenvalues are the most important combinations of features. A learned map is square.
     """
 )
 
@@ -113,6 +112,7 @@ class TanhClassifier(NetworkClassifier):
     %(hidden_intercept_)s
     %(feature_weights_)s
     %(feature_map_)s
+    %(feature_importances_)s
     %(readout_coef_)s
     %(readout_intercept_)s
     %(n_iter_)s
@@ -232,6 +232,7 @@ class TanhRegressor(NetworkRegressor):
     %(hidden_intercept_)s
     %(feature_weights_)s
     %(feature_map_)s
+    %(feature_importances_)s
     %(readout_coef_)s
     %(readout_intercept_)s
     %(target_mean_)s
@@ -359,6 +360,7 @@ class TanhProjector(NetworkTransformer):
         The biases b.
     %(feature_weights_)s
     %(feature_map_)s
+    %(feature_importances_)s
     %(precision_)s
     %(device_)s
     %(n_features_in_)s

@@ -159,6 +159,11 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
     return np.divide(smallest, deviations, out=np.zeros(len(deviations)), where=varies)
 
 
+def invert_weights(weights: npt.NDArray) -> npt.NDArray:
+    """Return the weights that undo these; 0 for 0."""
+    return np.divide(1, weights, out=np.zeros(len(weights)), where=weights > 0)
+
+
 def _check_deviations(deviations, dtype):
     """Raise if the dtype cannot represent the ratio of two standard deviations."""
     least, most = int(deviations.argmin()), int(deviations.argmax())

@@ -9,9 +9,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.job import Job
+from ..data.samples import Samples
 from ..layers import DTYPES
-from ..parts import Units, parts_of
+from ..parts import UNSET, Units, parts_of
 from ..utils.parameters import is_option, validate_feature_weights
+from .importances import importances_of, standard_deviations
 
 
 def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
@@ -77,10 +80,18 @@ def learns_weights(value: Any, allows_auto: bool, dtype: np.dtype) -> bool:
     return is_auto or is_option(value, "learned")
 
 
-def weight_attributes(weights: npt.NDArray | None) -> dict[str, npt.NDArray | None]:
-    """Return the attributes `feature_weights_` and `feature_map_` for weights or a map."""
+def weight_attributes(
+    job: Job, samples: Samples, weights: npt.NDArray | None, importances: npt.NDArray | None
+) -> dict[str, npt.NDArray | None]:
+    """Return the fitted attributes of units for feature weights or a linear map.
+
+    `importances` are those of learned ones; those of given ones are computed for the samples.
+    """
     is_map = np.ndim(weights) == 2 if weights is not None else False
+    if weights is not None and importances is None:
+        importances = importances_of(weights, standard_deviations(job, samples))
     return {
         "feature_weights_": None if is_map else weights,
         "feature_map_": weights if is_map else None,
+        "feature_importances_": UNSET if importances is None else importances,
     }

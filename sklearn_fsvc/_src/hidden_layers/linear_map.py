@@ -28,7 +28,8 @@ from ..layers import RBFLayer, hidden_dtype
 from ..readouts.cross_validation import hold_out, n_validation_units, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
-from .feature_weights import equalising_weights, mean_outer_product
+from .feature_weights import equalising_weights, invert_weights, mean_outer_product
+from .importances import importances_of
 from .ordered_rows import OrderedSamples
 from .radius import typical_distance, typical_distance_bytes
 
@@ -55,7 +56,7 @@ def learn_map(
     samples: Samples,
     random: np.random.Generator,
     split: tuple[npt.NDArray, npt.NDArray] | None = None,
-) -> npt.NDArray | None:
+) -> tuple[npt.NDArray | None, npt.NDArray]:
     """Learn the map of the features with which a network has the lowest validation error.
 
     Parameters
@@ -70,24 +71,28 @@ def learn_map(
 
     Returns
     -------
-    ndarray of shape (n_features, n_features), float64
-        A, for samples ``x A``: a symmetric positive semidefinite matrix, whose rows are multiplied
+    A : ndarray of shape (n_features, n_features), float64, or None
+        For samples ``x A``: a symmetric positive semidefinite matrix, whose rows are multiplied
         by weights that give the features equal standard deviations; the largest magnitude is 1.
         If feature weights are as good, these, of shape (n_features,); if nothing improves, None.
+    importances : ndarray of shape (n_features,), float64
+        Of what was learned, even if it improves nothing.
     """
     _check_n_features(samples.X.shape[1])
     data = MapData.draw(job.named(f"{job.what}, weights"), samples, random, split)
-    R = search_transformation(data.fit_network, data.equalising)
+    R, learned = search_transformation(data.fit_network, data.equalising)
+    # The standard deviations are equal, except that those of constant features are 0.
+    importances = importances_of(learned, np.where(data.equalising > 0, 1.0, 0.0))
     if R is None:
-        return None
+        return None, importances
     # Features were multiplied by the equalising weights before R.
     A = data.equalising * R if R.ndim == 1 else data.equalising[:, None] * R
-    return A / np.abs(A).max()
+    return A / np.abs(A).max(), importances
 
 
 def search_transformation(
     fit_network: "Callable[[npt.NDArray], _Network]", equalising: npt.NDArray
-) -> npt.NDArray | None:
+) -> tuple[npt.NDArray | None, npt.NDArray]:
     """Return the transformation R of features with equal standard deviations that is the best.
 
     Parameters
@@ -100,13 +105,16 @@ def search_transformation(
 
     Returns
     -------
-    ndarray of shape (n_features,) or (n_features, n_features)
-        Or None, if the original features are better.
+    best : ndarray of shape (n_features,) or (n_features, n_features), or None
+        None, if the original features are better.
+    learned : ndarray of shape (n_features,) or (n_features, n_features)
+        The same, but the last of the learned weights if no learned transformation is better. They
+        are 1 if no feature changes an output.
     """
     # Baselines: the original features, and those with equal standard deviations.
-    original = fit_network(_invert(equalising))
+    original = fit_network(invert_weights(equalising))
     best: npt.NDArray | None
-    R = np.ones(len(equalising))
+    R = equal = weights = np.ones(len(equalising))
     network = fit_network(R)
     lowest, best = network.error, R  # None stands for the original features
     if original.error <= network.error:
@@ -119,11 +127,13 @@ def search_transformation(
             break
         R = matrix_root(M) if uses_matrix else diagonal_root(M)
         network = fit_network(R)
+        if not uses_matrix:
+            weights = R
         if network.error < _MIN_GAIN * lowest:
-            lowest, best = network.error, R  # None stands for the original features
+            lowest, best = network.error, R
         elif uses_matrix:
             break
-    return best
+    return best, weights if best is None or best is equal else best
 
 
 def _check_n_features(n_features):
@@ -133,11 +143,6 @@ def _check_n_features(n_features):
             f'features, and X has {n_features}; use "learned", or reduce the dimension of X first, '
             "as by PCA."
         )
-
-
-def _invert(weights):
-    """Return the weights that undo these; 0 for 0."""
-    return np.divide(1, weights, out=np.zeros(len(weights)), where=weights > 0)
 
 
 def _pull_back(R, M):

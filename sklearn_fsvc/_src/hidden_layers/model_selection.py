@@ -36,7 +36,8 @@ from ..readouts.cross_validation import SearchHistory, hold_out, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import RBFParameters, fit_rbf_layer
-from .feature_weights import learn_weights
+from .feature_weights import invert_weights, learn_weights
+from .importances import importances_of
 from .linear_map import learn_map
 from .ordered_rows import OrderedSamples
 from .radius import typical_distance
@@ -106,7 +107,7 @@ def select_kernel(
     random: np.random.Generator,
     history: SearchHistory,
     shared: dict[str, Any] | None = None,
-) -> tuple[Kernel, Any, npt.NDArray | None]:
+) -> tuple[Kernel, Any, npt.NDArray | None, npt.NDArray | None]:
     """Return the kernel, the radius and the feature weights with the lowest validation error.
 
     Parameters
@@ -123,8 +124,8 @@ def select_kernel(
     history : SearchHistory
         Each trial is added to it.
     shared : dict, optional
-        Metric -> feature weights that were selected for the same samples before. They are used
-        instead of learning them again; new ones are added.
+        Metric -> feature weights and importances that were found for the same samples before. They
+        are used instead of learning them again; new ones are added.
 
     Returns
     -------
@@ -132,27 +133,31 @@ def select_kernel(
     radius : float
     weights : ndarray of shape (n_features,) or None
         Or a linear map, of shape (n_features, n_features).
+    importances : ndarray of shape (n_features,) or None
+        Those of the learned weights or the learned map, whether selected or not; None if nothing
+        was learned.
     """
+    importances = None
     if space.is_empty:
-        return space.kernels[0], space.radius, weights
+        return space.kernels[0], space.radius, weights, importances
     job = job.named(f"{job.what}, choice")
     proxy = _ProxySearch.of(job, samples, random, history, shared, space.skip_factor)
     if space.learns_weights or space.learns_map:
         seed = int(random.integers(2**31))
-        weights = proxy.select_weights(
+        weights, importances = proxy.select_weights(
             parameters, weights, seed, space.learns_weights, space.learns_map
         )
     layer = proxy.select_layer(parameters, weights, space)
-    return layer.kernel, layer.radius, weights
+    return layer.kernel, layer.radius, weights, importances
 
 
 def select_feature_weights(
     job: Job, samples: Samples, random: np.random.Generator, shared: dict[str, Any] | None = None
-) -> npt.NDArray | None:
-    """Return feature weights for units other than RBF units: learned, equalising, or None.
+) -> tuple[npt.NDArray | None, npt.NDArray]:
+    """Return feature weights for units other than RBF units, and the importances of the learned.
 
-    These are the candidates with the lowest validation error of Laplacian units. Parameters are as
-    in `select_kernel`.
+    Weights are learned, equalising, or None: the candidate with the lowest validation error of
+    Laplacian units. Parameters are as in `select_kernel`.
     """
     job = job.named(f"{job.what}, weights")
     proxy = _ProxySearch.of(job, samples, random, SearchHistory(_INITIAL_ALPHA), shared)
@@ -176,7 +181,7 @@ class _ProxySearch:
         Rows of the two sets.
     history : SearchHistory
     shared : dict
-        Weights by metric, see `select_kernel`.
+        Weights and importances by metric, see `select_kernel`.
     n_samples : int
         The number of all samples with a weight above 0, of which the two sets are a subset.
     skip_factor : float
@@ -218,8 +223,9 @@ class _ProxySearch:
     def select_weights(self, parameters, given, seed, learns_weights=True, learns_map=False):
         """Return the best of the given, the equalising and the learned weights, and the map.
 
-        They are learned and compared with Laplacian units at random centres, whatever units the
-        layer has: of all kernels, these depend least on their width.
+        Return the importances of what was learned, too, whether or not it is the best. Candidates
+        are learned and compared with Laplacian units at random centres, whatever units the layer
+        has: of all kernels, these depend least on their width.
         """
         arguments = parameters, given, seed, learns_weights, learns_map
         # Weights depend on the metric and the samples only, so an ensemble learns them once.
@@ -233,15 +239,17 @@ class _ProxySearch:
         candidates: list[Any] = [given]
         errors: list[float] = []
         if learns_weights:
-            candidates += learn_weights(
+            equalising, learned = learn_weights(
                 self.job, self.samples, parameters.metric, LAPLACIAN, seed, self.training
             )
+            importances = importances_of(learned, invert_weights(equalising))
+            candidates += [equalising, learned]
         if learns_map:
             random, split = np.random.default_rng(seed), (self.training, self.validation)
-            A = learn_map(self.job, self.samples, random, split)
+            A, importances = learn_map(self.job, self.samples, random, split)
             candidates += [] if A is None else [A]
         if len(candidates) == 1:  # no map was learned, so there is nothing to compare
-            return given
+            return given, importances
         # The radius is replaced below; a number avoids that it is estimated.
         at_random = replace(parameters, selection="random", kernel=LAPLACIAN, radius=1.0)
         centers = self._centers(at_random, given, max(_FEW_UNITS, parameters.n_units or MAX_UNITS))
@@ -250,7 +258,7 @@ class _ProxySearch:
             # Weights change the distances, and the natural radius with them.
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
             errors += self._errors([layer], min(errors, default=np.inf))
-        return candidates[int(np.argmin(errors))]
+        return candidates[int(np.argmin(errors))], importances
 
     def select_layer(self, parameters, weights, space):
         """Return the proxy layer with the lowest error over kernels and widths."""

@@ -40,6 +40,7 @@ class RBF(RBFParameters, Units):
     selection_radius_: Any = UNSET
     feature_weights_: Any = UNSET
     feature_map_: Any = UNSET
+    feature_importances_: Any = UNSET
 
     @property
     def needs_multiple_passes(self) -> bool:
@@ -88,7 +89,7 @@ class RBF(RBFParameters, Units):
             return self.with_fitted(
                 centers_=units.centers_, kernel_=units.kernel_, radius_=units.radius_,
                 feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
-                precision_=units.precision_,
+                feature_importances_=units.feature_importances_, precision_=units.precision_,
             )  # fmt: skip
         # Centres first: they are selected with the given feature weights, and with the triangular
         # kernel if several kernels are tried. Kernel, width and weights are searched afterwards.
@@ -98,19 +99,19 @@ class RBF(RBFParameters, Units):
         else:
             found = self._read_centers(samples)
             n_units = len(found["centers_"])
-        kernel = self.selection_kernel
+        kernel, importances = self.selection_kernel, None
         if self.is_searched:
             radius = None if self.has_auto_radius else found["radius_"]
             learns = learns_weights(self.feature_weights, True, samples.X.dtype)
             space = SearchSpace(self.kernels, radius, learns, learns_map=self.learned == "map")
-            kernel, found["radius_"], weights = select_kernel(
+            kernel, found["radius_"], weights, importances = select_kernel(
                 job, samples, replace(self, n_units=n_units), weights, space,
                 generator(self.random_state), history, self.shared,
             )  # fmt: skip
         return self.with_fitted(
             **found,
             kernel_=simplify_kernel(kernel),
-            **weight_attributes(weights),
+            **weight_attributes(job, samples, weights, importances),
             precision_=self.bits,
         )
 

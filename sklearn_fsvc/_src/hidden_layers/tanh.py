@@ -86,6 +86,7 @@ class Tanh(Units):
     hidden_intercept_: Any = UNSET
     feature_weights_: Any = UNSET
     feature_map_: Any = UNSET
+    feature_importances_: Any = UNSET
 
     def check(self) -> None:
         check_choice("weights", self.weights, self.valid_weights)
@@ -167,7 +168,7 @@ class Tanh(Units):
             return self.with_fitted(
                 components_=units.components_, hidden_intercept_=units.hidden_intercept_,
                 feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
-                precision_=units.precision_,
+                feature_importances_=units.feature_importances_, precision_=units.precision_,
             )  # fmt: skip
         codes = samples.targets.groups if self.needs_classes else None
         if self.needs_classes and codes is None:
@@ -175,15 +176,15 @@ class Tanh(Units):
                 f"weights={self.weights!r} needs one class per sample, and y has several "
                 'outputs; use "gaussian" or "orthogonal", or an estimator for each output.'
             )
-        weights = self._select_weights(job, samples)
+        weights, importances = self._select_weights(job, samples)
         layer = fit_tanh_layer(self, job, samples, codes, weights)
         return self.with_fitted(
-            components_=layer.units, hidden_intercept_=layer.bias, **weight_attributes(weights),
-            precision_=self.bits,
+            components_=layer.units, hidden_intercept_=layer.bias, precision_=self.bits,
+            **weight_attributes(job, samples, weights, importances),
         )  # fmt: skip
 
     def _select_weights(self, job, samples):
-        """Return feature weights, a linear map of the features, or None."""
+        """Return feature weights, a linear map or None, and importances if it was learned."""
         if is_option(self.feature_weights, "map"):
             return learn_map(job, samples, generator(self.random_state))
         n_features, learns = samples.X.shape[1], is_option(self.feature_weights, "learned")
@@ -195,7 +196,7 @@ class Tanh(Units):
         if learns:
             random = generator(self.random_state)
             return select_feature_weights(job, samples, random, self.shared)
-        return self._given_weights(n_features)
+        return self._given_weights(n_features), None
 
     def _given_weights(self, n_features=None):
         return given_weights(self.feature_weights, self.has_readout, n_features)

@@ -1,4 +1,4 @@
-"""Displays of feature weights and of searches over the hidden-layer size.
+"""Displays of feature importances and of searches over the hidden-layer size.
 
 matplotlib is imported when something is drawn.
 """
@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..stacking.ensemble import StackedEnsemble
 from ..utils.parameters import check_positive_integer
 
 # A palette that is distinguishable with colour-vision deficiency (Okabe and Ito).
@@ -26,17 +27,19 @@ _SIZE_PARAMETERS = ("n_hidden", "n_components")
 
 
 class FeatureWeightsDisplay:
-    """Bar chart of the feature weights of a network.
+    """Bar chart of the feature importances of a network, or of a stacked ensemble.
 
-    For a linear map A, the weight of a feature is the norm of its row of A. With learned maps, this
-    is the root mean square of the gradient, as learned weights are. Alternatively, a combination of
-    features is shown: a left singular vector of A times its singular value, with a sign for each
-    feature. Created by `from_estimator`.
+    That is `feature_importances_`: feature weights times the standard deviations of the features,
+    which do not depend on units. For a linear map A, the weight of a feature is the norm of its row
+    of A. With learned maps, this is the root mean square of the gradient, as learned weights are.
+    Alternatively, a combination of features is shown: with rows of A multiplied by the standard
+    deviations, a left singular vector times its singular value, with a sign for each feature.
+    Created by `from_estimator`.
 
     Parameters
     ----------
     weights : ndarray of shape (n_features,)
-        Negative only in a combination of features.
+        The lengths of the bars. Negative only in a combination of features.
     names : sequence of str
         The names of the features.
 
@@ -70,19 +73,20 @@ class FeatureWeightsDisplay:
     def from_estimator(
         cls, estimator, *, feature_names=None, max_features=20, combination=None, ax=None, **bar_kw
     ):
-        """Plot the feature weights of a fitted network.
+        """Plot the feature importances of a fitted network or stacked ensemble.
 
         Parameters
         ----------
-        estimator : network of RBF or tanh units, or Pipeline that ends in one
+        estimator : network of RBF or tanh units, StackedClassifier, StackedRegressor, or Pipeline
+            A pipeline that ends in one of the others.
         feature_names : sequence of str, default=None
             None uses the names from the steps of the pipeline, or those seen in `fit`, else x0, x1
             and so on. Prefixes with the name of a step are removed if the names remain distinct.
         max_features : int or None, default=20
-            Number of features to show, those with the largest weights; None shows all.
+            Number of features to show, the most important ones; None shows all.
         combination : int or None, default=None
             For a linear map, the index of a combination of features, in descending order of the
-            singular values. None shows the weight of each feature.
+            singular values. None shows the importance of each feature.
         ax : matplotlib Axes, default=None
             Axes to plot on; None creates a figure.
         **bar_kw : dict
@@ -95,23 +99,15 @@ class FeatureWeightsDisplay:
         Raises
         ------
         ValueError
-            If the network has no feature weights, or no linear map with such a `combination`; or if
-            `feature_names` has another length than the number of features.
+            If the network has no importances, since its features are not weighted, or no linear map
+            with such a `combination`; or if `feature_names` has another length than the number of
+            features.
         """
         steps, network = network_of(estimator)
         check_is_fitted(network)
-        weights = getattr(network, "feature_weights_", None)
-        A = getattr(network, "feature_map_", None)
+        weights = _importances_of(network)
         if combination is not None:
-            weights = _combination_weights(network, A, combination)
-        elif A is not None:
-            weights = np.linalg.norm(A, axis=1)
-        if weights is None:
-            raise ValueError(
-                f"This {type(network).__name__} has no feature weights. Learned weights are kept "
-                'only if they reduce the validation error; fit with feature_weights="learned", or '
-                "pass an array."
-            )
+            weights = _combination_weights(network, weights, combination)
         names = _feature_names(steps, network) if feature_names is None else feature_names
         if len(names) != len(weights):
             raise ValueError(
@@ -138,14 +134,33 @@ class FeatureWeightsDisplay:
         self.ax_.set_yticks(positions, [str(self.names[i]) for i in shown])
         n_omitted = len(self.weights) - len(shown)
         self.ax_.set_xlabel(
-            "feature weight" + (f" ({n_omitted} smaller ones not shown)" if n_omitted else "")
+            "feature importance" + (f" ({n_omitted} smaller ones not shown)" if n_omitted else "")
         )
         self.ax_.spines[["top", "right"]].set_visible(False)
         return self
 
 
-def _combination_weights(network, A, index):
-    """Return a left singular vector of A times its singular value, its largest entry positive."""
+def _importances_of(network):
+    """Return `feature_importances_`; ValueError with the remedy if there are none."""
+    try:
+        return network.feature_importances_
+    except AttributeError as error:
+        if isinstance(network, StackedEnsemble):
+            raise ValueError(str(error)) from error  # names the network that has none
+        raise ValueError(
+            f"This {type(network).__name__} has no feature importances: its features are not "
+            'weighted. Networks of RBF and tanh units are fitted with feature_weights="learned" or '
+            "an array; for others, use permutation_importance of sklearn.inspection."
+        ) from error
+
+
+def _combination_weights(network, importances, index):
+    """Return a combination of standardised features, its largest entry positive.
+
+    It is a left singular vector times its singular value, of the linear map whose rows are
+    multiplied by the standard deviations of the features.
+    """
+    A = getattr(network, "feature_map_", None)
     n_combinations = 0 if A is None else min(A.shape)
     is_index = isinstance(index, Integral) and not isinstance(index, bool)
     if not is_index or not 0 <= index < n_combinations:
@@ -158,6 +173,9 @@ def _combination_weights(network, A, index):
             f"combination={index!r} must be the index of a combination of features, and this "
             f"{type(network).__name__} has {has}."
         )
+    # Importances are proportional to the norms of the multiplied rows.
+    norms = np.linalg.norm(A, axis=1)
+    A = A * (importances / np.where(norms > 0, norms, 1))[:, None]
     vectors, values, _ = np.linalg.svd(A, full_matrices=False)
     weights = vectors[:, index] * values[index]
     # The sign of a singular vector is arbitrary.

@@ -1,25 +1,92 @@
-"""ExplanationDisplay: the training samples behind predictions, as images or as bars."""
+"""The training samples that contribute most to predictions: of a pipeline, and as a display."""
+
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimators.explanation import Explanation
+from ..stacking.explanation import centered_networks
 from .displays import BLUE, VERMILION, axes_for, format_value, network_of
 
 
+def explain(estimator: Any, X: Any, n: int = 5, output: int = 0) -> Explanation:
+    """Find the training samples with the largest contributions to predictions of a pipeline.
+
+    Parameters
+    ----------
+    estimator : RBFClassifier, RBFRegressor, StackedClassifier, StackedRegressor, or Pipeline
+        Fitted. A pipeline, such as that of `make_tabular_pipeline`, ends in one of the others.
+    X : array-like of shape (n_samples, n_features)
+        Samples as for the `predict` of the estimator: the steps of a pipeline transform them.
+    n : int, default=5
+        Number of training samples for each prediction; at most the number of centres.
+    output : int, default=0
+        Which column of y is explained, if there are several.
+
+    Returns
+    -------
+    explanation : Explanation
+        Its `support` has row numbers of the training data of the pipeline.
+
+    Raises
+    ------
+    TypeError
+        If the estimator has no `explain`.
+    ValueError
+        For an `n` below 1, or an `output` that y does not have; or if no network of an ensemble has
+        units that are training samples.
+
+    See Also
+    --------
+    sklearn_fsvc.RBFClassifier.explain : The same for a single network.
+    ExplanationDisplay : Plots the result.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
+    >>> from sklearn_fsvc.inspection import explain
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> model = make_tabular_pipeline(RBFClassifier(random_state=0)).fit(X, y)
+    >>> found = explain(model, X[:1], n=3)
+    >>> X.iloc[found.support[0]].shape  # the three samples that contribute most
+    (3, 13)
+    >>> bool(found.shares.sum() < 0.5)  # of all contributions
+    True
+    """
+    return _explain_last_step(estimator, X, n, output)[-1]
+
+
+def _explain_last_step(estimator, X, n, output):
+    """Return the last step of a pipeline, the samples as it receives them, and the explanation."""
+    steps, network = network_of(estimator)
+    if not hasattr(network, "explain"):
+        raise TypeError(
+            f"estimator={estimator!r} cannot explain predictions: its units are not training "
+            "samples. Pass an RBFClassifier, an RBFRegressor or a stacked ensemble of these, or a "
+            "Pipeline that ends in one."
+        )
+    check_is_fitted(network)
+    X = X if steps is None else steps.transform(X)
+    return network, X, network.explain(X, n, output)
+
+
 class ExplanationDisplay:
-    """The most influential training samples of each prediction, and their contributions.
+    """The training samples with the largest contributions to each prediction.
 
     Images: each explained sample is followed by its training samples. Otherwise, each explained
     sample has a bar chart: the training samples, all other units, and the intercept. Positive
-    contributions to the prediction are blue, negative ones vermilion. Created by
-    `from_estimator`.
+    contributions to the prediction are blue, negative ones vermilion. The title has the share of
+    all contributions, by absolute values, that the shown samples have. Created by `from_estimator`.
 
     Parameters
     ----------
     explanation : Explanation
     rows : ndarray of shape (n_rows, n_features), default=None
         The samples that are explained; needed for images.
-    deciding : ndarray of shape (n_rows, n, n_features), default=None
+    listed : ndarray of shape (n_rows, n, n_features), default=None
         Their training samples; needed for images.
     image_shape : tuple of int, default=None
         (rows, columns) or (rows, columns, channels); None plots bars.
@@ -32,7 +99,7 @@ class ExplanationDisplay:
 
     See Also
     --------
-    sklearn_fsvc.RBFClassifier.explain : The values that are plotted.
+    explain : The values that are plotted.
 
     Examples
     --------
@@ -46,8 +113,8 @@ class ExplanationDisplay:
     (3, 5)
     """
 
-    def __init__(self, explanation, *, rows=None, deciding=None, image_shape=None):
-        self.explanation, self.rows, self.deciding = explanation, rows, deciding
+    def __init__(self, explanation, *, rows=None, listed=None, image_shape=None):
+        self.explanation, self.rows, self.listed = explanation, rows, listed
         self.image_shape = image_shape
 
     @classmethod
@@ -56,7 +123,8 @@ class ExplanationDisplay:
 
         Parameters
         ----------
-        estimator : RBFClassifier, RBFRegressor, or Pipeline that ends in one
+        estimator : RBFClassifier, RBFRegressor, StackedClassifier, StackedRegressor, or Pipeline
+            A pipeline that ends in one of the others.
         X : array-like of shape (n_rows, n_features)
             A few samples: each has its own row of images, or its own bar chart.
         n, output : int
@@ -77,23 +145,15 @@ class ExplanationDisplay:
         ValueError
             If `image_shape` does not match the number of features.
         """
-        steps, network = network_of(estimator)
-        if not hasattr(network, "explain"):
-            raise TypeError(
-                f"estimator={estimator!r} cannot explain predictions: its units are not training "
-                "samples. Pass an RBFClassifier or an RBFRegressor, or a Pipeline that ends in one."
-            )
-        check_is_fitted(network)
-        X = X if steps is None else steps.transform(X)
+        network, X, explanation = _explain_last_step(estimator, X, n, output)
         n_features = network.n_features_in_
         if image_shape is not None and np.prod(image_shape) != n_features:
             raise ValueError(
                 f"image_shape={image_shape!r} has {np.prod(image_shape)} values, but a sample has "
                 f"{n_features}; pass the shape of its image, or None."
             )
-        explanation = network.explain(X, n, output)
-        deciding = network.centers_[explanation.units]
-        display = cls(explanation, rows=np.asarray(X), deciding=deciding, image_shape=image_shape)
+        listed = _listed_samples(network, explanation)
+        display = cls(explanation, rows=np.asarray(X), listed=listed, image_shape=image_shape)
         return display.plot(ax=ax)
 
     def plot(self, *, ax=None):
@@ -103,7 +163,7 @@ class ExplanationDisplay:
         -------
         display : ExplanationDisplay
         """
-        n_rows, n = self.explanation.units.shape
+        n_rows, n = self.explanation.contributions.shape
         if self.image_shape is None:
             size = 6.4, (0.8 + 0.25 * (n + 2)) * n_rows
             self.ax_ = axes_for(ax, (n_rows,), size)
@@ -117,7 +177,7 @@ class ExplanationDisplay:
         return self
 
     def _draw_images(self, i, axes):
-        images, names = [self.rows[i], *self.deciding[i]], self._sample_names(i, "{target}")
+        images, names = [self.rows[i], *self.listed[i]], self._sample_names(i, "{target}")
         contributions = self.explanation.contributions[i]
         pairs = zip(names, contributions, strict=True)
         titles = [self._title(i, "\n"), *(f"{k}\n{format_value(c, '+')}" for k, c in pairs)]
@@ -146,10 +206,12 @@ class ExplanationDisplay:
 
     def _title(self, i, separator):
         prediction, score = self.explanation.predictions[i], self.explanation.scores[i]
-        title = f"predicted {format_value(prediction)}"
+        parts = [f"predicted {format_value(prediction)}"]
         # In regression the score is the prediction.
-        is_repeated = isinstance(prediction, np.floating) and np.isclose(prediction, score)
-        return title if is_repeated else f"{title}{separator}score {score:.3g}"
+        if not (isinstance(prediction, np.floating) and np.isclose(prediction, score)):
+            parts.append(f"score {score:.3g}")
+        parts.append(f"{self.explanation.shares[i].sum():.0%} shown")
+        return separator.join(parts)
 
     def _sample_names(self, i, template):
         """Return the names of the training samples of the i-th explanation.
@@ -161,6 +223,16 @@ class ExplanationDisplay:
             return [f"unit {unit}" for unit in explanation.units[i]]
         pairs = zip(explanation.support[i], explanation.targets[i], strict=True)
         return [template.format(support=row, target=format_value(target)) for row, target in pairs]
+
+
+def _listed_samples(network: Any, explanation: Explanation) -> npt.NDArray:
+    """Return the listed training samples, of shape (n_rows, n, n_features)."""
+    if explanation.units is not None:
+        return network.centers_[explanation.units]
+    networks = centered_networks(network.named_estimators_).values()
+    centers = np.concatenate([each.centers_ for each in networks])
+    rows, first = np.unique(np.concatenate([each.support_ for each in networks]), return_index=True)
+    return centers[first[np.searchsorted(rows, np.asarray(explanation.support))]]
 
 
 def _colour_of(contribution):

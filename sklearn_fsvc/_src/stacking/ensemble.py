@@ -16,7 +16,7 @@ predicts.
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -44,7 +44,9 @@ from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..parts import TargetSpec
 from ..readouts.sample import draw, find_sampled_rows
 from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
+from ..utils.parameters import check_output, check_positive_integer
 from .base_estimators import BaseEstimators, TrainingSet
+from .explanation import explain_ensemble
 from .weights import EnsembleWeighting, assign_folds, decision_scores
 
 
@@ -88,6 +90,11 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
     @property
     def estimators_(self):
         return list(self.named_estimators_.values())
+
+    @property
+    def feature_importances_(self):
+        check_is_fitted(self)
+        return self._stacked_parts().feature_importances(self.n_features_in_)
 
     def get_params(self, deep=True):
         """Get the parameters.
@@ -198,6 +205,36 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         """
         return self._open_prediction(X).contributions(output)
 
+    @on_snapshot
+    def explain(self, X, n=5, output=0):
+        """Find the training samples with the largest contributions to each prediction.
+
+        As in `RBFClassifier.explain`. A training sample that is a centre of several RBF networks
+        contributes the weighted sum. Other networks, whose units are no training samples, and the
+        final estimator are part of `rest`; each counts as one contribution in `total`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or source of rows
+        n : int, default=5
+            Number of training samples for each prediction; at most the number of centres.
+        output : int, default=0
+            Which column of y is explained, if there are several.
+
+        Returns
+        -------
+        explanation : Explanation
+            Without `units`.
+
+        Raises
+        ------
+        ValueError
+            If none of `estimators_` is an RBF network with centres that are training samples; for
+            an `n` below 1, or an `output` that y does not have.
+        """
+        n = check_positive_integer("n", n)
+        return explain_ensemble(self._open_prediction(X), n, output)
+
     def _score(self, X, y, sample_weight):
         return score_predictions(self, self._stacked_parts().task, X, y, sample_weight)
 
@@ -259,6 +296,28 @@ class StackedParts:
         report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
         return StackedParts(task, base, weighting)
 
+    def feature_importances(self, n_features: int) -> npt.NDArray[np.float64]:
+        """Return the importances of the features, the mean over all networks by their weights.
+
+        The features of a final estimator are those of X and the scores of the base estimators; the
+        importance of these scores is distributed to the features by the importances of the base
+        estimators.
+
+        Raises
+        ------
+        AttributeError
+            If a network has no importances.
+        """
+        weights, final = self.weighting.weights_, self.base.final_estimator_
+        each = [_importances_of(*pair) for pair in self.base.named_estimators_.items()]
+        mean = np.average(each, axis=0, weights=weights)
+        if final is None:
+            return mean
+        of_final = _importances_of("final_estimator", final)
+        of_X, of_scores = of_final[:n_features], of_final[n_features:].sum()
+        weight = self.weighting.final_weight_
+        return (1 - weight) * mean + weight * (of_X + of_scores * mean)
+
     def _draw_training_set(self, samples, y, n_estimators, has_final):
         n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)
         with self.base.open_job(samples.X) as job:
@@ -288,6 +347,17 @@ class StackedParts:
         fold_scores = final_set.fit(final, fit_task, {}).fold_scores
         assert fold_scores is not None
         return ensemble.with_final(final, matched, fold_scores[in_final], self.weighting.min_gain)
+
+
+def _importances_of(name, network):
+    importances = getattr(network, "feature_importances_", None)
+    if importances is None:
+        raise AttributeError(
+            "An ensemble has feature_importances_ if all its networks have them, and "
+            f"{name}={type(network).__name__} has none: its features are not weighted. Use "
+            'feature_weights="learned" there, or permutation_importance of sklearn.inspection.'
+        )
+    return importances
 
 
 def _match_folds(X, positions, folds, final_sample):
@@ -322,6 +392,21 @@ def _match_folds(X, positions, folds, final_sample):
 
 
 @dataclass(frozen=True, eq=False)
+class Decision:
+    """The predictions of one column of y for some samples, and the scores that decide them.
+
+    The first three attributes are those of `TargetSpec.select_decision`. `contributions`, of shape
+    (n_samples, n_networks), and `intercept`, of shape (n_samples,), add up to these scores.
+    """
+
+    predictions: npt.NDArray
+    columns: npt.NDArray
+    signs: npt.NDArray
+    contributions: npt.NDArray
+    intercept: npt.NDArray
+
+
+@dataclass(frozen=True, eq=False)
 class StackedPrediction:
     """A prediction: the parts of a fitted ensemble, and validated samples."""
 
@@ -346,19 +431,22 @@ class StackedPrediction:
 
     def contributions(self, output: int) -> npt.NDArray:
         """Return what each network adds to each prediction, (n_samples, n_networks)."""
-        task, n_networks = self.parts.task, len(self.parts.weighting.weights_)
-        n_networks += self.parts.base.final_estimator_ is not None
-        if not 0 <= output < task.n_columns:
-            raise ValueError(
-                f"output={output!r}: y has {task.n_columns} column(s); pass the index of one of "
-                "them, from 0."
-            )
-        contributions = np.empty((len(self.X), n_networks))
-        for part, X in self._blocks():
+        check_output(output, self.parts.task.n_columns)
+        return np.concatenate([decided.contributions for _, decided in self.decisions(output)])
+
+    def in_blocks(self, n_rows: int) -> "StackedPrediction":
+        """Return the same with blocks of so many samples at most."""
+        return replace(self, block_values=n_rows * self._row_values)
+
+    def decisions(self, output: int) -> Iterator[tuple[Any, "Decision"]]:
+        """Yield blocks of samples and the `Decision` about one column of y for each block."""
+        for _, X in self._blocks():
             scores = np.stack(list(self._weighted_scores(X)))
-            _, columns, signs = task.select_decision(scores.sum(axis=0) + self._offset, output)
-            contributions[part] = (signs * scores[:, np.arange(len(columns)), columns]).T
-        return contributions
+            decided = self.parts.task.select_decision(scores.sum(axis=0) + self._offset, output)
+            predictions, columns, signs = decided
+            contributions = (signs * scores[:, np.arange(len(columns)), columns]).T
+            intercept = signs * self._offset[columns]
+            yield X, Decision(predictions, columns, signs, contributions, intercept)
 
     @cached_property
     def _offset(self):
@@ -366,15 +454,18 @@ class StackedPrediction:
         weighting = self.parts.weighting
         return (1 - weighting.final_weight_) * weighting.intercept_
 
+    @property
+    def _row_values(self):
+        return self.X.shape[1] + len(self._offset)
+
     def _format(self, method, scores):
         return self.parts.task.format_output(method, scores, self.parts.weighting)
 
     def _blocks(self) -> Iterator[tuple[slice, Any]]:
         """Return (slice, samples) of blocks of X; all networks use a block that was read once."""
         X, limit = self.X, self.parts.base.memory_limit
-        row_values = X.shape[1] + len(self._offset)
         n_values = self.block_values if limit is None else min(self.block_values, limit // 64)
-        step = max(1, n_values // row_values)
+        step = max(1, n_values // self._row_values)
         parts = [slice(start, min(start + step, len(X))) for start in range(0, len(X), step)]
         is_read = isinstance(X, Source) and not X.is_in_memory
         blocks = row_blocks(X, None, parts) if is_read else (slice_rows(X, part) for part in parts)

@@ -49,6 +49,10 @@ _SHARED = read_entries("""
         Its weight, between 0 and 1; the weighted sum of the base estimators has the rest.
     loo_error_ : float
         That of the ensemble. With a final estimator, each sample is scored without its fold.
+    feature_importances_ : ndarray of shape (n_features,), float64
+        The mean of those of all networks, by their weights, scaled to a sum of 1. Scores that are
+        features of the final estimator count as the features that they are computed from. The
+        attribute does not exist if a network has none.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -96,6 +100,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         For several outputs, those of each; for an indicator y, the indices of its columns.
     multilabel_ : bool
         Whether y was a multilabel indicator.
+    %(feature_importances_)s
     %(n_features_in_)s
     %(feature_names_in_)s
 
@@ -208,6 +213,7 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
     %(loo_error_)s
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
         Mean and standard deviation of y.
+    %(feature_importances_)s
     %(n_features_in_)s
     %(feature_names_in_)s
 

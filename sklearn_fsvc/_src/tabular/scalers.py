@@ -84,6 +84,13 @@ class RankScaler(QuantileTransformer):
         ranks = np.clip(ranks, *self.ends_.astype(ranks.dtype)).astype(np.float32, copy=False)
         return combine_scores(ranks)
 
+    def _transform_col(self, X_col, quantiles, inverse):
+        # numpy.interp starts its search at the interval of the previous value: sorted values take a
+        # fifth of the time (20,000 samples), sorting included, and have the same ranks.
+        order, ranks = np.argsort(X_col), np.empty_like(X_col)
+        ranks[order] = super()._transform_col(X_col[order], quantiles, inverse)
+        return ranks
+
 
 class ValueScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Standardisation with soft clipping to between -3 and 3, for features of any magnitude.

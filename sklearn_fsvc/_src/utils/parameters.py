@@ -57,6 +57,14 @@ def check_positive_integer(name: str, value: Any) -> int:
     return int(value)
 
 
+def check_output(output: Any, n_columns: int) -> None:
+    """Raise ValueError if y has no column of this index."""
+    if not 0 <= output < n_columns:
+        raise ValueError(
+            f"output={output!r}: y has {n_columns} column(s); pass the index of one, from 0."
+        )
+
+
 def check_positive_integers(
     name: str, value: Any, meaning: str, lengths: Collection[int]
 ) -> tuple[int, ...]:

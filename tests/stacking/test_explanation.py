@@ -1,0 +1,131 @@
+"""`explain` of ensembles: weighted contributions of the centres of all RBF networks."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+
+import naive
+from sklearn_fsvc import RBFClassifier, RBFRegressor, StackedClassifier, StackedRegressor
+from stacking.ensembles import (
+    GIVEN,
+    RBF,
+    classifier,
+    regressor,
+    small_ensemble,
+    tanh_classifier,
+    target_of_kind,
+    with_final,
+)
+
+
+def two_rbf(kind, **params):
+    """Return an ensemble of two RBF networks that share some centres."""
+    networks = [("a", kind(25, **RBF)), ("b", kind(40, **RBF | {"random_state": 1}))]
+    ensemble = StackedRegressor if kind is RBFRegressor else StackedClassifier
+    return ensemble(networks, random_state=0, **params)
+
+
+def expected(model, X, y, column, signs):
+    """Return contributions of all training samples, and the sum of intercepts, by the formula."""
+    contributions, intercept = np.zeros((len(X), len(y))), signs * model.intercept_[column]
+    for weight, network in zip(model.weights_, model.estimators_, strict=True):
+        if hasattr(network, "explain"):
+            H = naive.of_model(network, X)
+            W, b = network.readout_coef_[column], network.readout_intercept_[column]
+            contributions[:, network.support_] += weight * signs[:, None] * H * W
+            intercept = intercept + weight * signs * b
+    factor = 1 - model.final_weight_
+    return factor * contributions, factor * intercept
+
+
+def check(model, X, y, column, signs, n=4, output=0):
+    found = model.explain(X, n, output)
+    each, intercept = expected(model, X, y, column, signs)
+    np.testing.assert_allclose(
+        found.contributions, np.take_along_axis(each, found.support, axis=1), atol=1e-5
+    )
+    size = np.abs(each)
+    np.testing.assert_allclose(
+        np.abs(found.contributions), np.sort(size, axis=1)[:, ::-1][:, :n], atol=1e-5
+    )
+    np.testing.assert_allclose(found.intercept, intercept, atol=1e-5)
+    others = model.contributions(X, output)
+    rbf = [k for k, network in enumerate(model.estimators_) if hasattr(network, "explain")]
+    others = np.abs(np.delete(others, rbf, axis=1)).sum(axis=1)
+    np.testing.assert_allclose(found.total, size.sum(axis=1) + others, rtol=1e-4)
+    assert found.units is None
+    assert "unit" not in found.to_frame()
+    return found
+
+
+def test_several_networks(data):
+    """A training sample that is a centre of both contributes to both."""
+    X, _, numbers = data
+    model = two_rbf(RBFRegressor).fit(X, numbers)
+    assert np.intersect1d(*[network.support_ for network in model.estimators_]).size
+    found = check(model, X, numbers, np.zeros(len(X), int), np.ones(len(X)))
+    np.testing.assert_allclose(found.scores, model.predict(X))
+    np.testing.assert_allclose(found.predictions, model.predict(X))
+    np.testing.assert_allclose(found.targets, numbers[found.support])
+
+
+@pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
+def test_classification(data, kind):
+    """The score of the class that the ensemble predicts, whatever its networks predict."""
+    X, y, _ = data
+    y = target_of_kind(kind, X, y)
+    model = classifier().fit(X, y)
+    scores, predictions = model.decision_function(X), model.predict(X)
+    if kind == "one":
+        column, signs = scores.argmax(axis=1), np.ones(len(X))
+    elif kind == "two":
+        column, signs = np.zeros(len(X), int), np.where(scores > 0, 1.0, -1.0)
+    else:  # the second column of y
+        scores = scores[1] if kind == "several" else scores[:, 1]
+        column = np.full(len(X), 3 if kind == "several" else 1)
+        signs = np.where(scores > 0, 1.0, -1.0)
+        predictions = predictions[:, 1]
+    output = int(kind in ("several", "labels"))
+    found = check(model, X, y, column, signs, output=output)
+    assert (found.predictions == predictions).all()
+    of_output = y[:, 1] if output else y
+    assert (found.targets == of_output[found.support]).all()
+    top = scores.max(axis=1) if kind == "one" else np.abs(scores)
+    np.testing.assert_allclose(found.scores, top, atol=1e-5)
+    with pytest.raises(ValueError, match=r"output=3: y has"):
+        model.explain(X, output=3)
+
+
+def test_final_estimator(large_data):
+    """Its contribution is part of the rest."""
+    X, _, numbers = large_data
+    model = with_final(small_ensemble(StackedRegressor)).fit(X, numbers)
+    assert model.final_weight_ > 0
+    found = check(model, X, numbers, np.zeros(len(X), int), np.ones(len(X)))
+    np.testing.assert_allclose(found.scores, model.predict(X))
+
+
+def test_blocks(data, monkeypatch):
+    X, _, numbers = data
+    model = regressor().fit(X, numbers)
+    whole = model.explain(X)
+    monkeypatch.setattr("sklearn_fsvc._src.stacking.explanation._BLOCK_VALUES", 50)
+    parts = model.explain(X)
+    np.testing.assert_array_equal(parts.support, whole.support)
+    np.testing.assert_allclose(parts.contributions, whole.contributions)
+    assert model.explain(X[:2], n=1000).support.shape == (2, 25)
+
+
+def test_invalid_input(data):
+    X, y, _ = data
+    with pytest.raises(NotFittedError):
+        classifier().explain(X)
+    with pytest.raises(ValueError, match="n=0"):
+        classifier().fit(X, y).explain(X, 0)
+    with pytest.raises(ValueError, match=r"\['tanh20', 'tanh30'\], have no units that are"):
+        tanh_classifier(random_state=0).fit(X, y).explain(X)
+    layer = FrozenEstimator(RBFClassifier(20, **RBF).fit(X, y))
+    of_layer = [("rbf", RBFClassifier(layer=layer, alpha=GIVEN["alpha"]))]
+    with pytest.raises(ValueError, match=r"\['rbf'\], have no units that are training samples"):
+        StackedClassifier(of_layer).fit(X, y).explain(X)
