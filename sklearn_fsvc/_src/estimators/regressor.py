@@ -79,8 +79,8 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         Warns
         -----
         UserWarning
-            If y has a heavy tail, so that few large values dominate the squared error; with the
-            transform of y to use.
+            If y has a heavy tail, so that few large values dominate the squared error, unless it
+            is transformed by `target_transform`.
         """
         return self._fit(X, y, sample_weight)
 

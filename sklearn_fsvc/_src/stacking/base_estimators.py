@@ -119,6 +119,10 @@ class BaseEstimators(Part):
             raise ValueError(
                 f"{what}; pass class_weight to the ensemble instead, for all base estimators."
             )
+        if parts.task.target_transform is not None:
+            raise ValueError(
+                f"{what}; pass target_transform to the ensemble instead, for all base estimators."
+            )
         if not parts.readout.is_ridge:
             raise ValueError(
                 f'{what}, whose readout has no leave-one-out scores; use readout="ridge".'
@@ -233,7 +237,7 @@ class TrainingSet:
             units, readout = replace(parts.units, shared=learned_weights), parts.readout
             if isinstance(readout, Linear):
                 readout = replace(readout, sample=self.sample, folds=self.folds)
-            return replace(parts, units=units, readout=readout)
+            return Parts(units, parts.task.without_warnings(), readout)
 
         data = self.samples.X, self.y, self.samples.weight
         with propagate_callbacks(fit_task.context, network):

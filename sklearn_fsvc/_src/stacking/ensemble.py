@@ -231,6 +231,7 @@ class StackedParts:
         """
         task, samples = self.task.fit_encode(X, y, sample_weight)
         pairs, final = self.base.clone_for(samples)
+        y = task.base_target(y, samples)
         training_set = self._draw_training_set(samples, y, len(pairs), final is not None)
         self.base.reserve_memory(pairs, final, training_set.sample)
         learned_weights: dict[str, Any] = {}

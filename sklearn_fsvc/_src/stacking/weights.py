@@ -75,12 +75,12 @@ class EnsembleWeighting(Part, ABC):
         """Return predicted scores (n_samples, n_scores) as features of a final estimator."""
 
     def calibrate(
-        self, task: TargetSpec, scores: npt.NDArray, class_weights: npt.NDArray
+        self, task: TargetSpec, scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDArray
     ) -> dict[str, Any]:
-        """Return the fitted attributes that calibrate probabilities; none in regression.
+        """Return the fitted attributes that are computed from scores of the ensemble.
 
-        `scores` (n_samples, n_outputs) are those of the ensemble, and `class_weights` of the same
-        shape are the targets times the weights of the samples.
+        `scores` and the encoded targets `Y` are of shape (n_samples, n_outputs), `weight` of
+        (n_samples,).
         """
         return {}
 
@@ -122,7 +122,7 @@ class EnsembleWeighting(Part, ABC):
             final_weight_=ensemble.final_weight,
             loo_errors_=ensemble.errors,
             loo_error_=float(error),
-            **self.calibrate(task, ensemble.scores, Y * weight[:, None]),
+            **self.calibrate(task, ensemble.scores, Y, weight),
         )
 
 
@@ -139,20 +139,26 @@ class ClassWeighting(EnsembleWeighting):
     def as_features(self, task, scores):
         return scores
 
-    def calibrate(self, task, scores, class_weights):
-        labels = task.labels
+    def calibrate(self, task, scores, Y, weight):
+        labels, class_weights = task.labels, Y * weight[:, None]
         scores = labels.scores_of(scores)
         return {"temperature_": labels.fit_temperatures_to_weights(scores, class_weights)}
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NumericWeighting(EnsembleWeighting):
     """Weights that minimise the squared error, for regression."""
+
+    smearing_: Any = UNSET
 
     def find_weights(self, task, scores, Y, weight):
         return weigh_by_squared_error(scores, Y, weight)
 
     def as_features(self, task, scores):
         return (scores - task.mean) / task.scale
+
+    def calibrate(self, task, scores, Y, weight):
+        return task.smearing(Y - scores, weight)
 
 
 @dataclass(frozen=True, eq=False)
