@@ -215,7 +215,7 @@ class NumericTarget(TargetSpec):
     def center_attributes(self, samples: Samples, rows: Any) -> dict[str, Any]:
         y = samples.targets.numbers(rows)
         if self.transformer is not None:
-            y = self.transformer.inverse_mean(y, np.zeros((1, y.shape[1])))
+            y = self.transformer.inverse_transform(y)
         return {"center_targets_": self._reshaped(y)}
 
     def center_targets(self, units: Units) -> Any:
