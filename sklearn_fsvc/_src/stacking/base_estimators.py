@@ -239,12 +239,12 @@ class TrainingSet:
                 readout = replace(readout, sample=self.sample, folds=self.folds)
             return Parts(units, parts.task.without_warnings(), readout)
 
-        data = self.samples.X, self.y, self.samples.weight
+        data, groups = (self.samples.X, self.y, self.samples.weight), self.samples.groups
         with propagate_callbacks(fit_task.context, network):
             if _overrides_fit(network):
-                network.fit(*data)
+                network.fit(*data, **({} if groups is None else {"groups": groups}))
             else:
-                network._fit(*data, set_stacking_inputs)
+                network._fit(*data, groups, set_stacking_inputs)
         left_out = getattr(network, "left_out_", None)
         if left_out is None:
             return self._compute_left_out(network)

@@ -83,8 +83,8 @@ class TargetTransformer(BaseEstimator):
         # Beyond the second largest value the inverse of quantiles is steep: a prediction that is
         # slightly too large would become the largest y.
         last = [1 if kind == "quantiles" and len(y) > 2 else 0 for kind in self.kinds]
-        columns = np.arange(len(last))
-        self.range_ = np.stack([z[last, columns], z[::-1][last, columns]])
+        each = np.arange(len(last))
+        self.range_ = np.stack([z[last, each], z[::-1][last, each]])
         return self
 
     def transform(self, y: npt.NDArray) -> npt.NDArray:
