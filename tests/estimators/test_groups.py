@@ -1,6 +1,7 @@
 """Groups of samples that are held out together when parameters are chosen."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -122,7 +123,6 @@ def test_groups_are_routed_by_default():
     expected = clone(network).fit(StandardScaler().fit_transform(X), y, groups=groups)
     pipeline = make_pipeline(StandardScaler(), network).fit(X, y, groups=groups)
     assert pipeline[-1].alpha_ == expected.alpha_
-    assert make_tabular_pipeline(RBFRegressor(20, random_state=0)).fit(X, y, groups=groups)
     scores = cross_val_score(network, X, y, cv=GroupKFold(3), params={"groups": groups})
     for score, (train, test) in zip(scores, GroupKFold(3).split(X, y, groups), strict=True):
         fitted = clone(network).fit(X[train], y[train], groups=groups[train])
@@ -142,3 +142,20 @@ def test_searches(network):
         for search in (HiddenSizeSearchCV, GridSearchCV)
     ]
     np.testing.assert_allclose(*(each["mean_test_score"] for each in scores), atol=0.02)
+
+
+@pytest.mark.usefixtures("routing")
+def test_mean_targets_of_categories_are_cross_fitted_by_group():
+    """Shops of one group each: their mean targets say nothing of shops in other groups."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 60, 1200)
+    y = rng.normal(size=60)[groups] + 0.1 * rng.normal(size=1200)
+    X = pd.DataFrame({"shop": [f"shop {group}" for group in groups]})
+    pipeline = make_tabular_pipeline(TanhRegressor(20, **TANH))
+    table = clone(pipeline["preprocessing"]).fit_transform(X, y, groups=groups)
+    assert pipeline.fit(X, y, groups=groups)[-1].alpha_ > 0
+    names = pipeline["preprocessing"].get_feature_names_out().tolist()
+    means = table[:, names.index("categorical__mean(shop)")]
+    assert abs(np.corrcoef(means, y)[0, 1]) < 0.3
+    leaking = clone(pipeline["preprocessing"]).fit_transform(X, y)
+    assert np.corrcoef(leaking[:, names.index("categorical__mean(shop)")], y)[0, 1] > 0.9

@@ -112,7 +112,7 @@ def test_a_group_of_most_rows_is_trained_on():
     for seed in range(5):
         _, held = hold_out(np.arange(100), np.random.default_rng(seed), groups)
         assert 3 not in groups[held]
-        assert len(set(groups[held])) == 1
+        assert len(held) in (10, 20)
 
 
 def test_one_group_holds_out_samples():
