@@ -237,14 +237,19 @@ class TargetSpec(Part, ABC):
 
     Attributes
     ----------
-    needs_loo_scores : bool
-        Whether leave-one-out scores of training samples are used: see `loo_attributes`.
     scores_uncovered_by_center : bool
         Whether `center_outputs` is implemented.
     """
 
-    needs_loo_scores: ClassVar[bool] = False
     scores_uncovered_by_center: ClassVar[bool] = False
+
+    # Parameter of regressors: see `NumericTarget`.
+    target_transform: Any = None
+
+    @property
+    def needs_loo_scores(self) -> bool:
+        """Return whether leave-one-out scores of training samples are used: see `calibrate`."""
+        return False
 
     @property
     def needs_posterior(self) -> bool:
@@ -254,6 +259,10 @@ class TargetSpec(Part, ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise TypeError or ValueError for an invalid hyperparameter."""
+
+    def without_warnings(self) -> Self:
+        """Return the specification for a base estimator: the ensemble warns of y, once."""
+        return self
 
     @abstractmethod
     def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
@@ -283,6 +292,10 @@ class TargetSpec(Part, ABC):
     @abstractmethod
     def refit_on(self, samples: Samples, rows: Any) -> Self:
         """Return the specification that a fit to these rows of the samples would have."""
+
+    def base_target(self, y: Any, samples: Samples) -> Any:
+        """Return y for the base estimators of an ensemble with this specification, as fitted."""
+        return y
 
     @abstractmethod
     def score_coefficients(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
@@ -375,6 +388,8 @@ class Readout(Part, ABC):
         Divides the scores before the softmax.
     posterior_ : Posterior
         For standard deviations of predictions.
+    smearing_ : ndarray of shape (n_quantiles, n_scores)
+        Equally likely residuals of a transformed y.
     n_iter_ : int
         Number of iterations.
     is_ridge : bool
@@ -392,6 +407,7 @@ class Readout(Part, ABC):
     loo_errors_: npt.NDArray[Any] = UNSET
     temperature_: Any = UNSET
     posterior_: Any = UNSET
+    smearing_: Any = UNSET
     n_iter_: int = UNSET
     is_ridge: ClassVar[bool] = False
     fits_units: ClassVar[bool] = False

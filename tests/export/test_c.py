@@ -243,6 +243,10 @@ UNSUPPORTED = {
         "use one StandardScaler",
     ),
     "not fitted": (RBFClassifier, ValueError, "not fitted yet"),
+    "transformed target": (
+        lambda: TanhRegressor(5, target_transform="log", **GIVEN).fit(X, Y), ValueError,
+        "target_transform='log', which cannot be exported",
+    ),
 }  # fmt: skip
 
 

@@ -56,6 +56,8 @@ MAKERS = {
     "patch projector": (lambda: PatchProjector(10, kernel="laplacian", **FIXED), X),
     "rbf, linear map": (lambda: RBFRegressor(10, feature_weights=X[:4], **FIXED), X),
     "rbf regressor": (lambda: RBFRegressor(10, uncertainty=True, **FIXED), X),
+    "logarithm": (lambda: RBFRegressor(10, target_transform="log", **FIXED), X),
+    "quantiles": (lambda: TanhRegressor(10, target_transform="quantiles", **FIXED), X),
     "tanh regressor": (lambda: TanhRegressor(10, **FIXED), X),
     "rbf projector": (lambda: RBFProjector(10, **FIXED), X),
     "tanh projector": (lambda: TanhProjector(10, **FIXED), X),

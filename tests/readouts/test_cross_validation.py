@@ -87,6 +87,41 @@ def test_few_rows_hold_out_all_parts(n, sizes):
     assert len(select_folds(parts, 1001)) == 1
 
 
+GROUPS = np.random.default_rng(0).integers(0, 30, 1500)
+
+
+@pytest.mark.parametrize("n", [60, 600, 1200])
+def test_whole_groups_are_held_out(n):
+    rows = np.arange(100, 100 + n)
+    kept, held = hold_out(rows, np.random.default_rng(0), GROUPS)
+    np.testing.assert_array_equal(np.sort(np.concatenate([kept, held])), rows)
+    assert not set(GROUPS[kept]) & set(GROUPS[held])
+    assert abs(len(held) - n / 6) <= np.bincount(GROUPS[rows]).max() / 2
+    parts = parts_to_hold_out(rows, np.random.default_rng(0), GROUPS)
+    np.testing.assert_array_equal(parts[0], held)
+    if n > 1000:
+        assert len(parts) == 1
+        return
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), rows)
+    assert len(parts) == 6
+    assert sum(len(set(GROUPS[part])) for part in parts) == len(set(GROUPS[rows]))
+
+
+def test_a_group_of_most_rows_is_trained_on():
+    groups = np.where(np.arange(100) < 70, 3, np.arange(100) % 3)
+    for seed in range(5):
+        _, held = hold_out(np.arange(100), np.random.default_rng(seed), groups)
+        assert 3 not in groups[held]
+        assert len(held) in (10, 20)
+
+
+def test_one_group_holds_out_samples():
+    rows, groups = np.arange(60), np.where(np.arange(90) < 60, 1, 2)
+    found = hold_out(rows, np.random.default_rng(0), groups)
+    for rows_found, expected in zip(found, hold_out(rows, np.random.default_rng(0)), strict=True):
+        np.testing.assert_array_equal(rows_found, expected)
+
+
 def test_held_out_rows_are_bounded():
     kept, held = hold_out(np.arange(60_000), np.random.default_rng(0))
     assert (len(kept), len(held)) == (55_000, 5000)

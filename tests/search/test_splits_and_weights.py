@@ -220,7 +220,6 @@ def test_unrequested_metadata_is_refused(wine):
     for estimator, grid, metadata in (
         (TANH, SIZES, {"sample_weight": ones}),
         (pipeline, {"tanhclassifier__n_hidden": [5]}, {"sample_weight": ones}),
-        (TANH, SIZES, {"groups": ones}),
         (TANH, SIZES, {"nonsense": ones}),
     ):
         errors = []

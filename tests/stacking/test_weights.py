@@ -1,5 +1,8 @@
 """Weights of base and final estimators, compared with naive leave-one-out scores."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize, nnls
@@ -13,7 +16,9 @@ from sklearn_fsvc import (
     StackedRegressor,
     TanhRegressor,
 )
+from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
+from sklearn_fsvc._src.stacking.weights import assign_folds, take_groups
 from stacking.ensembles import (
     classifier,
     naive_left_out,
@@ -95,6 +100,30 @@ def test_samples_of_weight_0_are_ignored(data):
     expected = clone(model).fit(X[weight > 0], y[weight > 0])
     model.fit(X, np.where(weight > 0, y, 1e6), weight)
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+
+
+def test_folds_of_groups():
+    sample = SimpleNamespace(targets=np.zeros((1300, 1)))
+    groups = np.random.default_rng(0).integers(0, 40, 1300)
+    folds = assign_folds(sample, groups)
+    assert np.unique(folds).tolist() == [0, 1, 2]
+    assert np.bincount(folds).min() > 350
+    assert all(len(set(folds[groups == group])) == 1 for group in range(40))
+    assert len(set(assign_folds(sample, groups > 20))) == 2  # not more folds than groups
+
+
+def test_samples_of_some_groups():
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(500, 2)), rng.integers(0, 50, 500)
+    weight = (np.arange(500) >= 20).astype(float)
+    samples = Samples(X, weight=weight, groups=groups)
+    assert take_groups(samples, 500) is samples
+    taken = take_groups(samples, 200)
+    assert 150 < len(taken) <= 200
+    for group in set(taken.groups):
+        assert (taken.groups == group).sum() == (groups[20:] == group).sum()
+    two = take_groups(replace(samples, groups=groups % 3), 10)
+    assert len(set(two.groups)) == 2
 
 
 def test_base_estimators_with_several_penalties(data):

@@ -63,3 +63,11 @@ def test_degenerate_cells():
         smoothing, depends = estimate_smoothing(cell, targets)
         assert not depends.any()
         assert (smoothing == 1000).all()
+
+
+def test_folds_of_groups():
+    groups = np.random.default_rng(0).integers(0, 50, 500)
+    fold = draw_folds(500, groups)
+    assert np.unique(fold).tolist() == [0, 1, 2, 3, 4]
+    assert all(len(set(fold[groups == group])) == 1 for group in range(50))
+    np.testing.assert_array_equal(draw_folds(500, np.ones(500)), draw_folds(500))

@@ -29,6 +29,8 @@ class Samples:
     weight: npt.NDArray[Any] | None = None
     # Row numbers in the order of presentation, if it differs from that of X.
     order: npt.NDArray[np.intp] | None = None
+    # (n_samples,), int, on the host, or None: samples of one group are held out together.
+    groups: npt.NDArray[np.intp] | None = None
     duplicates: Any = None  # `Duplicates`: which samples are equal, where that was determined
 
     def __len__(self) -> int:
@@ -48,6 +50,10 @@ class Samples:
         """Return the weights of some samples, or None."""
         return None if self.weight is None else self.weight[rows]
 
+    def groups_of(self, rows: Any) -> npt.NDArray[np.intp] | None:
+        """Return the groups of some samples, or None."""
+        return None if self.groups is None else self.groups[rows]
+
     def in_order(self, order: npt.NDArray[np.intp]) -> Self:
         """Return the samples with an order of presentation."""
         return replace(self, order=order)
@@ -61,7 +67,8 @@ class Samples:
         targets, duplicates = (
             values and values.taken(rows) for values in (self.targets, self.duplicates)
         )
-        return Samples(X, targets, self.weight_of(rows), duplicates=duplicates)
+        weight, groups = self.weight_of(rows), self.groups_of(rows)
+        return Samples(X, targets, weight, groups=groups, duplicates=duplicates)
 
     def share(self, share: slice) -> "Samples":
         """Return a slice of the samples, without a copy."""

@@ -55,9 +55,9 @@ def validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
     name, takes_sparse = type(estimator).__name__, get_tags(estimator).input_tags.sparse
     if issparse(X) and not takes_sparse:
         raise TypeError(
-            f"X is a sparse matrix, and {name} needs dense rows. TanhClassifier, TanhRegressor and "
-            "TanhProjector accept sparse ones; else give X.toarray() if it fits in memory, or "
-            f"fewer features that are dense: make_pipeline(TruncatedSVD(100), {name}(...))."
+            f"X is a sparse matrix, and {name} needs dense rows. Use {_sparse_alternative(name)}, "
+            "which accepts sparse ones, or fewer features that are dense: "
+            f"make_pipeline(TruncatedSVD(100), {name}(...)); or X.toarray() if it fits in memory."
         )
     if isinstance(X, np.ndarray) and X.size >= _PARALLEL_SIZE and _is_finite(X):
         checks = {"ensure_all_finite": False} | checks
@@ -70,6 +70,12 @@ def validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
         _raise_with_remedy(error, estimator, X, y)
         raise
     return (_converted(result[0]), *result[1:]) if y else _converted(result)
+
+
+def _sparse_alternative(name: str) -> str:
+    """Return the name of the estimator for sparse X, for the same task as the named one."""
+    kinds = ("Classifier", "Regressor", "Projector")
+    return f"Tanh{next((kind for kind in kinds if name.endswith(kind)), kinds[0])}"
 
 
 def _raise_with_remedy(error: Exception, estimator: Any, X: Any, y: tuple[Any, ...]) -> None:

@@ -135,7 +135,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
     multilabel_: bool
     temperature_: Any
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None):
         """Choose the hidden layer and train the readout.
 
         Parameters
@@ -160,6 +160,9 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         sample_weight : array-like of shape (n_samples,) or str, optional
             Weights of the samples in the readout. A weight of 0 has the effect of removing the
             sample. For tables, the name of a column. All other columns are features.
+        groups : array-like of shape (n_samples,), optional
+            Group of each sample, such as its patient: parameters that are "auto" are validated on
+            held-out samples of other groups. With metadata routing it is requested by default.
 
         Returns
         -------
@@ -172,7 +175,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         RuntimeError
             If ``device`` does not work on this machine, with the reason.
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
 
     @available_if(IncrementalNetwork._supports_partial_fit)
     def partial_fit(self, X, y, classes=None, sample_weight=None):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import joblib
 import numpy as np
@@ -268,6 +268,9 @@ class IncrementalNetwork(Network):
 
     In each public method, `atomic_update` calls the private one on a copy of the estimator.
     """
+
+    # Routed without a request of the user: splitters such as GroupKFold have `groups` anyway.
+    __metadata_request__fit: ClassVar = {"groups": True}
 
     alpha: Any
     forgetting_factor: float

@@ -27,7 +27,7 @@ from ..engines import get_engine
 from ..parts import Parts, ReadoutTraining, TargetSpec, Units
 from ..readouts.cross_validation import SearchHistory
 from ..readouts.linear import score_uncovered
-from ..targets.encoding import encode_labels
+from ..targets.encoding import encode_groups, encode_labels
 from ..utils.callbacks import CallbackMixin, on_compile, with_callbacks
 from ..utils.parameters import check_verbosity
 from .fit_report import FitReport
@@ -52,15 +52,14 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
     def _parts(self) -> Parts:
         """Return the `Parts` with the hyperparameters and fitted attributes of this estimator."""
 
-    def _fit(self, X, y=None, sample_weight=None, adapt_parts=None):
+    def _fit(self, X, y=None, sample_weight=None, groups=None, adapt_parts=None):
         """Fit; ``adapt_parts(parts)``, if given, returns the `Parts` with more fields set."""
-        atomic_update(
-            self, lambda copied: copied._fit_with_callbacks(X, y, sample_weight, adapt_parts)
-        )
+        arguments = X, y, sample_weight, groups, adapt_parts
+        atomic_update(self, lambda copied: copied._fit_with_callbacks(*arguments))
         return self
 
     @with_callbacks  # inside of `atomic_update`, which would drop the callback context
-    def _fit_with_callbacks(self, X, y, sample_weight, adapt_parts=None):
+    def _fit_with_callbacks(self, X, y, sample_weight, groups, adapt_parts):
         parts = self._checked_parts()
         parts = parts if adapt_parts is None else adapt_parts(parts)
         fit_task = self._begin_fit(X, y, sample_weight)
@@ -68,12 +67,12 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         data = open_input(X, self.device, self.max_memory, y, sample_weight)
         work = n_synapses(data[0], parts.units.n_activations)
         with _notify_of_compilation(self), get_engine(self.device, work) as engine:
-            self._train(parts, replace(self._job(engine, "fit"), task=fit_task), *data)
+            self._train(parts, replace(self._job(engine, "fit"), task=fit_task), *data, groups)
         self._end_fit(fit_task, X, y, sample_weight)
 
-    def _train(self, parts, job, X, y, sample_weight):
+    def _train(self, parts, job, *data):
         """Choose the hidden layer for the samples, and train the readout."""
-        parts, samples = self._validate_training_data(parts, job.engine, X, y, sample_weight)
+        parts, samples = self._validate_training_data(parts, job.engine, *data)
         task, readout = parts.task, None
         # A transformer whose layer is drawn at random reads its data once at most.
         if task is not None or parts.units.needs_multiple_passes:
@@ -113,7 +112,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         check_verbosity("verbose", self.verbose)
         return parts
 
-    def _validate_training_data(self, parts, engine, X, y, sample_weight):
+    def _validate_training_data(self, parts, engine, X, y, sample_weight, groups):
         """Return the parts with a fitted target specification, and the `Samples` in their order."""
         if parts.task is None:
             X, y = validate_samples(self, engine, X, reset=True), to_host(y)
@@ -123,6 +122,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         else:
             X, y = validate_training_data(self, engine, X, y)
             task, samples = parts.task.fit_encode(X, y, sample_weight)
+            samples = replace(samples, groups=encode_groups(X, groups))
             parts = replace(parts, task=task)
             parts.readout.check_samples(samples)
         return parts, parts.units.present(samples)

@@ -236,6 +236,7 @@ class PatchRegressor(NetworkRegressor):
     %(alpha)s
     %(forgetting_factor)s
     %(uncertainty)s
+    %(target_transform)s
     %(random_state)s
     %(device)s
     %(max_memory)s
@@ -253,6 +254,8 @@ class PatchRegressor(NetworkRegressor):
     %(readout_coef_)s
     %(readout_intercept_)s
     %(target_mean_)s
+    %(target_transformer_)s
+    %(smearing_)s
     %(alpha_)s
     %(alphas_)s
     %(search_results_)s
@@ -283,8 +286,8 @@ class PatchRegressor(NetworkRegressor):
         self, n_hidden=400, *, image_shape=None, patch_size=None, stride=1, pool=4,
         kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.5,
         contrast="auto", whitening=0.3, selection="random", alpha="auto",
-        forgetting_factor=1.0, uncertainty=False, random_state=None, device="auto", max_memory=None,
-        verbose=0,
+        forgetting_factor=1.0, uncertainty=False, target_transform=None, random_state=None,
+        device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.image_shape = image_shape
@@ -301,6 +304,7 @@ class PatchRegressor(NetworkRegressor):
         self.alpha = alpha
         self.forgetting_factor = forgetting_factor
         self.uncertainty = uncertainty
+        self.target_transform = target_transform
         self.random_state = random_state
         self.device = device
         self.max_memory = max_memory

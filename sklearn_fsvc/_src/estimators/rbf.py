@@ -320,6 +320,7 @@ default="auto"
     %(alpha)s
     %(forgetting_factor)s
     %(uncertainty)s
+    %(target_transform)s
     %(shuffle)s
     %(precision)s
     %(random_state)s
@@ -340,6 +341,8 @@ default="auto"
     %(readout_coef_)s
     %(readout_intercept_)s
     %(target_mean_)s
+    %(target_transformer_)s
+    %(smearing_)s
     %(alpha_)s
     %(alphas_)s
     %(search_results_)s
@@ -394,8 +397,9 @@ default="auto"
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="global", metric="manhattan", kernel="auto", feature_weights="auto",
-        layer=None, alpha="auto", forgetting_factor=1.0, uncertainty=False, shuffle=True,
-        precision="auto", random_state=None, device="auto", max_memory=None, verbose=0,
+        layer=None, alpha="auto", forgetting_factor=1.0, uncertainty=False,
+        target_transform=None, shuffle=True, precision="auto", random_state=None, device="auto",
+        max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.radius = radius
@@ -409,6 +413,7 @@ default="auto"
         self.alpha = alpha
         self.forgetting_factor = forgetting_factor
         self.uncertainty = uncertainty
+        self.target_transform = target_transform
         self.shuffle = shuffle
         self.precision = precision
         self.random_state = random_state

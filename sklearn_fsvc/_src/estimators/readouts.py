@@ -132,6 +132,13 @@ class Ridge(Linear):
 
     is_ridge = fits_units = has_probabilities = True
 
+    def check_samples(self, samples: Any) -> None:
+        if samples.groups is not None and isinstance(parse_penalty(self.alpha), tuple):
+            raise ValueError(
+                f"alpha={self.alpha!r} is chosen by leave-one-out, which does not leave out the "
+                'groups of samples; with groups give a number, or "auto".'
+            )
+
     def train(self, training: ReadoutTraining) -> Self:
         if is_option(training.units.precision, "auto"):
             for bits in _faster_precisions(training):
@@ -203,7 +210,9 @@ class Ridge(Linear):
         job, layer, samples = training.job, training.layer, training.samples
         random = generator(self.random_state)
         found, statistics = train_held_out(job, layer, samples, random, training.history)
-        if self.sample and len(samples.present) <= MAX_LOO_ROWS:
+        is_small = len(samples.present) <= MAX_LOO_ROWS
+        # The leave-one-out error is optimistic for groups, which are held out as a whole.
+        if self.sample and is_small and samples.groups is None:
             alpha = refine_penalty_by_loo(job, layer, self.sample, statistics, found.alpha)
             return alpha, statistics
         return found.alpha, statistics
@@ -214,7 +223,7 @@ class Ridge(Linear):
         alpha, found, fitted = penalty, None, {}
         if penalty == "auto":
             start = training.history.first_alpha(training.layer)
-            found = search_few(few, generator(self.random_state), start)
+            found = search_few(few, generator(self.random_state), start, training.samples.groups)
             alpha = found.alpha
         solution, dual = few.try_solve(alpha)
         if solution is None:

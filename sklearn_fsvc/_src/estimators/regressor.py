@@ -48,7 +48,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
     target_scale_: Any
     posterior_: Posterior
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None):
         """Choose the hidden layer and train the readout.
 
         Parameters
@@ -64,6 +64,9 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         sample_weight : array-like of shape (n_samples,) or str, optional
             Weights of the samples in the readout. A weight of 0 has the effect of removing the
             sample. For tables, the name of a column. All other columns are features.
+        groups : array-like of shape (n_samples,), optional
+            Group of each sample, such as its patient: parameters that are "auto" are validated on
+            held-out samples of other groups. With metadata routing it is requested by default.
 
         Returns
         -------
@@ -79,10 +82,10 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         Warns
         -----
         UserWarning
-            If y has a heavy tail, so that few large values dominate the squared error; with the
-            transform of y to use.
+            If y has a heavy tail, so that few large values dominate the squared error, unless it
+            is transformed by `target_transform`.
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
 
     @available_if(IncrementalNetwork._supports_partial_fit)
     def partial_fit(self, X, y, sample_weight=None):

@@ -220,6 +220,7 @@ class TanhRegressor(NetworkRegressor):
     %(alpha)s
     %(forgetting_factor)s
     %(uncertainty)s
+    %(target_transform)s
     %(precision)s
     %(random_state)s
     %(device)s
@@ -236,6 +237,8 @@ class TanhRegressor(NetworkRegressor):
     %(readout_coef_)s
     %(readout_intercept_)s
     %(target_mean_)s
+    %(target_transformer_)s
+    %(smearing_)s
     %(alpha_)s
     %(alphas_)s
     %(search_results_)s
@@ -285,8 +288,8 @@ class TanhRegressor(NetworkRegressor):
     def __init__(
         self, n_hidden=1000, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, alpha="auto",
-        forgetting_factor=1.0, uncertainty=False, precision="auto", random_state=None,
-        device="auto", max_memory=None, verbose=0,
+        forgetting_factor=1.0, uncertainty=False, target_transform=None,
+        precision="auto", random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.scale = scale
@@ -299,6 +302,7 @@ class TanhRegressor(NetworkRegressor):
         self.alpha = alpha
         self.forgetting_factor = forgetting_factor
         self.uncertainty = uncertainty
+        self.target_transform = target_transform
         self.precision = precision
         self.random_state = random_state
         self.device = device

@@ -178,7 +178,8 @@ class MapData:
     @classmethod
     def draw(cls, job, samples, random, split=None):
         if split is None:
-            split = hold_out(random.permutation(samples.present)[:_MAX_SAMPLES], random)
+            subset = random.permutation(samples.present)[:_MAX_SAMPLES]
+            split = hold_out(subset, random, samples.groups)
         rows = np.sort(np.concatenate(split))
         training, validation = (np.searchsorted(rows, part) for part in split)
         # The samples, their transformed copies for one network and the next, and temporaries.

@@ -200,7 +200,8 @@ class _ProxySearch:
     @classmethod
     def of(cls, job, samples, random, history, shared=None, skip_factor=_SKIP_FACTOR):
         present = samples.present
-        training, validation = hold_out(random.permutation(present)[:_MAX_SAMPLES], random)
+        subset = random.permutation(present)[:_MAX_SAMPLES]
+        training, validation = hold_out(subset, random, samples.groups)
         order, history.n_rows = random.permutation(training), len(training)
         job, X = job.single_device(), samples.X
         # The samples are read dozens of times. Copy them once if they are not in memory, if they

@@ -85,8 +85,14 @@ class SearchHistory:
         return {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
 
 
-def hold_out(rows: npt.NDArray, random: np.random.Generator) -> tuple[npt.NDArray, npt.NDArray]:
-    """Return training rows and held-out rows, both ascending; of two rows or more."""
+def hold_out(
+    rows: npt.NDArray, random: np.random.Generator, groups: npt.NDArray | None = None
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return training rows and held-out rows, both ascending; of two rows or more.
+
+    `groups` has the group of every sample, of which `rows` are some. If these are of two groups or
+    more, whole groups are held out.
+    """
     if len(rows) < 2:
         raise ValueError(
             'Parameters set to "auto" are validated on held-out samples, and '
@@ -94,21 +100,51 @@ def hold_out(rows: npt.NDArray, random: np.random.Generator) -> tuple[npt.NDArra
             "first call of partial_fit; "
             'or set the parameters that are "auto" to values.'
         )
-    shuffled = random.permutation(rows)
     n_held = max(1, min(len(rows) // PARTS, _MAX_HELD))
+    if not _has_several(groups, rows):
+        shuffled = random.permutation(rows)
+    else:
+        shuffled, n_held = _shuffle_groups(rows, random, groups, n_held)
     return np.sort(shuffled[n_held:]), np.sort(shuffled[:n_held])
 
 
-def parts_to_hold_out(rows: npt.NDArray, random: np.random.Generator) -> list[npt.NDArray]:
-    """Return the held-out sets of rows of each fold, ascending.
+def _has_several(groups, rows):
+    return groups is not None and np.ptp(groups[rows]) > 0
+
+
+def _shuffle_groups(rows, random, groups, n_held):
+    """Return the rows, one group after the other, and how many whole groups begin with them.
+
+    As close to `n_held` rows as possible. Groups are in random order, those of more than half of
+    the rows at the end.
+    """
+    _, codes, sizes = np.unique(groups[rows], return_inverse=True, return_counts=True)
+    order = random.permutation(len(sizes))
+    order = np.concatenate(
+        [order[2 * sizes[order] <= len(rows)], order[2 * sizes[order] > len(rows)]]
+    )
+    ends = np.cumsum(sizes[order])[:-1]
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rows[np.argsort(rank[codes], kind="stable")], ends[np.abs(ends - n_held).argmin()]
+
+
+def parts_to_hold_out(
+    rows: npt.NDArray, random: np.random.Generator, groups: npt.NDArray | None = None
+) -> list[npt.NDArray]:
+    """Return the held-out sets of rows of each fold, ascending; for `groups` see `hold_out`.
 
     One, as of `hold_out`. If there are few rows, so that one is too noisy, all parts of a
     partition.
     """
-    _, held = hold_out(rows, random)
+    others, held = hold_out(rows, random, groups)
     if len(rows) > FEW:
         return [held]
-    others = random.permutation(np.setdiff1d(rows, held))
+    if groups is not None and _has_several(groups, rows):
+        labels = random.permutation(np.unique(groups[others]))
+        parts = np.array_split(labels, min(PARTS - 1, len(labels)))
+        return [held, *(others[np.isin(groups[others], part)] for part in parts)]
+    others = random.permutation(others)
     n_others = min(PARTS, len(rows)) - 1
     return [held, *(np.sort(part) for part in np.array_split(others, n_others))]
 
@@ -260,7 +296,7 @@ def train_held_out(
         gather_fast = gather_coarse
         if len(samples) * layer.n_units >= large_hidden:
             fast_layer = cast_to_float32_if_safe(layer, samples.X)
-    parts = select_folds(parts_to_hold_out(samples.present, random), layer.n_units)
+    parts = select_folds(parts_to_hold_out(samples.present, random, samples.groups), layer.n_units)
     fallback = partial(gather_float64, job, [layer], samples)
 
     def validate(gather_all, layer, start):
@@ -299,7 +335,7 @@ def estimate_penalty(
     A prediction of that of all units, in a sixteenth of the time of their products.
     """
     leading = layer.part(slice(n_validation_units(n_validation_units(layer.n_units))))
-    held = hold_out(samples.present, random)[1]
+    held = hold_out(samples.present, random, samples.groups)[1]
     (of_all,) = gather(job, [leading], samples)
     (of_held,) = gather(job, [leading], samples, held)
     return search_penalty(make_folds(of_all, [of_held], leading.n_units), start).alpha

@@ -69,10 +69,12 @@ def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
     return FewRows(H, origin, samples.targets.matrix(slice(None), np), weight, is_uncovered)
 
 
-def search_few(few: "FewRows", random: np.random.Generator, start: float) -> PenaltySearchResult:
+def search_few(
+    few: "FewRows", random: np.random.Generator, start: float, groups: npt.NDArray | None = None
+) -> PenaltySearchResult:
     """Return the penalty of the least held-out error; see `cross_validation.train_held_out`."""
     n_units = few.H.shape[1]
-    parts = select_folds(parts_to_hold_out(np.flatnonzero(few.weight), random), n_units)
+    parts = select_folds(parts_to_hold_out(np.flatnonzero(few.weight), random, groups), n_units)
     leading = few.leading(n_validation_units(n_units))
     n = few.weight.sum() - min(few.weight[part].sum() for part in parts)
     return search(lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start)

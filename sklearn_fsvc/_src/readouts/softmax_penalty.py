@@ -66,7 +66,8 @@ def search_softmax_penalty(
     """
     limits = limits or SearchLimits()
     rows = _subset(samples.present, layer.n_units, random, limits)
-    parts = select_folds(parts_to_hold_out(np.arange(len(rows)), random), layer.n_units)
+    groups = samples.groups_of(rows)
+    parts = select_folds(parts_to_hold_out(np.arange(len(rows)), random, groups), layer.n_units)
     n_folds, job = _plan_folds(job, layer, samples.targets, len(rows), len(parts))
     parts = parts[:n_folds]
     is_subset = len(rows) < len(samples)

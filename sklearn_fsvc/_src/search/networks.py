@@ -150,6 +150,8 @@ def _is_one_ridge(network: Any) -> bool:
         return False  # its own fit raises the error
     if parts.units.given is not None:
         return False  # a `layer`, whose size does not depend on the parameters
+    if parts.task.target_transform is not None:
+        return False  # it is fitted to the y of each training set
     return parts.readout.is_ridge and not parts.readout.leaves_one_out(parts.task)
 
 

@@ -33,7 +33,7 @@ from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_option
 from .networks import CandidateGroup, GroupFit, NetworkBuilder, hash_rows, score_group, solve_group
-from .wrappers import fit_wrappers, get_sample_weight, last_step, without_target_transform
+from .wrappers import fit_wrappers, get_metadata, last_step, without_target_transform
 
 Rows = npt.NDArray[np.intp]
 
@@ -83,10 +83,11 @@ def fit_split(group: CandidateGroup, plan: SearchPlan, split: int, number: int) 
     """Return the networks of a group on one split; `number` is that of the pass."""
     start = perf_counter()
     X, y, params = plan.training_set(split)
-    pipeline, network, X, y, sample_weight = fit_wrappers(group.estimator, X, y, params)
+    pipeline, network, *data = fit_wrappers(group.estimator, X, y, params)
+    X = data[0]
     parts = parts_of(network)
     with get_engine(network.device, n_synapses(X, parts.units.n_activations)) as engine:
-        parts, samples = network._validate_training_data(parts, engine, X, y, sample_weight)
+        parts, samples = network._validate_training_data(parts, engine, *data)
         samples, job = samples.on_device(plan.job(network, engine))
         callback_task = plan.passes.subtask(plan.name(split), None, number)
         shared = SharedPass.begin(group, plan, network, parts, job, samples, callback_task)
@@ -114,8 +115,8 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
     network = clone(group.estimator)
     parts = parts_of(network)
     with get_engine(network.device, n_synapses(plan.X, network.n_hidden)) as engine:
-        weight = get_sample_weight(**plan.fit_params)
-        parts, samples = network._validate_training_data(parts, engine, plan.X, plan.y, weight)
+        metadata = get_metadata(**plan.fit_params)
+        parts, samples = network._validate_training_data(parts, engine, plan.X, plan.y, *metadata)
         samples, job = samples.on_device(plan.job(network, engine))
         # Those of each fold, of all samples, their difference and its factor.
         statistics_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
@@ -190,7 +191,8 @@ class SharedPass:
         """
         if not self.group.has_auto:
             return map(CVStatistics, self.statistics(samples, what))
-        parts = parts_to_hold_out(samples.present, generator(self.network.random_state))
+        random = generator(self.network.random_state)
+        parts = parts_to_hold_out(samples.present, random, samples.groups)
         leading = [layer.part(slice(FEW)) for layer in self.layers]
         n_others = len(parts) - 1
         job = self._job.reserve(self._cv_bytes(leading, n_others))

@@ -6,7 +6,7 @@ once for a split and all networks of a group.
 
 import sys
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
@@ -70,7 +70,7 @@ def untransform_predictions(estimator: Any, predictions: Any) -> Any:
 
 def fit_wrappers(
     estimator: Any, X: Any, y: Any, params: dict[str, Any]
-) -> tuple[Any, Any, Any, Any, Any]:
+) -> tuple[Any, Any, Any, Any, Any, Any]:
     """Fit the estimators around the network.
 
     Returns
@@ -79,20 +79,19 @@ def fit_wrappers(
         Fitted, with a last step whose predictions are its input: `without_target_transform` of
         it predicts the X of the network.
     network : classifier or regressor, not fitted
-    X, y, sample_weight
+    X, y, sample_weight, groups
         The input of the network.
     """
     network = last_step(estimator)
     if network is estimator:
-        return None, clone(estimator), X, y, get_sample_weight(**params)
+        return None, clone(estimator), X, y, *get_metadata(**params)
     pipeline = clone(with_last_step(estimator, _InputRecorder(network))).fit(X, y, **params)
-    X, y, sample_weight = last_step(pipeline).pop_input()
-    return pipeline, clone(network), X, y, sample_weight
+    return pipeline, clone(network), *last_step(pipeline).pop_input()
 
 
-def get_sample_weight(sample_weight: Any = None) -> Any:
-    """Return the only fit parameter of a network; TypeError for others."""
-    return sample_weight
+def get_metadata(sample_weight: Any = None, groups: Any = None) -> tuple[Any, Any]:
+    """Return the fit parameters of a network; TypeError for others."""
+    return sample_weight, groups
 
 
 def _transforms_target(estimator: Any) -> bool:
@@ -130,11 +129,11 @@ class _InputRecorder(BaseEstimator):
     def get_metadata_routing(self) -> Any:
         return self.network.get_metadata_routing()
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "_InputRecorder":
-        self.input_: Any = (X, y, sample_weight)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        self.input_: Any = (X, y, sample_weight, groups)
         return self
 
-    def pop_input(self) -> tuple[Any, Any, Any]:
+    def pop_input(self) -> tuple[Any, Any, Any, Any]:
         """Return the recorded input, and release it."""
         recorded, self.input_ = self.input_, None
         return recorded

@@ -119,6 +119,10 @@ class BaseEstimators(Part):
             raise ValueError(
                 f"{what}; pass class_weight to the ensemble instead, for all base estimators."
             )
+        if parts.task.target_transform is not None:
+            raise ValueError(
+                f"{what}; pass target_transform to the ensemble instead, for all base estimators."
+            )
         if not parts.readout.is_ridge:
             raise ValueError(
                 f'{what}, whose readout has no leave-one-out scores; use readout="ridge".'
@@ -233,14 +237,14 @@ class TrainingSet:
             units, readout = replace(parts.units, shared=learned_weights), parts.readout
             if isinstance(readout, Linear):
                 readout = replace(readout, sample=self.sample, folds=self.folds)
-            return replace(parts, units=units, readout=readout)
+            return Parts(units, parts.task.without_warnings(), readout)
 
-        data = self.samples.X, self.y, self.samples.weight
+        data, groups = (self.samples.X, self.y, self.samples.weight), self.samples.groups
         with propagate_callbacks(fit_task.context, network):
             if _overrides_fit(network):
-                network.fit(*data)
+                network.fit(*data, **({} if groups is None else {"groups": groups}))
             else:
-                network._fit(*data, set_stacking_inputs)
+                network._fit(*data, groups, set_stacking_inputs)
         left_out = getattr(network, "left_out_", None)
         if left_out is None:
             return self._compute_left_out(network)

@@ -43,16 +43,18 @@ from ..estimators.network import (
 from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..parts import TargetSpec
 from ..readouts.sample import draw, find_sampled_rows
+from ..targets.encoding import encode_groups
 from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
 from ..utils.parameters import check_output, check_positive_integer
 from .base_estimators import BaseEstimators, TrainingSet
 from .explanation import explain_ensemble
-from .weights import EnsembleWeighting, assign_folds, decision_scores
+from .weights import EnsembleWeighting, assign_folds, decision_scores, take_groups
 
 
 class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, metaclass=ABCMeta):
     """Networks whose scores are added with non-negative weights."""
 
+    __metadata_request__fit: ClassVar = {"groups": True}  # as of single networks
     # The classes of the RBF and the tanh networks that are the default base estimators.
     _network_classes: ClassVar[Any] = None
 
@@ -124,7 +126,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         """
         return self._set_params("estimators", **params)
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None):
         """Fit each base estimator, and find their weights.
 
         Parameters
@@ -134,6 +136,10 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
             estimators accept it.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
         sample_weight : array-like of shape (n_samples,) or str, optional
+        groups : array-like of shape (n_samples,), optional
+            Group of each sample. The hyperparameters of base estimators are validated on held-out
+            groups, and the weights are found from scores without a fold of groups, in place of
+            leave-one-out scores. With metadata routing it is requested by default.
 
         Returns
         -------
@@ -145,11 +151,11 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
             For base estimators that are not networks of this package for the same task, or have no
             ridge readout, and for invalid input; the ensemble is left as it was.
         """
-        atomic_update(self, lambda model: model._fit(X, y, sample_weight))
+        atomic_update(self, lambda model: model._fit(X, y, sample_weight, groups))
         return self
 
     @with_callbacks  # `atomic_update` would drop the callback context
-    def _fit(self, X, y, sample_weight):
+    def _fit(self, X, y, sample_weight, groups):
         parts = self._stacked_parts()
         parts.check()
         self._validate_names([name for name, _ in parts.base.templates])
@@ -157,7 +163,8 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         rows = open_input(X, self.device, self.max_memory, y, sample_weight)
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = validate_training_data(self, engine, *rows[:2])
-        set_fitted_attributes(self, parts.fit(clean_X, clean_y, rows[2], fit_task).fitted)
+        parts = parts.fit(clean_X, clean_y, rows[2], groups, fit_task)
+        set_fitted_attributes(self, parts.fitted)
         self._end_fit(fit_task, X, y, sample_weight)
 
     def _snapshot(self):
@@ -262,13 +269,17 @@ class StackedParts:
         """Return all fitted attributes."""
         return self.task.fitted | self.base.fitted | self.weighting.fitted
 
-    def fit(self, X: Any, y: Any, sample_weight: Any, fit_task: FitTask) -> "StackedParts":
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, fit_task: FitTask
+    ) -> "StackedParts":
         """Return the parts with fitted networks and their weights, for validated samples.
 
         `fit_task` is the task as which the fit is reported to callbacks.
         """
         task, samples = self.task.fit_encode(X, y, sample_weight)
+        samples = replace(samples, groups=encode_groups(X, groups))
         pairs, final = self.base.clone_for(samples)
+        y = task.base_target(y, samples)
         training_set = self._draw_training_set(samples, y, len(pairs), final is not None)
         self.base.reserve_memory(pairs, final, training_set.sample)
         report = FitReport(f"{self.base.owner} fit", self.base.verbose)
@@ -278,7 +289,9 @@ class StackedParts:
             report.begin(f"fitting {name}, network {number} of {len(pairs)}")
             left_out.append(training_set.fit(network, fit_task.subtask(name), learned_weights))
             report.lap(name)
-        ensemble = self.weighting.combine(task, left_out, training_set.sample)
+        ensemble = self.weighting.combine(
+            task, left_out, training_set.sample, by_fold=samples.groups is not None
+        )
         # A final estimator trained on a sample that lacks a class could not predict it.
         if final is not None and ensemble.has_varying_outputs:
             report.begin("fitting the final network")
@@ -321,8 +334,17 @@ class StackedParts:
     def _draw_training_set(self, samples, y, n_estimators, has_final):
         n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)
         with self.base.open_job(samples.X) as job:
-            sample = draw(job, samples, n_rows=n_rows)
-        return TrainingSet(samples, y, sample, assign_folds(sample) if has_final else None)
+            if samples.groups is None:
+                sample = draw(job, samples, n_rows=n_rows)
+                folds = assign_folds(sample) if has_final else None
+            else:
+                subset = take_groups(samples, n_rows)
+                sample = draw(job, subset, n_rows=n_rows)
+                rows, positions = find_sampled_rows(job, subset, sample)
+                groups = np.empty(sample.n_rows, int)
+                groups[positions] = subset.groups[rows]
+                folds = assign_folds(sample, groups)
+        return TrainingSet(samples, y, sample, folds)
 
     def _add_final(self, task, ensemble, final, training_set, fit_task):
         """Return the ensemble with a final estimator fitted to the sample, if that gains.

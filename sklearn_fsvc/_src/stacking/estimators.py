@@ -4,6 +4,7 @@ from ..data.dask_blocks import lazy_on_dask
 from ..estimators.classifier import ClassifierMethods
 from ..estimators.rbf import RBFClassifier, RBFRegressor
 from ..estimators.regressor import RegressorMethods
+from ..estimators.shared_docs import REGRESSION
 from ..estimators.state import on_snapshot
 from ..estimators.tanh import TanhClassifier, TanhRegressor
 from ..targets.classes import ClassTarget
@@ -180,7 +181,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         )
 
 
-@fill_docstring(_SHARED)
+@fill_docstring(REGRESSION, _SHARED)
 class StackedRegressor(RegressorMethods, StackedEnsemble):
     """Regressor that adds the predictions of several networks: stacking without cross-validation.
 
@@ -192,6 +193,9 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
     ----------
     %(estimators)s
     %(final_estimator)s
+    target_transform : {"auto", "log", "quantiles"} or None, default="auto"
+        Transform of y, for all base estimators: see `RBFRegressor`. `contributions` then add up to
+        the prediction of the transformed y.
     %(random_state)s
     %(device)s
     %(max_memory)s
@@ -212,7 +216,9 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
         standardised y, over the samples from which weights are found.
     %(loo_error_)s
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
-        Mean and standard deviation of y.
+        Mean and standard deviation of y, transformed if it is.
+    %(target_transformer_)s
+    %(smearing_)s
     %(feature_importances_)s
     %(n_features_in_)s
     %(feature_names_in_)s
@@ -244,11 +250,12 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
     _network_classes = RBFRegressor, TanhRegressor
 
     def __init__(
-        self, estimators=None, *, final_estimator="auto", random_state=None, device="auto",
-        max_memory=None, verbose=0,
+        self, estimators=None, *, final_estimator="auto", target_transform="auto",
+        random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.estimators = estimators
         self.final_estimator = final_estimator
+        self.target_transform = target_transform
         self.random_state = random_state
         self.device = device
         self.max_memory = max_memory

@@ -11,7 +11,9 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.model_selection import GroupKFold
 
+from ..data.samples import Samples
 from ..layers import hidden_dtype
 from ..parts import UNSET, Part, TargetSpec
 from ..readouts.ensemble_weights import squared_errors, weigh_by_log_loss, weigh_by_squared_error
@@ -75,12 +77,12 @@ class EnsembleWeighting(Part, ABC):
         """Return predicted scores (n_samples, n_scores) as features of a final estimator."""
 
     def calibrate(
-        self, task: TargetSpec, scores: npt.NDArray, class_weights: npt.NDArray
+        self, task: TargetSpec, scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDArray
     ) -> dict[str, Any]:
-        """Return the fitted attributes that calibrate probabilities; none in regression.
+        """Return the fitted attributes that are computed from scores of the ensemble.
 
-        `scores` (n_samples, n_outputs) are those of the ensemble, and `class_weights` of the same
-        shape are the targets times the weights of the samples.
+        `scores` and the encoded targets `Y` are of shape (n_samples, n_outputs), `weight` of
+        (n_samples,).
         """
         return {}
 
@@ -90,11 +92,19 @@ class EnsembleWeighting(Part, ABC):
         return min(n_max, max(1, _MAX_SCORES // (n_estimators * n_outputs)))
 
     def combine(
-        self, task: TargetSpec, left_out: Sequence[LOOScores], sample: Sample
+        self,
+        task: TargetSpec,
+        left_out: Sequence[LOOScores],
+        sample: Sample,
+        by_fold: bool = False,
     ) -> "WeightedEnsemble":
-        """Return the weighted ensemble for the leave-one-out scores of each base estimator."""
+        """Return the weighted ensemble for the leave-one-out scores of each base estimator.
+
+        Or for their scores without a fold, if `by_fold`.
+        """
         Y, weight = sample.targets, sample.rows.weight
-        loo_scores, fold_scores = np.stack([one.scores for one in left_out]), None
+        scores = [one.fold_scores if by_fold else one.scores for one in left_out]
+        loo_scores, fold_scores = np.stack(scores), None  # type: ignore[arg-type]
         weights = self.find_weights(task, loo_scores, Y, weight)
         of_folds = [one.fold_scores for one in left_out if one.fold_scores is not None]
         if of_folds:  # all base estimators have them, or none
@@ -122,7 +132,7 @@ class EnsembleWeighting(Part, ABC):
             final_weight_=ensemble.final_weight,
             loo_errors_=ensemble.errors,
             loo_error_=float(error),
-            **self.calibrate(task, ensemble.scores, Y * weight[:, None]),
+            **self.calibrate(task, ensemble.scores, Y, weight),
         )
 
 
@@ -139,20 +149,26 @@ class ClassWeighting(EnsembleWeighting):
     def as_features(self, task, scores):
         return scores
 
-    def calibrate(self, task, scores, class_weights):
-        labels = task.labels
+    def calibrate(self, task, scores, Y, weight):
+        labels, class_weights = task.labels, Y * weight[:, None]
         scores = labels.scores_of(scores)
         return {"temperature_": labels.fit_temperatures_to_weights(scores, class_weights)}
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NumericWeighting(EnsembleWeighting):
     """Weights that minimise the squared error, for regression."""
+
+    smearing_: Any = UNSET
 
     def find_weights(self, task, scores, Y, weight):
         return weigh_by_squared_error(scores, Y, weight)
 
     def as_features(self, task, scores):
         return (scores - task.mean) / task.scale
+
+    def calibrate(self, task, scores, Y, weight):
+        return task.smearing(Y - scores, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,11 +226,32 @@ class WeightedEnsemble:
         )  # fmt: skip
 
 
-def assign_folds(sample: Sample) -> npt.NDArray:
-    """Return the fold of each row of a sample: contiguous blocks, since its order is random."""
+def assign_folds(sample: Sample, groups: npt.NDArray | None = None) -> npt.NDArray:
+    """Return the fold of each row of a sample.
+
+    Contiguous blocks, since the order of the sample is random; or if the group of each row is
+    given, folds of whole groups.
+    """
     n_rows = len(sample.targets)
     n_folds = int(np.clip(n_rows // _FOLD_SIZE, _MIN_FOLDS, _MAX_FOLDS))
-    return np.arange(n_rows) * n_folds // n_rows
+    if groups is None:
+        return np.arange(n_rows) * n_folds // n_rows
+    folds = np.empty(n_rows, int)
+    splitter = GroupKFold(min(n_folds, len(np.unique(groups))))
+    for fold, (_, rows) in enumerate(splitter.split(groups, groups=groups)):
+        folds[rows] = fold
+    return folds
+
+
+def take_groups(samples: Samples, n_rows: int) -> Samples:
+    """Return the samples of some groups, about `n_rows` and of two groups or more."""
+    present, all_groups = samples.present, samples.groups
+    if all_groups is None or len(present) <= n_rows:
+        return samples
+    sizes = np.bincount(all_groups[present])
+    order = np.random.default_rng(0).permutation(np.flatnonzero(sizes))
+    n_groups = max(_MIN_FOLDS, np.searchsorted(np.cumsum(sizes[order]), n_rows, side="right"))
+    return samples.taken(present[np.isin(all_groups[present], order[:n_groups])])
 
 
 def is_significant(gains: npt.NDArray, weight: npt.NDArray, n_errors: float) -> bool:

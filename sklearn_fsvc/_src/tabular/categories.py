@@ -1,7 +1,7 @@
 """CategoryEncoder: one-hot features of categories, and mean targets where there are many."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -120,16 +120,24 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):
         By `fit`, of columns that are hardly categorical, with the remedy.
     """
 
+    # Routed without a request of the user, as by the networks of this package.
+    __metadata_request__fit: ClassVar = {"groups": True}
+
     def __init__(self, task: str | None = None, max_categories: int | None = MAX_CATEGORIES):
         self.task = task
         self.max_categories = max_categories
 
-    def fit(self, X: Any, y: Any = None) -> "CategoryEncoder":
-        self.fit_transform(X, y)
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> "CategoryEncoder":
+        self.fit_transform(X, y, groups)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray:  # type: ignore[override]
-        """Fit, and return the encoding, of which mean targets are cross-fitted."""
+    def fit_transform(  # type: ignore[override]
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> npt.NDArray:
+        """Fit, and return the encoding, of which mean targets are cross-fitted.
+
+        Samples of one of the `groups`, of shape (n_samples,), are in one fold.
+        """
         if self.max_categories is not None:
             check_positive_integer("max_categories", self.max_categories)
         validate_data(self, X, skip_check_array=True)  # sets feature_names_in_
@@ -141,7 +149,7 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):
             # Objects such as tuples can be sorted, and pass as categories if all are alike.
             raise TypeError("A category holds lists or the like.")
         codes = category_codes(self.encoder_, X)
-        targeted, encoded = self._fit_means(codes, y)
+        targeted, encoded = self._fit_means(codes, y, groups)
         self.positions_ = [
             np.full(len(known) + 2, -1)
             if j in targeted and self._exceeds_limit(known)
@@ -173,7 +181,7 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):
     def _exceeds_limit(self, known):
         return self.max_categories is not None and len(known) > self.max_categories
 
-    def _fit_means(self, codes, y):
+    def _fit_means(self, codes, y, groups):
         """Set the attributes of mean targets; return encoded features and training encodings.
 
         Returns
@@ -198,7 +206,7 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):
             return [], {}
         self.outputs_ = names
         Y = Y.toarray() if issparse(Y) else Y
-        fold, encoded = draw_folds(len(Y)), {}
+        fold, encoded = draw_folds(len(Y), groups), {}
         for j in targeted:
             smoothing, depends = estimate_smoothing(codes[:, j], Y)
             if depends.any():

@@ -1,7 +1,7 @@
 """InteractionEncoder: target encoding of pairs of categorical features that interact."""
 
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -65,15 +65,23 @@ class InteractionEncoder(TransformerMixin, BaseEstimator):
         Names of the outputs.
     """
 
+    # Routed without a request of the user, as by the networks of this package.
+    __metadata_request__fit: ClassVar = {"groups": True}
+
     def __init__(self, task="classification"):
         self.task = task
 
-    def fit(self, X: Any, y: Any = None) -> "InteractionEncoder":
-        self.fit_transform(X, y)
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> "InteractionEncoder":
+        self.fit_transform(X, y, groups)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray:  # type: ignore[override]
-        """Fit, and return the cross-fitted encoding, of shape (n_samples, n_encoded)."""
+    def fit_transform(  # type: ignore[override]
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> npt.NDArray:
+        """Fit, and return the cross-fitted encoding, of shape (n_samples, n_encoded).
+
+        Samples of one of the `groups`, of shape (n_samples,), are in one fold.
+        """
         validate_data(self, X, skip_check_array=True)  # sets feature_names_in_
         self.pairs_: list[tuple[int, int]] = []
         self.means_: list[npt.NDArray] = []
@@ -90,7 +98,7 @@ class InteractionEncoder(TransformerMixin, BaseEstimator):
         codes = category_codes(self.encoder_, X)
         self.n_categories_ = np.maximum(codes.max(axis=0), 1) + 1
         self.pairs_ = _select_pairs(codes, Y, max_pairs)
-        fold = draw_folds(len(Y))
+        fold = draw_folds(len(Y), groups)
         encoded = [
             cross_fit(fold, cell, n_cells, Y, _SMOOTHING) for cell, n_cells in self._cells(codes)
         ]

@@ -1,5 +1,6 @@
 """make_tabular_pipeline: preprocessing of mixed tabular data before an estimator."""
 
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -17,7 +18,10 @@ from .text import TextEncoder
 # Preset -> type of the estimator -> its class.
 _PRESETS: dict[str, dict[str, Any]] = {
     "best": {"classifier": StackedClassifier, "regressor": StackedRegressor},
-    "fast": {"classifier": RBFClassifier, "regressor": RBFRegressor},
+    "fast": {
+        "classifier": RBFClassifier,
+        "regressor": partial(RBFRegressor, target_transform="auto"),
+    },
 }
 _TASKS = {"classifier": "classification", "regressor": "regression"}
 

@@ -51,9 +51,17 @@ def encode_target(y: Any, task: str) -> tuple[Any, list[Any]]:
     return indicators.transform(y), names
 
 
-def draw_folds(n_samples: int) -> npt.NDArray[np.intp]:
-    """Return the fold of each sample; they are the same for each fit."""
-    return check_random_state(0).permutation(n_samples) % _N_FOLDS
+def draw_folds(n_samples: int, groups: npt.ArrayLike | None = None) -> npt.NDArray[np.intp]:
+    """Return the fold of each sample; they are the same for each fit.
+
+    With `groups` (n_samples,), of two values or more, all samples of a group are in one fold.
+    """
+    random = check_random_state(0)
+    if groups is not None:
+        labels, codes = np.unique(groups, return_inverse=True)
+        if len(labels) > 1:
+            return (random.permutation(len(labels)) % _N_FOLDS)[codes]
+    return random.permutation(n_samples) % _N_FOLDS
 
 
 def count_and_sum(

@@ -40,7 +40,6 @@ class ClassTarget(TargetSpec):
     min_calibration_samples: int = 2**12
     classes_: Any = UNSET
     multilabel_: bool = UNSET
-    needs_loo_scores: ClassVar[bool] = True
     scores_uncovered_by_center: ClassVar[bool] = True
 
     @cached_property
@@ -188,6 +187,10 @@ class ClassTarget(TargetSpec):
         return self.labels.one_hot(np.column_stack(codes))
 
     # Calibration: temperatures from leave-one-out scores.
+
+    @property
+    def needs_loo_scores(self) -> bool:
+        return True
 
     def calibration_rows(self, samples: Samples, random_state: Any) -> npt.NDArray | None:
         n_max = max(

@@ -220,6 +220,24 @@ def encode_labels(y: Any, n_rows: int, required_by: str, alternative: str) -> On
     return OneHotTargets(codes, len(classes))
 
 
+def encode_groups(X: Any, groups: Any) -> npt.NDArray[np.intp] | None:
+    """Return the code of the group of each sample; None without groups, or with a single one.
+
+    Parameters
+    ----------
+    X : array-like
+        The samples, for their number.
+    groups : array-like of shape (n_samples,) or None
+        Labels of any type that can be sorted.
+    """
+    if groups is None:
+        return None
+    groups = column_or_1d(to_host(groups))
+    check_consistent_length(range(len(X)), groups)
+    labels, codes = np.unique(groups, return_inverse=True)
+    return codes if len(labels) > 1 else None
+
+
 def validate_weights(
     X: Any, sample_weight: Any, class_weight: npt.NDArray | None = None
 ) -> npt.NDArray | None:

@@ -1,6 +1,6 @@
-"""The target of a regressor: standardised y of one or several outputs; heavy-tail warnings."""
+"""The target of a regressor: y of one or several outputs, transformed and standardised."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,11 +10,20 @@ from scipy.stats import kurtosis, rankdata
 from sklearn.metrics import r2_score
 
 from ..data.samples import Samples
-from ..data.validation import check_out
+from ..data.streaming import take_rows
+from ..data.validation import check_out, to_host
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units
-from ..utils.parameters import check_bool
+from ..utils.parameters import check_bool, check_choice
 from ..utils.user_warnings import warn
 from .encoding import StandardisedTargets, as_float64, validate_weights
+from .transforms import (
+    KINDS,
+    ShiftedLog,
+    TargetTransformer,
+    choose_kind,
+    residual_quantiles,
+    validation_rows,
+)
 
 # `partial_fit` refuses y farther from the first batch, in standard deviations: their squares would
 # overflow.
@@ -23,42 +32,89 @@ _MAX_STANDARDISED = 1e100
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumericTarget(TargetSpec):
-    """Numeric targets of one or several outputs, standardised for the readout.
+    """Numeric targets of one or several outputs, transformed and standardised for the readout.
 
     Attributes
     ----------
-    uncertainty
-        Parameter of `RBFRegressor`.
+    uncertainty, target_transform
+        Parameters of `RBFRegressor`.
+    warns_of_tails : bool
+        Whether a fit warns of heavy-tailed y.
     """
 
     uncertainty: Any
+    warns_of_tails: bool = True
+    target_transformer_: Any = UNSET
     target_mean_: Any = UNSET
     target_scale_: Any = UNSET
 
     @property
     def mean(self) -> npt.NDArray:
-        """Return the mean of y, of shape () or (n_outputs,)."""
+        """Return the mean of transformed y, of shape () or (n_outputs,)."""
         return self.target_mean_
 
     @property
     def scale(self) -> npt.NDArray:
-        """Return the standard deviation of y, of shape () or (n_outputs,)."""
+        """Return the standard deviation of transformed y, of shape () or (n_outputs,)."""
         return self.target_scale_
 
     @property
     def needs_posterior(self) -> bool:
         return self.uncertainty
 
+    @property
+    def transformer(self) -> TargetTransformer | None:
+        """Return the fitted transformer of y; None if y is not transformed."""
+        return None if self.target_transformer_ is UNSET else self.target_transformer_
+
+    @property
+    def needs_loo_scores(self) -> bool:
+        return self.transformer is not None
+
     def check(self) -> None:
         check_bool("uncertainty", self.uncertainty)
+        if self.target_transform is None:
+            return
+        check_choice("target_transform", self.target_transform, ("auto", *KINDS), "None")
+        if self.uncertainty:
+            raise ValueError(
+                f"target_transform={self.target_transform!r} and uncertainty=True do not go "
+                "together: a transformed target has no standard deviation in the unit of y. Use "
+                "TransformedTargetRegressor, and transform the ends of intervals."
+            )
+
+    def without_warnings(self) -> Self:
+        return replace(self, warns_of_tails=False)
 
     # From y to samples with targets and weights.
 
     def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
-        y, weight = as_float64(y), validate_weights(X, sample_weight)
-        targets = StandardisedTargets.standardise(y.reshape(len(y), -1), weight)
-        warn_heavy_tail(self.owner, targets, weight)
-        return self._with_moments(targets, y.shape[1:]), Samples(X, targets, weight)
+        weight = validate_weights(X, sample_weight)
+        targets, shape = _standardise(y, weight)
+        kinds, transformer = self._choose_kinds(X, y, targets, weight), None
+        if any(kinds):
+            transformer = TargetTransformer(kinds)
+            targets, shape = _standardise(y, weight, transformer)
+        return self._with_moments(targets, shape, transformer), Samples(X, targets, weight)
+
+    def _choose_kinds(self, X, y, targets, weight):
+        """Return the transform of each column of y, None for those that are not transformed."""
+        kinds: list[str | None] = [None] * targets.n_outputs
+        if self.target_transform == "auto":
+            heavy = find_heavy_tails(targets, weight)
+            if heavy:
+                present = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+                rows = validation_rows(present, X.shape[1])
+                X_rows = np.asarray(to_host(take_rows(X, rows)))
+                Y = as_float64(y).reshape(len(y), -1)[rows]
+                for k in heavy:
+                    kinds[k] = choose_kind(X_rows, Y[:, k])
+        elif self.target_transform is not None:
+            kinds = [self.target_transform] * targets.n_outputs
+        elif self.warns_of_tails:
+            for k in find_heavy_tails(targets, weight):
+                _warn_heavy_tail(self.owner, k, targets.n_outputs)
+        return kinds
 
     def fit_first_batch(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: TargetSpec | None
@@ -67,10 +123,8 @@ class NumericTarget(TargetSpec):
         # Models on a common layer can be merged only if they standardise y alike.
         if isinstance(pretrained, NumericTarget) and pretrained.mean.shape == y.shape[1:]:
             return self.with_fitted(**pretrained.fitted)
-        targets = StandardisedTargets.standardise(
-            y.reshape(len(y), -1), validate_weights(X, sample_weight)
-        )
-        return self._with_moments(targets, y.shape[1:])
+        targets, shape = _standardise(y, validate_weights(X, sample_weight))
+        return self._with_moments(targets, shape, None)
 
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         y = as_float64(y)
@@ -91,10 +145,12 @@ class NumericTarget(TargetSpec):
             )
         return Samples(X, StandardisedTargets(values, self.mean, self.scale), weight)
 
-    def _with_moments(self, targets, shape):
+    def _with_moments(self, targets, shape, transformer):
         """Return the target with the mean and scale of y, of the shape of one prediction."""
         mean, scale = targets.mean.reshape(shape), targets.scale.reshape(shape)
-        return self.with_fitted(target_mean_=mean, target_scale_=scale)
+        return self.with_fitted(
+            target_mean_=mean, target_scale_=scale, target_transformer_=transformer
+        )
 
     def check_compatible(self, other: Self, name: str) -> None:
         for attribute in ("target_mean_", "target_scale_"):
@@ -110,12 +166,15 @@ class NumericTarget(TargetSpec):
     def refit_on(self, samples: Samples, rows: Any) -> Self:
         y = samples.targets.numbers(rows)
         targets = StandardisedTargets.standardise(y, samples.weight_of(rows))
-        return self._with_moments(targets, self.mean.shape)
+        return self._with_moments(targets, self.mean.shape, self.transformer)
+
+    def base_target(self, y: Any, samples: Samples) -> Any:
+        return y if self.transformer is None else self._reshaped(samples.targets.numbers())
 
     # From outputs of the readout to predictions.
 
     def score_coefficients(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
-        """Return coefficients and intercepts in the units of y.
+        """Return coefficients and intercepts in the units of transformed y.
 
         They are float64 whatever the dtype of the layer: y may exceed the range of float32.
         """
@@ -123,7 +182,13 @@ class NumericTarget(TargetSpec):
         return W * scale[:, None], b * scale + mean
 
     def format_output(self, method: str, scores: Any, readout: Any) -> npt.NDArray:
-        return scores.reshape(len(scores), *self.mean.shape)
+        if self.transformer is not None:
+            scores = self.transformer.inverse_mean(scores, readout.smearing_)
+        return self._reshaped(scores)
+
+    def _reshaped(self, values):
+        """Return values (n_samples, n_outputs) in the shape of y."""
+        return values.reshape(len(values), *self.mean.shape)
 
     def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
         check_out(out, shape, np.float64)
@@ -149,15 +214,34 @@ class NumericTarget(TargetSpec):
 
     def center_attributes(self, samples: Samples, rows: Any) -> dict[str, Any]:
         y = samples.targets.numbers(rows)
-        return {"center_targets_": y.reshape(len(y), *self.mean.shape)}
+        if self.transformer is not None:
+            y = self.transformer.inverse_transform(y)
+        return {"center_targets_": self._reshaped(y)}
 
     def center_targets(self, units: Units) -> Any:
         return units.center_targets_
+
+    # Residuals of transformed y, by which predictions are averaged.
+
+    def calibrate(self, left_out: Any, sample: Any) -> dict[str, Any]:
+        known = left_out.is_known
+        residuals = sample.targets[known] - left_out.scores[known]
+        return self.smearing(residuals, sample.rows.weight[known])
+
+    def smearing(self, residuals: npt.NDArray, weight: npt.NDArray) -> dict[str, Any]:
+        """Return the fitted attribute for residuals of the encoded y; none without a transform."""
+        if self.transformer is None:
+            return {}
+        return {"smearing_": residual_quantiles(residuals, weight) * np.atleast_1d(self.scale)}
 
     # Uncertainty: the posterior of the readout.
 
     def loo_attributes(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
         """Return the posterior on the host, its noise in the units of y."""
+        if self.needs_loo_scores:
+            samples = training.samples
+            weight = np.ones(len(samples)) if samples.weight is None else samples.weight
+            return self.smearing(samples.targets.matrix() - chosen.scores, weight)
         if not self.needs_posterior:
             return {}
         posterior, to_host = chosen.posterior, training.job.engine.to_host
@@ -166,6 +250,12 @@ class NumericTarget(TargetSpec):
         return {"posterior_": posterior._replace(root=root, mean=mean, noise=noise)}
 
     def why_not_incremental(self) -> str | None:
+        if self.target_transform is not None:
+            return (
+                f"target_transform={self.target_transform!r} is fitted to all y, and its "
+                "predictions to the residuals of all samples; for partial_fit use None, and "
+                "transform y yourself, as in partial_fit(X, np.log(y))."
+            )
         if self.uncertainty is True:
             return (
                 "uncertainty=True needs a second pass over all samples; for partial_fit set "
@@ -174,40 +264,37 @@ class NumericTarget(TargetSpec):
         return None
 
 
+def _standardise(y, weight, transformer=None):
+    """Return the `StandardisedTargets` of y, and the shape of one sample of y."""
+    y = as_float64(y)
+    values = y.reshape(len(y), -1)
+    if transformer is not None:
+        present = slice(None) if weight is None else weight > 0
+        if weight is not None:  # samples of weight 0 may have any y
+            values[weight == 0] = values[weight.argmax()]
+        values = transformer.fit(values[present]).transform(values)
+    return StandardisedTargets.standardise(values, weight), y.shape[1:]
+
+
 # Heavy-tailed targets: a few samples dominate a readout that minimises squared errors.
 
 # Excess kurtosis above which targets are checked: an exponential distribution has 6, a log-normal
 # one (standard deviation 1 of the logarithm) 111.
 _MAX_EXCESS_KURTOSIS = 30.0
-# A transform is recommended if the kurtosis after it is below this fraction of that before.
+# A tail is heavy if the kurtosis after some transform is below this fraction of that before.
 _MAX_KURTOSIS_RATIO = 0.25
 # Values whose powers are in memory at a time.
 _BLOCK_VALUES = 2**15
-# The arguments of `TransformedTargetRegressor`, by transform, in the order in which they are tried.
-_REMEDIES = {
-    "log": "func=np.log, inverse_func=np.exp",
-    "log1p": "func=np.log1p, inverse_func=np.expm1",
-    "quantiles": 'transformer=QuantileTransformer(output_distribution="normal")',
-}
 
 
-def warn_heavy_tail(
-    estimator_name: str, targets: StandardisedTargets, weight: npt.NDArray | None = None
-) -> None:
-    """Warn of each output with a heavy tail that a transform of y would remove, and name it."""
+def find_heavy_tails(targets: StandardisedTargets, weight: npt.NDArray | None = None) -> list[int]:
+    """Return the columns of y with a heavy tail that a transform of y would remove."""
     # The values have mean 0 and variance 1, so their fourth moment is the kurtosis. Most targets
     # pass this test and cost no more.
     excess = _fourth_moments(targets.values, weight) - 3
-    for k in np.flatnonzero(excess > _MAX_EXCESS_KURTOSIS):
-        y = targets.column(int(k))
-        remedy = _find_remedy(y if weight is None else y[weight > 0])
-        if remedy:
-            which = "y" if targets.n_outputs == 1 else f"Column {k} of y"
-            warn(
-                f"{which} has a heavy tail: a few large values dominate the squared error, at the "
-                "expense of most samples. Transform the target: TransformedTargetRegressor("
-                f"{estimator_name}(...), {_REMEDIES[remedy]}), from sklearn.compose."
-            )
+    present = slice(None) if weight is None else weight > 0
+    suspects = map(int, np.flatnonzero(excess > _MAX_EXCESS_KURTOSIS))
+    return [k for k in suspects if _has_remedy(targets.column(k)[present])]
 
 
 def _fourth_moments(values, weight):
@@ -221,14 +308,20 @@ def _fourth_moments(values, weight):
     return total / weight.sum()
 
 
-def _find_remedy(y):
-    """Return the first transform after which y has no heavy tail, None if none has this effect."""
+def _has_remedy(y):
+    """Return whether y has no heavy tail after its logarithm, or as normal scores of its ranks."""
     limit = _MAX_KURTOSIS_RATIO * kurtosis(y)
-    if y.min() > 0 and kurtosis(np.log(y)) < limit:
-        return "log"
-    if y.min() >= 0 and kurtosis(np.log1p(y)) < limit:
-        return "log1p"
+    if y.min() >= 0 and kurtosis(ShiftedLog().fit_transform(y[:, None])[:, 0]) < limit:
+        return True
     # Normal scores of the ranks have no heavy tail, unless many samples share one value: tied ranks
     # stay together.
-    normal_scores = ndtri((rankdata(y) - 0.5) / len(y))
-    return "quantiles" if kurtosis(normal_scores) < limit else None
+    return kurtosis(ndtri((rankdata(y) - 0.5) / len(y))) < limit
+
+
+def _warn_heavy_tail(owner, k, n_outputs):
+    which = "y" if n_outputs == 1 else f"Column {k} of y"
+    warn(
+        f"{which} has a heavy tail: a few large values dominate the squared error, at the expense "
+        f'of most samples. Set target_transform="auto" of {owner}, which transforms y if that '
+        "reduces the validation error."
+    )

@@ -16,6 +16,7 @@ from skl2onnx.common.data_types import (
 from sklearn.utils.validation import check_is_fitted
 
 from ...layers import DTYPES
+from ..unwrap import why_transformed
 from .graph import GraphBuilder
 from .layers import add_layer
 from .outputs import (
@@ -55,6 +56,8 @@ def shape_regressor(operator: Any) -> None:
 def convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     """Add the operators of `predict`."""
     model, dtype = _model_and_dtype(operator)
+    if getattr(model, "target_transformer_", None) is not None:
+        raise ValueError(why_transformed(model))
     graph, output = GraphBuilder(scope, container), operator.outputs[0]
     _check_range(model, _dtype_of(output.type))
     y = add_scores(graph, model, operator.inputs[0].full_name, dtype)

@@ -1,0 +1,210 @@
+"""Transforms of heavy-tailed targets, and their choice by validation.
+
+A readout that minimises squared errors of a transformed y estimates the mean of the transformed y
+given x, and its inverse is closer to the median of y than to the mean. The smearing estimate of the
+mean (N. Duan 1983, "Smearing estimate: a nonparametric retransformation method") is the average of
+the inverse over the distribution of the residuals.
+"""
+
+from contextlib import suppress
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from ..engines.threads import limit_blas_threads
+
+# The valid names of a transform.
+KINDS = ("log", "quantiles")
+# Quantiles of the residuals by which predictions are averaged.
+_N_QUANTILES = 32
+# Samples that validate transforms, fewer if these have more than so many values; and the least
+# number that does.
+_MAX_SAMPLES, _MAX_VALUES, _MIN_SAMPLES = 1000, 2**24, 50
+# Parts of the absolute and of the squared error that a transform has to save: where it saves less,
+# some networks lose.
+_MIN_GAINS = np.array([0.1, 0.02])
+# The validating ridge: width of its kernel per feature, and penalties.
+_WIDTH, _ALPHAS = 3.0, tuple(10.0**k for k in range(-3, 3))
+
+
+class ShiftedLog(TransformerMixin, BaseEstimator):
+    """The logarithm of y plus a shift, which is 0 for a positive y.
+
+    Attributes
+    ----------
+    shift_ : ndarray of shape (n_columns,)
+        If y contains 0, the least positive value: for counts, y is transformed to log(y + 1), and
+        in general the result does not depend on the unit of y.
+    """
+
+    def fit(self, y: npt.NDArray, _: Any = None) -> Self:
+        if y.min() < 0:
+            raise ValueError(
+                f'target_transform="log" needs y of 0 or more, and y contains {y.min():g}; use '
+                '"auto" or "quantiles".'
+            )
+        least = np.min(y, axis=0, initial=np.inf, where=y > 0)
+        self.shift_ = np.where(y.min(axis=0) > 0, 0.0, np.where(np.isinf(least), 1.0, least))
+        return self
+
+    def transform(self, y: npt.NDArray) -> npt.NDArray:
+        return np.log(y + self.shift_)
+
+    def inverse_transform(self, z: npt.NDArray) -> npt.NDArray:
+        return np.exp(z) - self.shift_
+
+
+class TargetTransformer(BaseEstimator):
+    """Transforms of the columns of y; predictions stay within the range of the y that was fitted.
+
+    Parameters
+    ----------
+    kinds : list of {"log", "quantiles", None}
+        The transform of each column.
+
+    Attributes
+    ----------
+    transformers_ : list of transformer or None
+    range_ : ndarray of shape (2, n_columns)
+        The smallest and the largest transformed value of each column, between which predictions
+        are; of "quantiles" the second smallest and the second largest one.
+    """
+
+    def __init__(self, kinds):
+        self.kinds = kinds
+
+    def fit(self, y: npt.NDArray) -> Self:
+        """Fit to y of shape (n_samples, n_columns), float64."""
+        columns = zip(self.kinds, y.T, strict=True)
+        self.transformers_ = [kind and _make(kind, len(y)).fit(c[:, None]) for kind, c in columns]
+        z = np.sort(self.transform(y), axis=0)
+        # Beyond the second largest value the inverse of quantiles is steep: a prediction that is
+        # slightly too large would become the largest y.
+        last = [1 if kind == "quantiles" and len(y) > 2 else 0 for kind in self.kinds]
+        each = np.arange(len(last))
+        self.range_ = np.stack([z[last, each], z[::-1][last, each]])
+        return self
+
+    def transform(self, y: npt.NDArray) -> npt.NDArray:
+        """Return transformed y, a new array."""
+        columns = zip(self.transformers_, y.T, strict=True)
+        return np.column_stack([c if t is None else t.transform(c[:, None]) for t, c in columns])
+
+    def inverse_transform(self, z: npt.NDArray) -> npt.NDArray:
+        """Return y of transformed y, both of shape (n_samples, n_columns)."""
+        columns = zip(self.transformers_, z.T, strict=True)
+        return np.column_stack(
+            [c if t is None else t.inverse_transform(c[:, None]) for t, c in columns]
+        )
+
+    def inverse_mean(self, z: npt.NDArray, residuals: npt.NDArray) -> npt.NDArray:
+        """Return estimates of the mean of y.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_samples, n_columns)
+            Predictions of the transformed y.
+        residuals : ndarray of shape (n_quantiles, n_columns)
+            Equally likely residuals of these.
+        """
+        if not len(z):  # scikit-learn's transformers refuse no samples
+            return z
+        columns = [
+            column if transformer is None else self._smeared(k, column, residuals[:, k])
+            for k, (transformer, column) in enumerate(zip(self.transformers_, z.T, strict=True))
+        ]
+        return np.column_stack(columns)
+
+    def _smeared(self, k, z, residuals):
+        inverse, total = self.transformers_[k].inverse_transform, np.zeros(len(z))
+        for residual in residuals:
+            total += inverse(np.clip(z + residual, *self.range_[:, k])[:, None])[:, 0]
+        return total / len(residuals)
+
+
+def _make(kind, n_samples):
+    """Return a new transformer of one column of y."""
+    # Imported here: they take half as long as the rest of this package.
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import QuantileTransformer, RobustScaler
+
+    if kind == "log":
+        return ShiftedLog()
+    quantiles = QuantileTransformer(
+        n_quantiles=min(1000, n_samples), output_distribution="normal", random_state=0
+    )
+    return make_pipeline(RobustScaler(), quantiles)  # it has tolerances for values around 1
+
+
+def residual_quantiles(residuals: npt.NDArray, weight: npt.NDArray) -> npt.NDArray:
+    """Return equally likely residuals (n_quantiles, n_columns): quantiles of weighted ones."""
+    levels = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES
+    quantiles = []
+    for column in residuals.T:
+        order = np.argsort(column)
+        cumulated = np.cumsum(weight[order])
+        position = (cumulated - weight[order] / 2) / cumulated[-1]
+        quantiles.append(np.interp(levels, position, column[order]))
+    return np.stack(quantiles, axis=1)
+
+
+def validation_rows(present: npt.NDArray, n_features: int) -> npt.NDArray:
+    """Return the rows of the samples that validate transforms: a random subset, ascending."""
+    n_max = min(_MAX_SAMPLES, _MAX_VALUES // n_features)
+    if len(present) <= n_max:
+        return present
+    return np.sort(np.random.default_rng(0).choice(present, n_max, replace=False))
+
+
+def choose_kind(X: npt.NDArray, y: npt.NDArray) -> str | None:
+    """Return the best transform of y (n_samples,) for its prediction from X, or None.
+
+    Each is validated by leave-one-out predictions of a kernel ridge regression, in the units of y.
+    A transform has to reduce both the mean absolute error and the mean squared error, in which the
+    few largest values of y have most of the weight, by `_MIN_GAINS` of those of the simpler ones.
+    """
+    if len(y) < _MIN_SAMPLES:
+        return None
+    y = y[:, None]
+    candidates: list[tuple[str | None, TargetTransformer]] = []
+    for kind in (None, *KINDS):
+        with suppress(ValueError):  # y is outside the domain of the transform
+            candidates.append((kind, TargetTransformer([kind]).fit(y)))
+    Z = np.hstack([transformer.transform(y) for _, transformer in candidates])
+    mean, scale = Z.mean(axis=0), Z.std(axis=0)
+    scores = mean + scale * _leave_one_out(X, (Z - mean) / scale)
+    best, least = None, np.full(2, np.inf)
+    for k, (kind, transformer) in enumerate(candidates):
+        z = scores[:, [k]]
+        residuals = residual_quantiles(Z[:, [k]] - z, np.ones(len(y)))
+        error = y - transformer.inverse_mean(z, residuals)
+        errors = np.array([np.abs(error).mean(), np.square(error).mean()])
+        if kind is None or (errors < (1 - _MIN_GAINS) * least).all():
+            best, least = kind, errors
+    return best
+
+
+@limit_blas_threads(1)  # threads of so small products would wait for other processes
+def _leave_one_out(X, Z):
+    """Return leave-one-out predictions of standardised Z by a ridge with a Laplacian kernel.
+
+    Each column of Z has the penalty of its least error.
+    """
+    from sklearn.metrics.pairwise import laplacian_kernel
+
+    X = X.astype(np.float64)
+    scale = X.std(axis=0)
+    X /= np.where(scale > 0, scale, 1.0)
+    values, Q = np.linalg.eigh(laplacian_kernel(X, gamma=1 / (_WIDTH * X.shape[1])))
+    projected, squares = Q.T @ Z, np.square(Q)
+    best, least = np.zeros_like(Z), np.full(Z.shape[1], np.inf)
+    for alpha in _ALPHAS:
+        shrinkage = values / (values + alpha)
+        leverage = (squares @ shrinkage)[:, None]
+        scores = (Q @ (shrinkage[:, None] * projected) - leverage * Z) / (1 - leverage)
+        errors = np.square(Z - scores).mean(axis=0)
+        best = np.where(errors < least, scores, best)
+        least = np.minimum(errors, least)
+    return best

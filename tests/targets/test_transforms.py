@@ -1,0 +1,82 @@
+"""Transforms of y: their inverses, their choice, and quantiles of residuals."""
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc._src.targets.transforms import (
+    KINDS,
+    TargetTransformer,
+    choose_kind,
+    residual_quantiles,
+    validation_rows,
+)
+
+PRICES = np.exp(np.random.default_rng(0).normal(size=(400, 1)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_inverse_returns_y(kind):
+    y = np.maximum(PRICES - 0.5, 0)  # some are 0
+    transformer = TargetTransformer([kind]).fit(y)
+    z = transformer.transform(y)
+    np.testing.assert_allclose(transformer.inverse_transform(z), y, atol=1e-3)
+    no_residuals = np.zeros((1, 1))
+    far = transformer.inverse_mean(np.array([[-1e9], [1e9]]), no_residuals)
+    *_, next_largest, largest = np.unique(y)
+    limits = {"log": [0, largest], "quantiles": [0, next_largest]}[kind]
+    np.testing.assert_allclose(far[:, 0], limits, atol=1e-9)
+    assert transformer.inverse_mean(z[:0], no_residuals).shape == (0, 1)
+
+
+def test_the_logarithm_of_counts():
+    """The least positive count is 1, which is added."""
+    counts = np.array([[0.0], [1], [2], [7]])
+    z = TargetTransformer(["log"]).fit(counts).transform(counts)
+    np.testing.assert_allclose(z, np.log1p(counts))
+    assert TargetTransformer(["log"]).fit(np.zeros((3, 1))).transform(
+        np.zeros((3, 1))
+    ).tolist() == ([[0.0]] * 3)
+
+
+def test_the_mean_over_residuals():
+    transformer = TargetTransformer(["log", None]).fit(np.hstack([PRICES, PRICES]))
+    z, residuals = np.zeros((1, 2)), np.array([[-0.5, 9], [0.5, 9]])
+    expected = [[(np.exp(-0.5) + np.exp(0.5)) / 2, 0.0]]
+    np.testing.assert_allclose(transformer.inverse_mean(z, residuals), expected)
+
+
+def test_quantiles_of_weighted_residuals():
+    rng = np.random.default_rng(0)
+    residuals = rng.normal(size=(500, 2))
+    weight = rng.integers(0, 4, 500)
+    repeated = np.repeat(residuals, weight, axis=0)
+    found = residual_quantiles(residuals[weight > 0], weight[weight > 0].astype(float))
+    expected = residual_quantiles(repeated, np.ones(len(repeated)))
+    np.testing.assert_allclose(found, expected, atol=0.05)
+    assert abs(np.std(found) - 1) < 0.1
+
+
+def test_choices():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(600, 3))
+    z = X[:, 0] + np.abs(X[:, 1]) + 0.3 * rng.normal(size=600)
+    assert choose_kind(X, np.exp(2 * z)) == "log"
+    assert choose_kind(X, z**5) == "quantiles"
+    assert choose_kind(X, z) is None
+    assert choose_kind(X[:40], np.exp(2 * z[:40])) is None  # too few
+
+
+def test_the_squared_error_must_not_grow():
+    """Rare large values that X does not predict: transforms predict the median of the rest."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    y = np.where(rng.random(900) < 0.3, np.exp(5 + rng.normal(size=900)), 0.0)
+    assert choose_kind(X, y) is None
+
+
+def test_rows_are_bounded_and_ascending():
+    rows = validation_rows(np.arange(5000), 3)
+    assert len(rows) == 1000
+    assert (np.diff(rows) > 0).all()
+    assert len(validation_rows(np.arange(5000), 2**17)) == 128
+    assert validation_rows(np.arange(9), 3).tolist() == list(range(9))
