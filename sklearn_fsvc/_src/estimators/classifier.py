@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
-from .incremental import IncrementalNetwork
+from .partial_fit import IncrementalNetwork
 from .state import on_snapshot
 
 _NOT_CALIBRATED = (

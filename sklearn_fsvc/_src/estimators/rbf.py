@@ -9,7 +9,7 @@ from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
 from .explanation import ExplainMixin
-from .incremental import SolvedAttribute
+from .partial_fit import SolvedAttribute
 from .readouts import Ridge, readout_of
 from .regressor import NetworkRegressor
 from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM

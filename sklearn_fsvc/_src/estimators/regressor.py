@@ -14,7 +14,7 @@ from ..data.streaming import Consumer
 from ..readouts.linear import Deviations, Posterior
 from ..utils.availability import available_if
 from ..utils.parameters import check_bool
-from .incremental import IncrementalNetwork
+from .partial_fit import IncrementalNetwork
 from .state import on_snapshot
 
 

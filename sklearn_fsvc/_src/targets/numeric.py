@@ -72,6 +72,14 @@ class NumericTarget(TargetSpec):
         )
         return self._with_moments(targets, y.shape[1:])
 
+    def validate_targets(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[npt.NDArray, npt.NDArray | None]:
+        return as_float64(y), validate_weights(X, sample_weight)
+
+    def fit_buffered(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        return self.fit_first_batch(X, y, sample_weight, None, None)
+
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         y = as_float64(y)
         if y.shape[1:] != self.mean.shape:
