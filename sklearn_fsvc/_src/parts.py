@@ -287,7 +287,9 @@ class TargetSpec(Part, ABC):
         return True
 
     @abstractmethod
-    def fit_buffered(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def fit_buffered(
+        self, X: Any, y: Any, sample_weight: Any, pretrained: "TargetSpec | None"
+    ) -> Self:
         """Return the specification fitted to validated samples, with the classes it has."""
 
     @abstractmethod

@@ -105,9 +105,10 @@ class SampleBuffer:
     log_decay: float = 0.0  # sum of the logarithms of all forgetting factors
     has_classes: bool = False  # whether the user listed all classes
     n_changes: int = 0  # samples added and removed
-    # Samples whose sums are in the statistics of the provisional layer, and the changes before
-    # that layer was chosen.
+    # Samples whose sums are in the statistics of the provisional layer; the samples that this
+    # layer was chosen from, and the changes before that.
     n_summed: int = 0
+    n_chosen_from: int = 0
     n_changes_at_choice: int = 0
 
     def __len__(self) -> int:
@@ -126,7 +127,13 @@ class SampleBuffer:
     def has_grown(self) -> bool:
         """Return whether the samples have changed so much that a layer should be chosen anew."""
         n_since = self.n_changes - self.n_changes_at_choice
-        return n_since >= (_GROWTH - 1) * max(1, len(self) - n_since)
+        return n_since >= (_GROWTH - 1) * self.n_chosen_from
+
+    def provisional(self) -> "SampleBuffer":
+        """Return the buffer after a provisional layer was chosen from all samples."""
+        return replace(
+            self, n_summed=0, n_chosen_from=len(self), n_changes_at_choice=self.n_changes
+        )
 
     def is_complete(
         self,
@@ -139,6 +146,8 @@ class SampleBuffer:
 
         `has_all_classes` returns whether there are samples of all classes.
         """
+        if not is_buffered(units):  # a layer was given meanwhile
+            return True
         n_rows, n_bytes = len(self), self.n_bytes
         if batch is not None:
             n_rows, n_bytes = n_rows + len(batch), n_bytes + batch.n_bytes
@@ -183,13 +192,21 @@ class SampleBuffer:
         removed = np.bincount(group[n:], weight[n:], minlength=len(total))
         if (removed > total * (1 + ROUNDING)).any():
             raise InvalidRemoval("samples with these features, targets and weights are missing")
-        # The earliest samples of each group first: what is left of the removal, row by row.
-        order = np.argsort(group[:n], kind="stable")
-        ends = np.cumsum(weight[order])
-        before = ends - weight[order] - (np.cumsum(total) - total)[group[order]]
-        left = weight[:n].copy()
-        left[order] -= np.clip(removed[group[order]] - before, 0, weight[order])
-        left[left <= ROUNDING * weight[:n]] = 0
+        # The earliest samples of each group are removed first. Weights are fractions of those of
+        # their groups, which thus contribute 1 each to the cumulated weights.
+        group, weight = group[:n], weight[:n]
+        order = np.argsort(group, kind="stable")
+        share = (weight / total[group])[order]
+        is_present = total > 0
+        before = np.cumsum(share) - share - (np.cumsum(is_present) - is_present)[group[order]]
+        share -= np.clip(
+            (removed / np.where(is_present, total, 1))[group[order]] - before, 0, share
+        )
+        left = np.empty(n)
+        left[order] = share
+        left *= total[group]
+        left[left <= ROUNDING * weight] = 0
+        left = np.where(np.abs(left - weight) <= ROUNDING * weight, weight, left)
         stops = np.cumsum([len(part) for part in self.parts])[:-1]
         parts = [
             part.reweighted(w) for part, w in zip(self.parts, np.split(left, stops), strict=True)

@@ -27,7 +27,9 @@ from ..readouts.cross_validation import (
     n_parts,
     n_validation_units,
     search_penalty,
+    squared_error,
 )
+from ..readouts.drift import ErrorMonitor
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution
 from ..readouts.ridge import gather
@@ -52,6 +54,7 @@ _PRODUCT_DTYPE = np.float64
 # The penalty is searched again after this fraction of the present samples was added or removed. A
 # search takes about as long as solving the readout.
 _SEARCH_AFTER = 0.1
+_NO_ERRORS = ErrorMonitor()
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,9 @@ class IncrementalState:
     searched_at: int | None = None  # number of samples added and removed before that search
     # The penalty, or "auto", for which the present readout was solved; None if it is out of date.
     solved_for: Any = None
+    # Weights and intercepts of the readout that was solved last, and its errors on later samples.
+    solution: tuple[Any, Any] | None = None
+    errors: ErrorMonitor = _NO_ERRORS
 
     @classmethod
     def start(
@@ -111,7 +117,13 @@ class IncrementalState:
 
         The weights of all earlier samples are multiplied by `factor` for each new one.
         """
-        return self.with_statistics(self.statistics.learn(samples, factor, evaluate))
+        watch = _Watch(self, evaluate)
+        return watch.update(self.statistics.learn(samples, factor, watch))
+
+    def flush(self, evaluate: Callable) -> "IncrementalState":
+        """Return the state with an empty buffer."""
+        watch = _Watch(self, evaluate)
+        return watch.update(self.statistics.flush(watch))
 
     def add_buffered(
         self, parts: Iterable[RawSamples], log_decay: float, task: TargetSpec, evaluate: Callable
@@ -122,7 +134,8 @@ class IncrementalState:
 
     def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":
         """Return the state without samples that were added before."""
-        return self.with_statistics(self.statistics.forget(samples, evaluate))
+        state = self.flush(evaluate)
+        return state.with_statistics(state.statistics.forget(samples, evaluate))
 
     def merge(self, others: Iterable["IncrementalState"], evaluate: Callable) -> "IncrementalState":
         """Return the state with the samples of several states."""
@@ -185,6 +198,31 @@ class IncrementalState:
     def best_alpha(self) -> float:
         """The penalty of the last search; before the first one, that of the layer."""
         return self.first_alpha if self.alpha is None else self.alpha
+
+
+@dataclass
+class _Watch:
+    """The `evaluate` of `RunningStatistics` that measures the error of the last readout, too.
+
+    It is a quadratic form in the statistics of the new samples.
+    """
+
+    state: IncrementalState
+    evaluate: Callable
+
+    def __post_init__(self) -> None:
+        self.errors = self.state.errors
+
+    def __call__(self, samples: Samples, n_parts: int) -> CVStatistics:
+        sums = self.evaluate(samples, n_parts)
+        if self.state.solution is not None:
+            error = squared_error(sums.total, Solution(*self.state.solution))
+            self.errors = self.errors.add(error, len(samples))
+        return sums
+
+    def update(self, statistics: RunningStatistics) -> IncrementalState:
+        """Return the state with new statistics, and the errors measured meanwhile."""
+        return replace(self.state.with_statistics(statistics), errors=self.errors)
 
 
 @dataclass

@@ -154,7 +154,8 @@ class BufferedNetwork(Network):
         if batch is not None:
             # A batch that does not fit in the buffer is enough, and is not copied.
             is_large = batch.n_bytes >= buffer_bytes(self.max_memory)
-            chosen_from = [batch] if is_large else [*chosen_from, batch]
+            is_alone = is_large or not chosen_from
+            chosen_from = [batch] if is_alone else [*chosen_from, batch.copied()]
         parts = self._choose_layer(parts, RawSamples.concatenate(chosen_from))
         state, evaluate = self._incremental_state, Evaluator(self, parts.units)
         buffered = replace(buffer, n_summed=0).unsummed()
@@ -170,7 +171,8 @@ class BufferedNetwork(Network):
         if len(raw) == 1:
             raw = RawSamples.concatenate([raw, raw])  # one of them is held out
         with get_engine(self.device, n_synapses(raw.X, parts.units.n_activations)) as engine:
-            task = parts.task.fit_buffered(raw.X, raw.y, raw.weight)
+            pretrained = parts_of(parts.units.pretrained)
+            task = parts.task.fit_buffered(raw.X, raw.y, raw.weight, pretrained and pretrained.task)
             samples = task.encode(raw.X, raw.y, raw.weight)
             return self._start(replace(parts, task=task), engine, samples)
 
@@ -190,7 +192,7 @@ class BufferedNetwork(Network):
         if state is None or lacks_held_out or not state.matches(parts.units):
             with without_warnings():  # of a layer that will be replaced
                 parts = self._choose_layer(parts, buffer.joined())
-            buffer = replace(buffer, n_summed=0, n_changes_at_choice=buffer.n_changes)
+            buffer = buffer.provisional()
             state = self._incremental_state
         evaluate = Evaluator(self, parts.units)
         state = state.add_buffered(buffer.unsummed(), buffer.log_decay, parts.task, evaluate)
@@ -204,7 +206,7 @@ class BufferedNetwork(Network):
         raw, before = RawSamples(X, y, weight).present(), parts.task
         buffer, state = self._sample_buffer, vars(self).get("_incremental_state")
         _check_batch(before, raw, buffer, state)
-        left, task = buffer.remove(raw), before
+        left, task = buffer.remove(raw.copied()), before
         if left.parts and not buffer.has_classes:
             task = before.fit_classes([part.y for part in left.parts], None)
         has_same_task = before.has_same_classes(task)

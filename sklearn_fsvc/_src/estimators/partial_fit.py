@@ -12,6 +12,7 @@ from ..data.memory import host_memory_limit
 from ..engines.algebra import HOST
 from ..parts import Parts
 from ..readouts.cross_validation import SearchHistory
+from ..readouts.drift import WINDOW
 from ..readouts.linear import warn_of
 from ..readouts.running_statistics import InvalidRemoval
 from ..utils.parameters import is_option
@@ -54,6 +55,18 @@ class IncrementalNetwork(BufferedNetwork):
         SolvedAttribute(),
         SolvedAttribute(),
     )
+
+    @property
+    def drift_(self) -> float:
+        """Validation error on the newest samples, divided by the lowest one so far."""
+        state = vars(self).get("_incremental_state")
+        ratio = None if state is None or "_sample_buffer" in vars(self) else state.errors.ratio
+        if ratio is None:
+            raise AttributeError(
+                f"This {type(self).__name__} has no drift_: it is estimated on {WINDOW} samples or "
+                "more that partial_fit adds after the layer is fixed and a prediction was made."
+            )
+        return ratio
 
     def _supports_partial_fit(self) -> bool:
         """Return True, or raise AttributeError with the hyperparameter that prevents it."""
@@ -357,7 +370,7 @@ class IncrementalNetwork(BufferedNetwork):
             return
         parts, state = self._parts(), self._incremental_state
         evaluate = Evaluator(self, parts.units)
-        state = replace(state, statistics=state.statistics.flush(evaluate))
+        state = replace(state.flush(evaluate), solved_for=state.solved_for)
         self._store_state(parts, state, evaluate.device)
 
     def _check_has_samples(self):
@@ -384,7 +397,8 @@ class IncrementalNetwork(BufferedNetwork):
         evaluate = Evaluator(self, parts.units)
         solution, fitted = evaluate.solve(state, parts, alpha)
         readout = parts.readout.solved(HOST, solution, parts.task, layer.hidden_dtype, **fitted)
-        parts, state = replace(parts, readout=readout), replace(state, solved_for=penalty)
+        state = replace(state, solved_for=penalty, solution=(solution.W, solution.b))
+        parts = replace(parts, readout=readout)
         self._store_state(parts, state, evaluate.device, search_results)
         warn_of(solution.problem)
 

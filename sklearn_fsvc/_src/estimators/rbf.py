@@ -175,6 +175,7 @@ default="auto"
     n_iter_ : int
         Passes of "lms" over the data, or iterations of "softmax"; 1 with the other readouts.
     %(precision_)s
+    %(drift_)s
     %(device_)s
     %(n_features_in_)s
     %(feature_names_in_)s
@@ -342,6 +343,7 @@ default="auto"
     %(search_results_)s
     %(posterior_)s
     %(precision_)s
+    %(drift_)s
     %(device_)s
     %(n_features_in_)s
     %(feature_names_in_)s

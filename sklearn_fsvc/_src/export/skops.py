@@ -14,6 +14,7 @@ TRUSTED = (
     "sklearn_fsvc._src.estimators.buffer.RawSamples",
     "sklearn_fsvc._src.estimators.buffer.SampleBuffer",
     "sklearn_fsvc._src.estimators.incremental.IncrementalState",
+    "sklearn_fsvc._src.readouts.drift.ErrorMonitor",
     "sklearn_fsvc._src.readouts.packed_symmetric.PackedSymmetric",
     "sklearn_fsvc._src.readouts.linear.Posterior",
     "sklearn_fsvc._src.readouts.sample.Sample",

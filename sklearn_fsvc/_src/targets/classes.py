@@ -94,7 +94,9 @@ class ClassTarget(TargetSpec):
     def _has_two_classes(self):
         return all(len(classes) > 1 for classes in self.labels.classes_per_output)
 
-    def fit_buffered(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def fit_buffered(
+        self, X: Any, y: Any, sample_weight: Any, pretrained: TargetSpec | None
+    ) -> Self:
         if not self._has_two_classes:
             raise ValueError(
                 f"The samples so far have one class, classes_={self.classes_!r}, and a classifier "

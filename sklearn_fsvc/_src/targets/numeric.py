@@ -77,8 +77,10 @@ class NumericTarget(TargetSpec):
     ) -> tuple[npt.NDArray, npt.NDArray | None]:
         return as_float64(y), validate_weights(X, sample_weight)
 
-    def fit_buffered(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        return self.fit_first_batch(X, y, sample_weight, None, None)
+    def fit_buffered(
+        self, X: Any, y: Any, sample_weight: Any, pretrained: TargetSpec | None
+    ) -> Self:
+        return self.fit_first_batch(X, y, sample_weight, None, pretrained)
 
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         y = as_float64(y)
