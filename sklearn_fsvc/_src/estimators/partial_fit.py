@@ -117,8 +117,9 @@ class IncrementalNetwork(BufferedNetwork):
     def forget(self, X, y, sample_weight=None):
         """Remove samples that were added by `partial_fit`.
 
-        The readout becomes that of a fit without them, up to rounding. The hidden layer does not
-        change, even if it was chosen for these samples: a removed sample stays a centre. The
+        The readout becomes that of a fit without them, up to rounding. Once the hidden layer is
+        fixed it does not change, even if it was chosen for these samples: a removed sample stays a
+        centre. Before that, samples are removed from the buffer, without a trace. The
         probabilities of a classifier are calibrated on a random sample of 512 training samples.
         If some of them are removed, only samples that are added later replace them; the fewer
         there are, the closer the probabilities are to 1 / n_classes.
@@ -138,7 +139,8 @@ class IncrementalNetwork(BufferedNetwork):
         ------
         ValueError
             For samples that cannot have been added, such as more of a class than there are.
-            Samples that were never added are not always detected: keep a record of the data.
+            Samples that were never added are not always detected once the layer is fixed: keep a
+            record of the data.
             The estimator is not changed.
 
         Examples
@@ -147,7 +149,7 @@ class IncrementalNetwork(BufferedNetwork):
         >>> from sklearn.frozen import FrozenEstimator
         >>> from sklearn_fsvc import TanhRegressor
         >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = TanhRegressor(50, random_state=0).partial_fit(X, y)
+        >>> model = TanhRegressor(50, random_state=0).partial_fit(X, y).solve(fix_layer=True)
         >>> model = model.forget(X[:100], y[:100]).solve()
         >>> refit = TanhRegressor(layer=FrozenEstimator(model), alpha=model.alpha_)
         >>> refit = refit.fit(X[100:], y[100:])
@@ -187,14 +189,16 @@ class IncrementalNetwork(BufferedNetwork):
         self._store_state(parts, state, evaluate.device)
 
     def merge(self, models):
-        """Add the samples of other models with the same hidden layer.
+        """Add the samples of other models.
 
         Parameters
         ----------
         models : sequence of estimators
-            Estimators of this class, trained by `partial_fit` with the same layer and the same
-            classes. The first of them may have chosen the layer, which the others use as
-            ``layer=FrozenEstimator(first)``. They are not changed.
+            Estimators of this class, trained by `partial_fit` with the same classes, and with the
+            same layer if it is fixed. The first of them may have chosen the layer, which the others
+            use as ``layer=FrozenEstimator(first)``. The samples of models that still buffer them
+            are added to the buffer of this model, or to the sums of the first fixed layer. The
+            models are not changed.
 
         Returns
         -------
@@ -300,8 +304,15 @@ class IncrementalNetwork(BufferedNetwork):
 
         `predict` and the other methods that need the readout call it. Afterwards there are the
         fitted attributes of the readout, such as `readout_coef_` and `alpha_`, until samples are
-        added or removed, and the buffer is empty: a saved model contains sums, and for a classifier
-        the 512 samples on which its probabilities are calibrated. After `fit` it does nothing.
+        added or removed. Once the layer is fixed, the buffer is empty: a saved model contains sums,
+        and for a classifier the 512 samples on which its probabilities are calibrated. After `fit`
+        it does nothing.
+
+        Parameters
+        ----------
+        fix_layer : bool, default=False
+            Whether to fix the hidden layer now, chosen from the samples so far, and to drop the
+            buffered samples. It does nothing if the layer is fixed already.
 
         Returns
         -------
@@ -311,6 +322,13 @@ class IncrementalNetwork(BufferedNetwork):
         ------
         NotFittedError
             If no sample was added, or all of them were removed.
+        ValueError
+            If `classes` were not listed, and all samples so far are of one class.
+
+        Warns
+        -----
+        UserWarning
+            With `fix_layer`, if there are fewer units than requested, or centres of one class.
 
         Examples
         --------

@@ -91,7 +91,7 @@ def hold_out(rows: npt.NDArray, random: np.random.Generator) -> tuple[npt.NDArra
         raise ValueError(
             'Parameters set to "auto" are validated on held-out samples, and '
             f"n_samples={len(rows)} of positive weight. Give two samples or more, also in the "
-            "first call of partial_fit; "
+            "first call of partial_fit with a given layer; "
             'or set the parameters that are "auto" to values.'
         )
     shuffled = random.permutation(rows)

@@ -324,7 +324,8 @@ def _encode_column(classes, column):
         unknown = np.unique(column[~is_known])
         raise ValueError(
             f"y contains {unknown[:5].tolist()}, which are not among classes={classes.tolist()}, "
-            "the classes of the first call to partial_fit; list there all classes that may occur."
+            "the classes of the first call to partial_fit, or of the samples that its layer was "
+            "chosen from; list there all classes that may occur."
         )
     return codes
 
