@@ -341,6 +341,10 @@ class TestMerge:
         np.testing.assert_array_equal(both.classes_, ["a", "b", "high", "low"])
         with pytest.raises(ValueError, match=r"y contains \['b'\]"):
             copy.deepcopy(listed).merge([other])
+        both = learn(clone(TANH), np.arange(9)).merge([listed])
+        np.testing.assert_array_equal(both.classes_, ["a", "high", "low"])
+        with pytest.raises(ValueError, match="not among classes"):
+            both.partial_fit(X[:1], ["b"])
         copy.deepcopy(listed).merge([learn(clone(TANH), np.arange(9))])
         fewer = learn(clone(TANH), np.arange(9), classes=["low", "high"])
         for one, two in ((listed, fewer), (fewer, listed)):
@@ -392,10 +396,27 @@ def test_the_layer_of_a_buffered_model_may_be_used():
 
 
 def test_parameters_may_change_meanwhile():
-    model = learn(RBFClassifier(9, kernel="gaussian", radius=1.0, **PLAIN), np.arange(60))
-    model.solve().set_params(metric="euclidean", alpha="auto")
-    learn(model, np.arange(60, 61)).solve()
-    assert layer_of(model).metric == "euclidean"
+    """They take effect when the layer is chosen."""
+    model = learn(clone(TANH), np.arange(60)).solve().set_params(n_hidden=5)
+    assert model.solve(fix_layer=True).components_.shape == (5, 3)
+
+
+def test_the_metric_may_change_meanwhile():
+    """The sums of the provisional layer are of another one then."""
+    model = learn(RBFRegressor(9, kernel="gaussian", radius=1.0, **PLAIN), np.arange(60), y=Z)
+    model.solve().set_params(metric="euclidean")
+    learn(model, np.arange(60, 61), y=Z).solve()
+    fitted = RBFRegressor(layer=FrozenEstimator(model), metric="euclidean", alpha=1.0)
+    np.testing.assert_allclose(model.predict(X), fitted.fit(X[:61], Z[:61]).predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("n_new", [0, 1])
+def test_the_penalty_may_become_automatic(n_new):
+    """A provisional layer has no held-out samples of a number, and is chosen again."""
+    model = learn(clone(TANH), np.arange(60)).solve().set_params(alpha="auto")
+    if n_new:
+        learn(model, np.arange(60, 61))
+    model.solve()
     assert model.alpha_ == model.search_results_["alpha"][model.search_results_["error"].argmin()]
 
 

@@ -174,7 +174,9 @@ class BufferedNetwork(Network):
             pretrained = parts_of(parts.units.pretrained)
             task = parts.task.fit_buffered(raw.X, raw.y, raw.weight, pretrained and pretrained.task)
             samples = task.encode(raw.X, raw.y, raw.weight)
-            return self._start(replace(parts, task=task), engine, samples)
+            # Without the attributes of a provisional layer.
+            parts = replace(parts, units=parts.units.with_fitted(), task=task)
+            return self._start(parts, engine, samples)
 
     def _sum_buffer(self) -> None:
         """Sum the buffered samples in a provisional layer, which is chosen if there is none.

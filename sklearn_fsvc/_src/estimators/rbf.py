@@ -61,7 +61,8 @@ _RBF = read_entries(
         Targets of the centres. Like `support_`, it does not exist with `layer`.
 
     support_ : ndarray of shape (n_units,)
-        Indices of the centres in the training data.
+        Indices of the centres in the training data; with `partial_fit`, in the samples from which
+        the layer was chosen, in order of arrival.
 
     radius_, selection_radius_ : float
         The radii of the units and of the selection; `selection_radius_` is None for random centres.
