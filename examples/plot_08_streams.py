@@ -29,8 +29,8 @@ def samples_of(day):
 # %%
 # Three strategies
 # ----------------
-# Each day is predicted before it is learned (prequential evaluation). The hidden layer is fixed on
-# the first day; the readout is updated.
+# Each day is predicted before it is learned (prequential evaluation). The hidden layer is chosen
+# from the first 1,000 samples; the readout is updated.
 
 cumulative, window, decaying = (
     TanhClassifier(100, alpha=1.0, forgetting_factor=factor, random_state=0)

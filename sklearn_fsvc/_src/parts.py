@@ -278,11 +278,42 @@ class TargetSpec(Part, ABC):
         """
 
     @abstractmethod
+    def validate_targets(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Return y and the sample weights of a batch, validated and not encoded."""
+
+    def fit_classes(self, y: list[Any], classes: Any) -> Self:
+        """Return the specification with the classes of validated y, given batch by batch.
+
+        `classes` lists them; None if they are those that occur.
+        """
+        return self
+
+    def has_same_classes(self, other: Self) -> bool:
+        """Return whether both have the same classes."""
+        return True
+
+    def has_all_classes(self, y: list[Any]) -> bool:
+        """Return whether all classes occur, and more than one."""
+        return True
+
+    @abstractmethod
+    def fit_buffered(
+        self, X: Any, y: Any, sample_weight: Any, pretrained: "TargetSpec | None"
+    ) -> Self:
+        """Return the specification fitted to validated samples, with the classes it has."""
+
+    @abstractmethod
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         """Return the `Samples` of a further batch, encoded as fitted."""
 
     def check_classes(self, y: Any, classes: Any) -> None:
         """Raise ValueError unless `classes` is None or has the fitted classes."""
+        return None
+
+    def check_same_classes(self, other: Self, name: str) -> None:
+        """Raise ValueError unless the model called `name` has the same classes."""
         return None
 
     @abstractmethod

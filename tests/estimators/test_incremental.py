@@ -61,10 +61,15 @@ CASES = {
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
+# A given layer is fixed in the first call, however few samples it has.
+LAYER = FrozenEstimator(clone(CASES["tanh"].model).fit(X, CLASSES))
+GIVEN = TanhClassifier(layer=LAYER, **PLAIN)
+
+
 @pytest.fixture
 def tanh():
-    """A classifier that has met all rows, and knows class "d" too."""
-    return clone(CASES["tanh"].model).partial_fit(X, CLASSES, classes=list("abcd"))
+    """A classifier with a given layer that has met all rows, and knows class "d" too."""
+    return clone(GIVEN).partial_fit(X, CLASSES, classes=list("abcd"))
 
 
 def refit(case, model, rows, weight):
@@ -98,7 +103,10 @@ def let_wait(model, most):
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, max_size=40), most=st.integers(1, 100), data=st.data())
 def test_random_operations_equal_a_fit_to_the_present_samples(case, operations, most, data):
-    """Part 0 stays, for a fit needs all classes; the others come and go."""
+    """Part 0 stays, for a fit needs all classes; the others come and go.
+
+    In a layer that is fixed, and in a provisional one.
+    """
     is_weighted = data.draw(st.booleans())
     weight = np.random.default_rng(1).random(N) + 0.1 if is_weighted else np.ones(N)
     parts = np.array_split(np.arange(N), PARTS)
@@ -111,7 +119,8 @@ def test_random_operations_equal_a_fit_to_the_present_samples(case, operations, 
 
     model = clone(case.model)
     learn(model, parts[0])
-    let_wait(model, most)
+    if data.draw(st.booleans()):
+        let_wait(model.solve(fix_layer=True), most)
     for operation, i in operations:
         part = parts[i]
         if operation == "learn":
@@ -134,12 +143,13 @@ def test_random_operations_equal_a_fit_to_the_present_samples(case, operations, 
             model.set_params(alpha=0.1 * i)
             assert model.solve().alpha_ == 0.1 * i
     case = Case(clone(case.model).set_params(alpha=model.alpha), case.y, case.known)
+    model.solve()  # the layer may be chosen anew
     assert_same(model, refit(case, model, there > 0, there))
 
 
 @each_case
 def test_forget_a_tenth(case):
-    model = clone(case.model).partial_fit(X, case.y, **case.known)
+    model = clone(case.model).partial_fit(X, case.y, **case.known).solve(fix_layer=True)
     gone = np.random.default_rng(0).permutation(N)[: N // 10]
     model.forget(X[gone], case.y[gone])
     rest = np.setdiff1d(np.arange(N), gone)
@@ -151,7 +161,7 @@ def test_forget_in_single_precision_is_accurate(dtype):
     """Products of H in float32 would leave 1e-4 of the coefficients behind."""
     rows = (50 * np.abs(X)).astype(dtype)
     model = TanhClassifier(60, feature_weights=None, alpha=1e-4, random_state=0)
-    first = clone(model).partial_fit(rows, CLASSES, classes=list("abc"))
+    first = clone(model).partial_fit(rows, CLASSES, classes=list("abc")).solve(fix_layer=True)
     rest = clone(model).set_params(layer=FrozenEstimator(first))
     rest.partial_fit(rows[:100], CLASSES[:100], classes=list("abc"))
     assert_same(first.forget(rows[100:], CLASSES[100:]), rest, 1e-6)
@@ -182,14 +192,17 @@ def test_batches_of_several_dtypes(gathered):
 
 
 @each_case
-def test_the_first_batch_chooses_the_layer_of_fit(case):
+def test_the_layer_is_that_of_fit(case):
     chosen = clone(case.model).set_params(alpha="auto")
     if chosen.get_params().get("weights"):  # a tanh network, whose feature weights may be, too
         chosen.set_params(feature_weights="auto")
-    model, fitted = clone(chosen).partial_fit(X, case.y, **case.known), chosen.fit(X, case.y)
+    model, fitted = clone(chosen), chosen.fit(X, case.y)
+    for part in np.array_split(np.arange(N), 7):
+        model.partial_fit(X[part], case.y[part], **case.known)
+    model.solve(fix_layer=True)
     np.testing.assert_array_equal(layer_of(model).units, layer_of(fitted).units)
     # The parts of the rows that judge the penalty are others, six of equal size nearly.
-    least = [each.search_results_["error"].min() for each in (model.solve(), fitted)]
+    least = [each.search_results_["error"].min() for each in (model, fitted)]
     np.testing.assert_allclose(*least, rtol=0.1)
     refitted = clone(chosen).set_params(layer=FrozenEstimator(model), alpha=model.alpha_)
     assert_same(model, refitted.fit(X, case.y))
@@ -239,15 +252,17 @@ def test_invalid_forgetting_factor(forgetting_factor):
 
 
 @pytest.mark.parametrize("step", [1, 7, N])
-def test_forgetting_factor(step):
+@pytest.mark.parametrize("layer", [LAYER, None], ids=["given", "provisional"])
+def test_forgetting_factor(step, layer):
     present = np.random.default_rng(0).random(N) > 0.2  # a row of weight 0 is no row
     age = present[::-1].cumsum()[::-1] - 1
-    model = TanhClassifier(*TANH, forgetting_factor=0.97, **PLAIN)
+    model = TanhClassifier(*TANH, layer=layer, forgetting_factor=0.97, **PLAIN)
     for start in range(0, N, step):
         part = slice(start, start + step)
         if present[part].any():
             model.partial_fit(X[part], CLASSES[part], list("abc"), present[part].astype(float))
-            let_wait(model, 50)
+            if layer is not None:
+                let_wait(model, 50)
     fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
     assert_same(model, fitted.fit(X, CLASSES, present * 0.97**age), 1e-9)
     np.testing.assert_allclose(model.temperature_, fitted.temperature_, rtol=1e-6)
@@ -308,8 +323,9 @@ def test_the_only_class_so_far_is_predicted(classes):
     model = TanhClassifier(*TANH, **PLAIN).partial_fit(X[:20], ["b"] * 20, classes=classes)
     assert set(model.predict(X)) == {"b"}
     radial = RBFClassifier(10, random_state=0)
-    with pytest.warns(UserWarning, match="of one class, and so are the centres.*FrozenEstimator"):
-        radial.partial_fit(X[:20], ["b"] * 20, classes=classes)
+    radial.partial_fit(X[:20], ["b"] * 20, classes=classes)
+    with pytest.warns(UserWarning, match="of one class, and so are its centres.*FrozenEstimator"):
+        radial.solve(fix_layer=True)
     assert radial.solve().n_iter_ == 1
     assert set(radial.predict(X)) == {"b"}
     with pytest.raises(ValueError, match="one class"):
@@ -325,7 +341,7 @@ def test_buffered_samples_are_copies():
 
 def test_the_buffer_is_limited(gathered):
     """100 calls, and two products; what is too large for the memory is not kept waiting."""
-    model = TanhClassifier(*TANH, **PLAIN)
+    model = clone(GIVEN)
     for _ in range(100):
         model.partial_fit(X[:12], CLASSES[:12], classes=list("abc"))
     assert gathered == [(1032, "d")]
@@ -377,7 +393,7 @@ def test_rounding_errors_do_not_accumulate(case):
     parts = np.array_split(np.arange(N), PARTS)
     random = np.random.default_rng(0)
     model, there = clone(case.model).partial_fit(X, case.y, **case.known), np.ones(N)
-    let_wait(model, 60)
+    let_wait(model.solve(fix_layer=True), 60)
     for i in random.integers(1, PARTS, 200):
         part, size = parts[i], 1 + 100 * random.random()
         if there[part[0]] and random.random() < 0.7:

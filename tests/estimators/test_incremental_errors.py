@@ -8,7 +8,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.parts import layer_of
@@ -29,16 +35,17 @@ def numbers(*columns):
 def model():
     """Trained on the first 60 samples, without class "c"."""
     y = np.where(Y == "c", "a", Y)
-    return TanhClassifier(**TANH).partial_fit(X[:60], y[:60], classes=["c", "b", "a"])
+    model = TanhClassifier(**TANH).partial_fit(X[:60], y[:60], classes=["c", "b", "a"])
+    return model.solve(fix_layer=True)
 
 
 @pytest.fixture
 def regressor():
-    return TanhRegressor(**TANH).partial_fit(X[:60], Z[:60])
+    return TanhRegressor(**TANH).partial_fit(X[:60], Z[:60]).solve(fix_layer=True)
 
 
 def refuses(model, error, match):
-    """Context that requires an error, after which the model and its sums are unchanged."""
+    """Context that requires an error, after which the model and its samples are unchanged."""
     return _Unchanged(model, pytest.raises(error, match=match))
 
 
@@ -62,18 +69,16 @@ class _Unchanged:
 
     @property
     def _is_stream(self):
-        return "_incremental_state" in vars(self.model)
+        return self.model._is_incremental
 
 
 FIRST = [
-    (Y, None, "classes must be passed on the first call"),
     (Y, ["a", "b"], r"y contains \['c'\], which are not among classes=\['a', 'b'\]"),
     (Y, ["a", "a"], "two or more"),
     (Y, [["a", "b"], ["c", "d"]], r"do not match y, which has 1 column\(s\)"),
     (Y, [1, 2, 3], "not among classes"),
     (np.arange(N), np.array(["a", "b"], object), "not among classes"),
     (Z, [100.5, 200.25], "[Uu]nknown label type"),
-    (numbers(3, 2), None, "several columns, a list"),
     (numbers(3, 2), [0, 1, 2], r"do not match y, which has 2 column\(s\)"),
     (numbers(3, 2), [[0, 1, 2]], r"do not match y, which has 2 column\(s\)"),
     (numbers(3, 2), [[0, 1, 2], [1, 2]], r"y contains \[0\], which are not among classes=\[1, 2\]"),
@@ -88,6 +93,13 @@ def test_invalid_first_calls(y, classes, match):
         model.partial_fit(X, y, classes=classes)
 
 
+@pytest.mark.parametrize("y", [Y, numbers(3, 2)], ids=["one output", "two outputs"])
+def test_a_given_layer_needs_the_classes(y):
+    model = TanhClassifier(layer=FrozenEstimator(TanhProjector(9).fit(X)), **TANH)
+    with refuses(model, ValueError, "classes must be passed on the first call.*a list with"):
+        model.partial_fit(X, y)
+
+
 @pytest.mark.parametrize("change", [{"n_hidden": 0}, {"alpha": -1}, {"device": "gpu"}])
 def test_invalid_parameters_in_the_first_call(change):
     model = TanhClassifier(**TANH | change)
@@ -96,12 +108,15 @@ def test_invalid_parameters_in_the_first_call(change):
 
 
 def test_too_few_samples_to_hold_any_out():
-    """The penalty waits, and there is an answer meanwhile; a kernel cannot wait."""
-    model = TanhClassifier(12, feature_weights=None, random_state=0)
-    model.partial_fit(X[:1], Y[:1], classes=list("abc"))
-    assert model.predict(X)[0] == "a"
-    assert model.alpha_ == 10.0
-    radial = RBFClassifier(1)
+    """The penalty waits, and there is an answer meanwhile; the kernel of given centres cannot."""
+    for model, alpha in (
+        (TanhClassifier(12, feature_weights=None, random_state=0), 10.0),
+        (RBFClassifier(random_state=0), 0.1),
+    ):
+        model.partial_fit(X[:1], Y[:1], classes=list("abc"))
+        assert model.predict(X)[0] == "a"
+        assert model.alpha_ == alpha
+    radial = RBFClassifier(layer=X[:9])
     with refuses(
         radial, ValueError, "n_samples=1 of .*Give two samples or more, also in the first call"
     ):
@@ -143,11 +158,12 @@ def test_y_of_another_shape(regressor):
 def test_a_changed_layer_raises(model):
     model.set_params(layer=FrozenEstimator(copy.deepcopy(model)))
     for call in (model.partial_fit, model.forget):
-        with refuses(model, ValueError, "fixed in the first call.*set them back"):
+        with refuses(model, ValueError, "fixed by partial_fit.*set them back"):
             call(X[:3], ["a"] * 3)
     model.set_params(layer=None).partial_fit(X[:3], ["a"] * 3)
     radial = RBFClassifier(10, kernel="gaussian", radius=1.0, alpha=1.0)
-    radial.partial_fit(X, Y, classes=list("abc")).set_params(metric="euclidean")
+    radial.partial_fit(X, Y, classes=list("abc")).solve(fix_layer=True)
+    radial.set_params(metric="euclidean")
     with refuses(radial, ValueError, "layer or metric were changed"):
         radial.forget(X, Y)
 
@@ -178,7 +194,7 @@ def test_forget_of_unknown_targets_raises(regressor):
 
 def test_forget_of_unknown_multilabel_targets_raises():
     labels = (X[:, :2] > 0).astype(int)
-    model = TanhClassifier(**TANH).partial_fit(X[:10], labels[:10])
+    model = TanhClassifier(**TANH).partial_fit(X[:10], labels[:10]).solve(fix_layer=True)
     with refuses(model, ValueError, "class [01] in column [01] of y"):
         model.forget(X, 1 - labels)
 
@@ -216,7 +232,7 @@ def others_of(model):
         "no sums": (fitted, ValueError, r"^models\[1\] was trained by fit"),
         "classes": (clone(plain).partial_fit(X, Y, list("abcd")), ValueError, "classes_=.*same"),
         "layer": (
-            TanhClassifier(**TANH).partial_fit(2 * X, Y, list("abc")), ValueError,
+            TanhClassifier(**TANH).partial_fit(2 * X, Y).solve(fix_layer=True), ValueError,
             r"models\[1\] has another hidden layer.*FrozenEstimator",
         ),
         "bias": (moved, ValueError, "another hidden layer"),
@@ -234,7 +250,7 @@ def test_merge_of_incompatible_models_raises(model, which):
 
 
 def test_merge_of_differently_scaled_targets_raises(regressor):
-    other = TanhRegressor(**TANH).partial_fit(X[:60], 2 * Z[:60])
+    other = TanhRegressor(**TANH).partial_fit(X[:60], 2 * Z[:60]).solve(fix_layer=True)
     with refuses(regressor, ValueError, "target_mean_.*FrozenEstimator"):
         regressor.merge([other])
     same = TanhRegressor(layer=FrozenEstimator(regressor), **TANH).partial_fit(X[60:], Z[60:])

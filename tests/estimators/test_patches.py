@@ -170,7 +170,7 @@ def test_accuracy_on_digits(digits):
 def test_partial_fit_and_forget(digits):
     X, y = digits
     whole = PatchClassifier(20, alpha=1.0, random_state=0).fit(X, y)
-    model = clone(whole).partial_fit(X[:300], y[:300], classes=range(10))
+    model = clone(whole).partial_fit(X[:300], y[:300], classes=range(10)).solve(fix_layer=True)
     layer = model.patches_
     for rows in np.split(np.arange(300, 700), 4):
         model.partial_fit(X[rows], y[rows])

@@ -195,7 +195,8 @@ def test_incremental_fits(model):
 
 def test_buffered_samples_stay_sparse():
     X, y = made()
-    model = clone(CLASSIFIER).partial_fit(sparse.csr_array(X[:30]), y[:30], classes=range(3))
+    model = clone(CLASSIFIER).set_params(layer=FrozenEstimator(clone(CLASSIFIER).fit(X, y)))
+    model.partial_fit(sparse.csr_array(X[:30]), y[:30], classes=range(3))
     given = sparse.csr_array(X[30:40])
     before = model._incremental_state.statistics.n_bytes
     model.partial_fit(given, y[30:40], sample_weight=np.arange(10) % 2)

@@ -26,7 +26,10 @@ N, STEP = 400, 10
 X = np.random.default_rng(0).normal(size=(N, 4))
 Y = X[:, 0] + np.sin(3 * X[:, 1])
 LABELS = np.array(["low", "high"])[(Y > 0).astype(int)]
-MODEL = TanhRegressor(12, alpha=1.0, feature_weights=None, random_state=0)
+LAYER = FrozenEstimator(TanhRegressor(12, feature_weights=None, random_state=0).fit(X, Y))
+MODEL = TanhRegressor(layer=LAYER, alpha=1.0)
+# Its layer is provisional for fewer samples than these tests have.
+PROVISIONAL = TanhRegressor(12, alpha=1.0, feature_weights=None, random_state=0)
 WHOLE = clone(MODEL).partial_fit(X[:STEP], Y[:STEP]).partial_fit(X[STEP:], Y[STEP:]).solve()
 PARTS = [slice(i, i + STEP) for i in range(STEP, N, STEP)]
 
@@ -123,9 +126,10 @@ def test_several_threads_add_remove_and_merge(run):
 
 
 @pytest.mark.parametrize("run", range(4))
-def test_first_calls_of_partial_fit_may_be_concurrent(run):
-    """One of them chooses the layer, and the others use it."""
-    model = clone(MODEL)
+@pytest.mark.parametrize("model", [MODEL, PROVISIONAL], ids=["given", "provisional"])
+def test_first_calls_of_partial_fit_may_be_concurrent(model, run):
+    """One of them starts the sums or the buffer, and the others add to them."""
+    model = clone(model)
     with ThreadPoolExecutor(4) as threads:
         list(
             threads.map(lambda part: model.partial_fit(X[part], Y[part]), [slice(0, STEP), *PARTS])
@@ -136,9 +140,8 @@ def test_first_calls_of_partial_fit_may_be_concurrent(run):
 @pytest.mark.parametrize("run", range(4))
 def test_predictions_are_of_a_state_that_existed(run):
     """Samples are removed and added alternately, so that there are two states."""
-    model = partially_fitted(
-        y=LABELS, model=TanhClassifier(8, alpha=1.0, feature_weights=None)
-    ).solve()
+    layer = FrozenEstimator(TanhClassifier(8, feature_weights=None).fit(X, LABELS))
+    model = partially_fitted(y=LABELS, model=TanhClassifier(layer=layer, alpha=1.0)).solve()
     scores = []
     for change in (model.forget, model.partial_fit):
         scores.append(model.decision_function(X))
@@ -195,6 +198,42 @@ def test_a_copy_is_of_a_state_that_existed(run):
         n = int(found._incremental_state.statistics.total.n)
         assert n % STEP == 0
         np.testing.assert_allclose(found.readout_coef_, fitted_to(n), atol=1e-8)
+
+
+@pytest.mark.parametrize("call", READS_OR_SOLVES, ids=READS_OR_SOLVES)
+def test_no_sample_is_lost_from_the_buffer_while_another_thread_reads(call):
+    """The layer is chosen in the reading thread, meanwhile; finally it is that of all samples."""
+    if call == "merge into another":
+
+        def read(model):
+            return clone(PROVISIONAL).partial_fit(X[:9], Y[:9]).merge([model])
+
+    else:
+        read = READS_OR_SOLVES[call]
+    model = clone(PROVISIONAL).partial_fit(X[:STEP], Y[:STEP])
+
+    def work():
+        for part in PARTS:
+            model.partial_fit(X[part], Y[part])
+
+    assert run_while(work, lambda: read(model))
+    assert model.solve()._incremental_state.statistics.total.n == N
+    model.solve(fix_layer=True)
+    fitted = clone(PROVISIONAL).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X), fitted.predict(X), atol=1e-8)
+
+
+def test_several_threads_fix_the_layer():
+    """All but one find it fixed; samples that are added meanwhile enter its sums."""
+    model = clone(PROVISIONAL).partial_fit(X[:STEP], Y[:STEP])
+
+    def work(part):
+        return model.partial_fit(X[part], Y[part]).solve(fix_layer=True)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, PARTS))
+    assert model._incremental_state.statistics.total.n == N
+    assert "_sample_buffer" not in vars(model)
 
 
 READS = {

@@ -112,7 +112,8 @@ def test_partial_fit_continues(layer, form, is_solved):
 def test_every_trusted_type_is_needed():
     """And exists: a name that no model needs may have moved."""
     learning = TanhClassifier(10, **FIXED).partial_fit(X, Y, classes=range(3)).solve()
-    sparse = TanhClassifier(10, **FIXED).partial_fit(csr_array(X), Y, classes=range(3))
+    given = TanhClassifier(layer=FROZEN, **FIXED)
+    sparse = given.partial_fit(csr_array(X), Y, classes=range(3))
     models = [
         learning,
         sparse,

@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.utils.user_warnings import warn
+from sklearn_fsvc._src.utils.user_warnings import warn, without_warnings
 
 X = np.repeat(np.random.default_rng(0).random((30, 4)), 4, axis=0)
 Y = np.arange(120) % 3
@@ -57,3 +58,13 @@ def test_a_line_warns_once():
         for _ in range(3):
             warn("message")
     assert len(caught) == 1
+
+
+def test_without_warnings_is_silent_in_one_thread():
+    with warnings.catch_warnings(record=True) as caught, ThreadPoolExecutor(1) as other:
+        warnings.simplefilter("always")
+        with without_warnings():
+            warn("silent")
+            other.submit(warn, "of another thread").result()
+        warn("afterwards")
+    assert [str(each.message) for each in caught] == ["of another thread", "afterwards"]

@@ -7,7 +7,7 @@ from sklearn.base import ClassifierMixin
 
 from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
-from .incremental import IncrementalNetwork
+from .partial_fit import IncrementalNetwork
 from .state import on_snapshot
 
 _NOT_CALIBRATED = (
@@ -181,24 +181,28 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train incrementally on a batch of samples.
 
-        The first call chooses the hidden layer for its samples, as `fit` does, or uses `layer`.
-        The layer does not change in later calls, which add their samples to sums. `predict`, the
-        other methods that need the readout, and `solve` solve the equations; the readout is that
-        of a fit to all samples, up to rounding. Before that, there is no `readout_coef_` and no
-        `alpha_`. `alpha` may be changed between calls. "auto" minimises the error on held-out
-        samples, as soon as there are two classes; the search is repeated after a tenth of the
-        samples was added or removed.
+        Samples are buffered until there are enough to choose the hidden layer, as `fit` does: 8 per
+        unit, at least 1000 and at most 6000, or 2 per unit if that is more. One call may have
+        enough of them. Predictions before that use a provisional layer, see :doc:`/streams`. Then
+        the layer is fixed, and samples are added to sums; a given `layer` is fixed at once.
+
+        `predict`, the other methods that need the readout, and `solve` solve the equations; the
+        readout is that of a fit to all samples, up to rounding. Before that, there is no
+        `readout_coef_` and no `alpha_`. `alpha` may be changed between calls. "auto" minimises the
+        error on held-out samples, as soon as there are two classes; the search is repeated after a
+        tenth of the samples was added or removed.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As in `fit`. Small batches are copied to a buffer on the host until there are enough
-            samples for a fast matrix product, or until the readout is needed.
+            As in `fit`. Small batches are copied to a buffer on the host, also afterwards, until
+            there are enough samples for a fast matrix product, or until the readout is needed.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Some of the classes.
         classes : array-like of shape (n_classes,), or list of array-like, optional
-            All classes that y may contain in any call; required in the first one. For several
-            columns, a list with the classes of each; not needed for multilabel y.
+            All classes that y may contain in any call. By default those that occur before the
+            layer is fixed; required in the first call if `layer` is given. For several columns, a
+            list with the classes of each; not needed for multilabel y.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -211,13 +215,14 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
             For parameters that need several passes over all samples: several values of `alpha`
             or "loo", ``class_weight="balanced"``, a readout other than "ridge".
         ValueError
-            For invalid data; the estimator is not changed.
+            For invalid data, such as a class that was neither listed nor among the samples before
+            the layer was fixed; the estimator is not changed.
 
         Warns
         -----
         UserWarning
             After `fit`, which keeps no sums: its layer is kept, and its samples are forgotten.
-            In the first call, if all centres are of one class, or fewer than `n_hidden`.
+            When the layer is fixed, if all centres are of one class, or fewer than `n_hidden`.
 
         Examples
         --------

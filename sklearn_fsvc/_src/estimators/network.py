@@ -90,20 +90,20 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
     def _set_fitted(
         self,
         parts: Parts,
-        device: str,
+        device: str | None,
         search_results: dict[str, Any] | None = None,
-        incremental_state: Any = None,
+        **state: Any,
     ) -> None:
-        """Replace all fitted attributes; no other method sets any.
+        """Replace all fitted attributes and the private `state`; no other method sets any.
 
         It is called on a copy of the estimator, see `atomic_update`.
         """
         set_fitted_attributes(self, parts.fitted)
-        self.device_ = device
+        if device is not None:
+            self.device_ = device
         if search_results is not None:
             self.search_results_ = search_results
-        if incremental_state is not None:
-            self._incremental_state = incremental_state
+        self.__dict__.update(state)
 
     def _checked_parts(self):
         """Return the parts; raise for an invalid hyperparameter."""
@@ -202,6 +202,8 @@ def with_center_targets(units: Units, task: TargetSpec, samples: Samples) -> Uni
     )
 
 
+# The private state of `partial_fit`.
+_PRIVATE_STATE = {"_incremental_state", "_sample_buffer"}
 # Fitted attributes that scikit-learn sets in the validation of X.
 _SET_BY_VALIDATION = {"n_features_in_", "feature_names_in_"}
 
@@ -216,7 +218,7 @@ def set_fitted_attributes(model: BaseEstimator, fitted: dict[str, Any]) -> None:
 
 
 def _is_fitted_name(name: str) -> bool:
-    return (name.endswith("_") and not name.startswith("_")) or name == "_incremental_state"
+    return (name.endswith("_") and not name.startswith("_")) or name in _PRIVATE_STATE
 
 
 def _empty_output(parts: Parts, layer: Any, method: str) -> Any:

@@ -146,6 +146,7 @@ class PatchClassifier(NetworkClassifier):
     %(alphas_)s
     %(temperature_)s
     %(search_results_)s
+    %(drift_)s
     %(device_)s
     %(n_features_in_)s
     %(feature_names_in_)s
@@ -260,6 +261,7 @@ class PatchRegressor(NetworkRegressor):
     %(alphas_)s
     %(search_results_)s
     %(posterior_)s
+    %(drift_)s
     %(device_)s
     %(n_features_in_)s
     %(feature_names_in_)s

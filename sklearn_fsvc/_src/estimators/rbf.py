@@ -9,7 +9,7 @@ from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
 from .explanation import ExplainMixin
-from .incremental import SolvedAttribute
+from .partial_fit import SolvedAttribute
 from .readouts import Ridge, readout_of
 from .regressor import NetworkRegressor
 from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM
@@ -61,7 +61,8 @@ _RBF = read_entries(
         Targets of the centres. Like `support_`, it does not exist with `layer`.
 
     support_ : ndarray of shape (n_units,)
-        Indices of the centres in the training data.
+        Indices of the centres in the training data; with `partial_fit`, in the samples from which
+        the layer was chosen, in order of arrival.
 
     radius_, selection_radius_ : float
         The radii of the units and of the selection; `selection_radius_` is None for random centres.
@@ -177,6 +178,7 @@ default="auto"
     n_iter_ : int
         Passes of "lms" over the data, or iterations of "softmax"; 1 with the other readouts.
     %(precision_)s
+    %(drift_)s
     %(device_)s
     %(n_features_in_)s
     %(feature_names_in_)s
@@ -348,6 +350,7 @@ default="auto"
     %(search_results_)s
     %(posterior_)s
     %(precision_)s
+    %(drift_)s
     %(device_)s
     %(n_features_in_)s
     %(feature_names_in_)s

@@ -14,7 +14,7 @@ from ..data.streaming import Consumer
 from ..readouts.linear import Deviations, Posterior
 from ..utils.availability import available_if
 from ..utils.parameters import check_bool
-from .incremental import IncrementalNetwork
+from .partial_fit import IncrementalNetwork
 from .state import on_snapshot
 
 
@@ -91,8 +91,9 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
     def partial_fit(self, X, y, sample_weight=None):
         """Train incrementally on a batch of samples.
 
-        As `RBFClassifier.partial_fit`. Mean and scale of y are those of the first batch, or of the
-        regressor whose layer is used; predictions do not depend on them.
+        As `RBFClassifier.partial_fit`: samples are buffered until there are enough to choose the
+        hidden layer. Mean and scale of y are those of these samples, or of the regressor whose
+        layer is used; predictions do not depend on them.
 
         Parameters
         ----------

@@ -88,6 +88,12 @@ SHARED = read_entries(
         ``alpha``, and the validation ``error``, the mean over samples of ``|y - score|^2``. Only if
         there was a search. ``pandas.DataFrame(search_results_)`` is a table of them.
 
+    drift_ : float
+        With `partial_fit`: the squared error on the newest samples (about 500), predicted before
+        they were added, divided by the lowest one since the layer was fixed. A value that stays
+        above 1.5 shows concept drift: the layer, or a readout that forgets no samples, no longer
+        fits. It exists after 500 samples that were added after a prediction.
+
     n_iter_ : int
         Number of iterations of the softmax readout; only with ``readout="softmax"``.
 

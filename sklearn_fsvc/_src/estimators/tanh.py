@@ -121,6 +121,7 @@ class TanhClassifier(NetworkClassifier):
     %(temperature_)s
     %(search_results_)s
     %(precision_)s
+    %(drift_)s
     %(device_)s
     %(n_features_in_)s
     %(feature_names_in_)s
@@ -244,6 +245,7 @@ class TanhRegressor(NetworkRegressor):
     %(search_results_)s
     %(posterior_)s
     %(precision_)s
+    %(drift_)s
     %(device_)s
     %(n_features_in_)s
     %(feature_names_in_)s

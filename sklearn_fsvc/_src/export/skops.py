@@ -11,7 +11,10 @@ TRUSTED = (
     f"{csr_array.__module__}.csr_array",  # likewise with SciPy
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn_fsvc._src.engines.algebra.HostAlgebra",
+    "sklearn_fsvc._src.estimators.buffer.RawSamples",
+    "sklearn_fsvc._src.estimators.buffer.SampleBuffer",
     "sklearn_fsvc._src.estimators.incremental.IncrementalState",
+    "sklearn_fsvc._src.readouts.drift.ErrorMonitor",
     "sklearn_fsvc._src.readouts.packed_symmetric.PackedSymmetric",
     "sklearn_fsvc._src.readouts.linear.Posterior",
     "sklearn_fsvc._src.readouts.sample.Sample",

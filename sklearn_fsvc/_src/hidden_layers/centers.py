@@ -236,7 +236,7 @@ def _limit_units(parameters, n_rows):
     warn(
         f"{parameters.size_name}={parameters.n_units} is more than the {n_rows} samples from "
         f"which centres are selected; there will be {n_rows} units. partial_fit adds no units "
-        "to a layer: start with at least as many samples as units, or give a layer."
+        "to a fixed layer: fix it with at least as many samples as units, or give a layer."
     )
     return replace(parameters, n_units=n_rows)
 

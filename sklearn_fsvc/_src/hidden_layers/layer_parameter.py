@@ -39,6 +39,8 @@ def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
     try:
         if "device_" not in vars(pretrained):
             check_is_fitted(pretrained)  # slow, and this function is called in each prediction
+            if hasattr(pretrained, "solve"):
+                pretrained.solve()  # partial_fit chooses a layer when it is needed
     except NotFittedError as error:
         raise ValueError(
             f"layer={pretrained!r} is not fitted, so it has no hidden layer. Fit it first. "

@@ -97,7 +97,7 @@ def hold_out(
         raise ValueError(
             'Parameters set to "auto" are validated on held-out samples, and '
             f"n_samples={len(rows)} of positive weight. Give two samples or more, also in the "
-            "first call of partial_fit; "
+            "first call of partial_fit with a given layer; "
             'or set the parameters that are "auto" to values.'
         )
     n_held = max(1, min(len(rows) // PARTS, _MAX_HELD))

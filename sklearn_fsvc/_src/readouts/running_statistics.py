@@ -4,7 +4,7 @@ A product of a few rows of H with themselves reads and writes all of H'H. So sam
 until there are enough for an efficient product.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -127,6 +127,12 @@ class RunningStatistics:
         """`CVStatistics` of the samples that are not buffered; None if there are none."""
         return None if self.total is None else CVStatistics(self.total, self.held)
 
+    @property
+    def emptied(self) -> "RunningStatistics":
+        """Statistics without samples, and with the same settings."""
+        sample = self.sample and Sample(self.sample.capacity)
+        return RunningStatistics(self.max_rows, self.max_bytes, n_parts=self.n_parts, sample=sample)
+
     def learn(self, samples: Samples, factor: float, evaluate: Evaluate) -> "RunningStatistics":
         """Return the statistics with more samples of the host, copied to the buffer or evaluated.
 
@@ -147,6 +153,18 @@ class RunningStatistics:
             buffered=(*self.buffered, rows.copied()),
         )  # fmt: skip
         return result.flush(evaluate) if self._is_full(n_rows, n_bytes) else result
+
+    def add(
+        self, parts: Iterable[BufferedSamples], log_decay: float, evaluate: Evaluate
+    ) -> "RunningStatistics":
+        """Return the statistics with samples that were buffered elsewhere, all of them evaluated.
+
+        `log_decay` is the value of this attribute that the decay of these samples refers to.
+        """
+        result = replace(self.flush(evaluate), log_decay=log_decay)
+        for rows in parts:
+            result = result._count(len(rows.samples))._evaluate(rows, evaluate)
+        return result
 
     def _count(self, n_added):
         """Return the statistics with more samples counted; many samples need fewer parts."""

@@ -70,7 +70,7 @@ class SampledRows:
     def concatenate(parts: "list[SampledRows]") -> "SampledRows":
         """Return the rows of all parts."""
         return SampledRows(
-            _concatenate_X([part.X for part in parts]),
+            joined([part.X for part in parts]),
             np.concatenate([part.hashes for part in parts]),
             np.concatenate([part.keys for part in parts]),
             np.concatenate([part.weight for part in parts]),
@@ -350,13 +350,6 @@ def _key_limit_by_sorting(keys, hashes, capacity):
     order = np.argsort(keys)
     first = np.sort(np.unique(hashes[order], return_index=True)[1])
     return float(keys[order[first[capacity]]]) if len(first) > capacity else np.inf
-
-
-def _concatenate_X(blocks):
-    """Return blocks of rows as one: sparse if all are sparse."""
-    if len({isinstance(block, SparseSource) for block in blocks}) == 2:
-        blocks = [b.take(slice(None)) if isinstance(b, SparseSource) else b for b in blocks]
-    return joined(blocks)
 
 
 def _take(X, rows):

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream_layers
 from ..engines import Engine
-from ..estimators.incremental import IncrementalNetwork
+from ..estimators.partial_fit import IncrementalNetwork
 from ..estimators.readouts import nearest_outputs
 from ..kernels import get_kernel
 from ..parts import Parts, TargetSpec, parts_of

@@ -18,7 +18,7 @@ from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
 from ..readouts.sample import PRIOR_ROWS
 from ..utils.parameters import is_option
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
-from .labels import Labels
+from .labels import Labels, join_labels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,13 +54,7 @@ class ClassTarget(TargetSpec):
     # From y to samples with targets and weights.
 
     def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
-        try:
-            labels, codes = Labels.infer(y)
-        except (TypeError, ValueError) as error:
-            why = explain_missing_targets(y) or _explain_continuous(self.owner, y)
-            if why is not None:
-                raise ValueError(why) from error
-            raise
+        labels, codes = _infer_labels(self.owner, y)
         target = self._with_labels(labels)
         samples = target._encoded_samples(X, codes, sample_weight)
         if not labels.is_multilabel:
@@ -71,6 +65,45 @@ class ClassTarget(TargetSpec):
         self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: TargetSpec | None
     ) -> Self:
         return self._with_labels(Labels.from_classes(classes, y))
+
+    def validate_targets(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[npt.NDArray, npt.NDArray | None]:
+        y = y.toarray() if issparse(y) else np.asarray(y)
+        y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        return y, validate_weights(X, sample_weight)
+
+    def fit_classes(self, y: list[npt.NDArray], classes: Any) -> Self:
+        joined = join_labels(y)
+        if classes is None:
+            return self._with_labels(_infer_labels(self.owner, joined)[0])
+        labels = Labels.from_classes(classes, joined)
+        labels.encode(joined)  # raises for others
+        return self._with_labels(labels)
+
+    def has_same_classes(self, other: Self) -> bool:
+        is_alike = self.labels.is_multilabel == other.labels.is_multilabel
+        return is_alike and self.labels.has_classes_of(other.labels)
+
+    def has_all_classes(self, y: list[npt.NDArray]) -> bool:
+        codes = self.labels.encode(join_labels(y))
+        has_all = self.labels.one_hot(codes).is_valid_for(np.arange(len(codes)))
+        return has_all and self._has_two_classes
+
+    @property
+    def _has_two_classes(self):
+        return all(len(classes) > 1 for classes in self.labels.classes_per_output)
+
+    def fit_buffered(
+        self, X: Any, y: Any, sample_weight: Any, pretrained: TargetSpec | None
+    ) -> Self:
+        if not self._has_two_classes:
+            raise ValueError(
+                f"The samples so far have one class, classes_={self.classes_!r}, and a classifier "
+                "needs two or more: call partial_fit with samples of another class, or with "
+                "classes=[...], which lists all of them."
+            )
+        return self
 
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         try:
@@ -112,6 +145,9 @@ class ClassTarget(TargetSpec):
             )
 
     def check_compatible(self, other: Self, name: str) -> None:
+        self.check_same_classes(other, name)
+
+    def check_same_classes(self, other: Self, name: str) -> None:
         if not self.labels.has_classes_of(other.labels):
             raise ValueError(
                 f"{name} has classes_={other.labels.classes!r}, but this model has "
@@ -230,6 +266,17 @@ class ClassTarget(TargetSpec):
                 "pass a dict, or sample_weight."
             )
         return None
+
+
+def _infer_labels(owner, y):
+    """Return the `Labels` of y and its codes."""
+    try:
+        return Labels.infer(y)
+    except (TypeError, ValueError) as error:
+        why = explain_missing_targets(y) or _explain_continuous(owner, y)
+        if why is not None:
+            raise ValueError(why) from error
+        raise
 
 
 def _explain_continuous(owner: str, y: Any) -> str | None:

@@ -258,6 +258,24 @@ class Labels:
         return parts[0] if self.is_single else parts
 
 
+def join_labels(batches: list[npt.NDArray]) -> npt.NDArray:
+    """Return the y of several batches; ValueError if their shapes or types differ."""
+    first, last = batches[0], batches[-1]
+    if first.shape[1:] != last.shape[1:]:
+        n_first, n_last = (y.shape[1] if y.ndim == 2 else 1 for y in (first, last))
+        raise ValueError(f"y has {n_last} column(s), but had {n_first} in the first call.")
+    if _is_text(first) != _is_text(last):
+        raise ValueError(
+            f"y has dtype {last.dtype}, but had {first.dtype} in the first call; give text or "
+            "numbers in all calls."
+        )
+    return np.concatenate(batches) if len(batches) > 1 else first
+
+
+def _is_text(array):
+    return array.dtype.kind in "OSTU"
+
+
 def _encode_by_counting(y):
     """Return the classes and codes of integers with a small range, None for any other y.
 
@@ -297,7 +315,7 @@ def _are_indicator_classes(classes, n_outputs):
 
 def _encode_column(classes, column):
     """Return the positions of the labels of a column in the sorted classes."""
-    are_text = [array.dtype.kind in "OSTU" for array in (classes, column)]
+    are_text = [_is_text(array) for array in (classes, column)]
     is_known = np.zeros(len(column), bool)
     # Text and numbers cannot be compared: all labels are unknown then.
     if are_text[0] == are_text[1]:
@@ -307,7 +325,8 @@ def _encode_column(classes, column):
         unknown = np.unique(column[~is_known])
         raise ValueError(
             f"y contains {unknown[:5].tolist()}, which are not among classes={classes.tolist()}, "
-            "the classes of the first call to partial_fit; list there all classes that may occur."
+            "the classes of the first call to partial_fit, or of the samples that its layer was "
+            "chosen from; list there all classes that may occur."
         )
     return codes
 

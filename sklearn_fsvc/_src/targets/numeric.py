@@ -126,6 +126,16 @@ class NumericTarget(TargetSpec):
         targets, shape = _standardise(y, validate_weights(X, sample_weight))
         return self._with_moments(targets, shape, None)
 
+    def validate_targets(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[npt.NDArray, npt.NDArray | None]:
+        return as_float64(y), validate_weights(X, sample_weight)
+
+    def fit_buffered(
+        self, X: Any, y: Any, sample_weight: Any, pretrained: TargetSpec | None
+    ) -> Self:
+        return self.fit_first_batch(X, y, sample_weight, None, pretrained)
+
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         y = as_float64(y)
         if y.shape[1:] != self.mean.shape:

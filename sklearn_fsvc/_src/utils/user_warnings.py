@@ -2,10 +2,27 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
 # Packages whose frames are skipped: ours, and those through which the user may call us.
 _SKIPPED = {"sklearn_fsvc", "sklearn", "joblib", "contextlib", "pickle", "skops"}
+
+
+# A context variable, since `warnings.catch_warnings` would affect all threads.
+_IS_SILENT = ContextVar("_IS_SILENT", default=False)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Context in which `warn` does nothing, in this thread."""
+    token = _IS_SILENT.set(True)
+    try:
+        yield
+    finally:
+        _IS_SILENT.reset(token)
 
 
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
@@ -13,6 +30,8 @@ def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
 
     A `stacklevel` could not do this: the number of our frames depends on the caller.
     """
+    if _IS_SILENT.get():
+        return
     frame = sys._getframe(1)
     while _is_skipped(frame) and frame.f_back is not None:
         frame = frame.f_back

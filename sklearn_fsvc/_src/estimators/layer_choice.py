@@ -1,0 +1,266 @@
+"""How `partial_fit` chooses the hidden layer: provisionally for few samples, then once for all.
+
+States of an estimator, by its private attributes:
+
+1. ``_sample_buffer`` alone: samples are buffered, and there is no layer.
+2. ``_sample_buffer`` and ``_incremental_state``: a provisional layer was chosen because an output
+   was requested, and samples are buffered and summed.
+3. ``_incremental_state`` alone: the layer is fixed, and all samples are summed.
+
+The methods run on a copy of the estimator, see `state.atomic_update`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from ..data.samples import Samples
+from ..data.streaming import n_synapses
+from ..data.validation import to_host, validated
+from ..engines import get_engine
+from ..parts import Parts, TargetSpec, Units, parts_of
+from ..readouts.cross_validation import SearchHistory
+from ..utils.parameters import is_option
+from ..utils.user_warnings import warn, without_warnings
+from .buffer import RawSamples, SampleBuffer, buffer_bytes, is_buffered
+from .incremental import Evaluator, IncrementalState, without_zero_weights
+from .fit_report import FitReport
+from .network import Network, with_center_targets
+
+
+class BufferedNetwork(Network):
+    """A network with a readout, whose layer is chosen for samples that arrive in batches."""
+
+    alpha: Any
+    forgetting_factor: float
+    _incremental_state: IncrementalState
+    _sample_buffer: SampleBuffer
+
+    @property
+    def _is_incremental(self) -> bool:
+        """Whether samples were added by `partial_fit`."""
+        return "_incremental_state" in vars(self) or "_sample_buffer" in vars(self)
+
+    def _is_layer_open(self, units: Units) -> bool:
+        """Return whether further samples are buffered; given layers are fixed at once."""
+        is_fitted = "readout_coef_" in vars(self) or "_incremental_state" in vars(self)
+        return "_sample_buffer" in vars(self) or (not is_fitted and is_buffered(units))
+
+    # Layers that are given.
+
+    def _start_with_layer(self, parts, X, y, sample_weight, classes):
+        """Use the layer that is given, or that of `fit`; return the fitted parts and `Samples`."""
+        is_new = "readout_coef_" not in vars(self)
+        if not is_new:
+            warn(
+                f"This {type(self).__name__} was trained by fit, which keeps no sums of its "
+                "samples: they are forgotten, and training starts again in the same hidden layer. "
+                "To have their sums, call partial_fit for the first samples as well."
+            )
+        with get_engine(self.device, n_synapses(X, parts.units.n_activations)) as engine:
+            X, y = self._validated_batch(X, y, reset=is_new)
+            task = parts.task
+            if is_new:
+                pretrained = parts_of(parts.units.pretrained)
+                task = task.fit_first_batch(
+                    X, y, sample_weight, classes, pretrained and pretrained.task
+                )
+            else:
+                task.check_classes(y, classes)
+            samples = task.encode(X, y, sample_weight)
+            chooses = is_new or parts.units.pretrained is not None
+            parts = self._start(replace(parts, task=task), engine, samples, chooses)
+        return parts, samples
+
+    def _start(self, parts: Parts, engine: Any, samples: Samples, chooses: bool = True) -> Parts:
+        """Start sums for a layer, which is chosen for the samples; return the fitted parts."""
+        units, task, history = parts.units, parts.task, SearchHistory(parts.units.first_alpha)
+        job = self._job(engine, "partial_fit")
+        if chooses:
+            on_device, job = units.present(samples).on_device(job)
+            report = FitReport(job.what, self.verbose)
+            units = with_center_targets(units.fit(job, on_device, history), task, on_device)
+            report.hidden_layer(units, history)
+            _warn_of_one_class(units, samples)
+        state = IncrementalState.start(units, task, self.alpha, job.memory_limit, history)
+        parts = Parts(units, task, parts.readout.with_fitted())
+        self._set_fitted(parts, engine.name, history.table, _incremental_state=state)
+        return parts
+
+    def _validated_batch(self, X, y, reset=False):
+        if callable(X):
+            raise TypeError(
+                f"X={X!r} returns chunks of samples; give partial_fit and forget one chunk at a "
+                "time."
+            )
+        return validated(self, to_host(X), to_host(y), multi_output=True, reset=reset)
+
+    # Layers that are chosen.
+
+    def _buffer_samples(self, parts, X, y, sample_weight, classes):
+        """Buffer a batch; choose the layer and sum all samples if there are enough of them."""
+        buffer = vars(self).get("_sample_buffer")
+        is_first = buffer is None
+        if is_first:
+            buffer = SampleBuffer()
+            get_engine(self.device)  # raises for an invalid device
+        X, y = self._validated_batch(X, y, reset=is_first)
+        y, weight = parts.task.validate_targets(X, y, sample_weight)
+        given, before = RawSamples(X, y, weight), parts.task
+        batch = given.present()
+        targets = [*(part.y for part in buffer.parts), batch.y]
+        if buffer.has_classes:
+            task = before
+            task.check_classes(y, classes)
+        else:
+            task = before.fit_classes(targets, classes)
+            buffer = replace(buffer, has_classes=classes is not None)
+        _check_batch(task, batch, buffer, vars(self).get("_incremental_state"))
+        parts = replace(parts, task=task)
+
+        def has_all_classes():
+            return task.has_all_classes(targets)
+
+        if buffer.is_complete(parts.units, self.max_memory, has_all_classes, batch):
+            # `support_` are indices in a first batch that is large enough.
+            self._fix_layer(parts, buffer, batch if buffer.parts else given)
+        else:
+            buffer = buffer.add(batch, self.forgetting_factor)
+            self._store_buffer(parts, buffer, before.has_same_classes(task))
+
+    def _store_buffer(self, parts, buffer, has_same_task=True):
+        """Replace the buffer; a provisional layer is kept if it has the same classes."""
+        state = vars(self).get("_incremental_state")
+        if state is not None and has_same_task and buffer.parts:
+            self._store_state(
+                parts, replace(state, solved_for=None), self.device_, _sample_buffer=buffer
+            )
+        else:
+            parts = Parts(parts.units.with_fitted(), parts.task, parts.readout.with_fitted())
+            self._set_fitted(parts, None, _sample_buffer=buffer)
+
+    def _store_state(self, parts, state, device, search_results=None, **private):
+        """Set the fitted attributes; those of the readout only if it is solved."""
+        if state.solved_for is None:
+            parts = replace(parts, readout=parts.readout.with_fitted())
+        if search_results is None:
+            search_results = vars(self).get("search_results_")
+        if "_sample_buffer" in vars(self):
+            private = {"_sample_buffer": self._sample_buffer} | private
+        device = device or self.device_
+        self._set_fitted(parts, device, search_results, _incremental_state=state, **private)
+
+    def _fix_layer(
+        self, parts: Parts, buffer: SampleBuffer, batch: RawSamples | None = None
+    ) -> None:
+        """Choose the layer from the buffer and a batch, sum their samples, and drop the buffer."""
+        chosen_from = list(buffer.parts)
+        if batch is not None:
+            # A batch that does not fit in the buffer is enough, and is not copied.
+            is_large = batch.n_bytes >= buffer_bytes(self.max_memory)
+            is_alone = is_large or not chosen_from
+            chosen_from = [batch] if is_alone else [*chosen_from, batch.copied()]
+        parts = self._choose_layer(parts, RawSamples.concatenate(chosen_from))
+        state, evaluate = self._incremental_state, Evaluator(self, parts.units)
+        buffered = replace(buffer, n_summed=0).unsummed()
+        state = state.add_buffered(buffered, buffer.log_decay, parts.task, evaluate)
+        if batch is not None:
+            samples = parts.task.encode(batch.X, batch.y, batch.weight)
+            samples = without_zero_weights(samples)
+            state = state.add(samples, self.forgetting_factor, evaluate)
+        self._store_state(parts, state, evaluate.device)
+
+    def _choose_layer(self, parts: Parts, raw: RawSamples) -> Parts:
+        """Choose the layer for samples, as `fit` does, and start sums; the buffer is dropped."""
+        if len(raw) == 1:
+            raw = RawSamples.concatenate([raw, raw])  # one of them is held out
+        with get_engine(self.device, n_synapses(raw.X, parts.units.n_activations)) as engine:
+            pretrained = parts_of(parts.units.pretrained)
+            task = parts.task.fit_buffered(raw.X, raw.y, raw.weight, pretrained and pretrained.task)
+            samples = task.encode(raw.X, raw.y, raw.weight)
+            # Without the attributes of a provisional layer.
+            parts = replace(parts, units=parts.units.with_fitted(), task=task)
+            return self._start(parts, engine, samples)
+
+    def _sum_buffer(self) -> None:
+        """Sum the buffered samples in a provisional layer, which is chosen if there is none.
+
+        It is chosen anew if the buffer has grown by a good part since, or if a parameter was
+        changed that the layer or the held-out samples depend on.
+        """
+        parts, buffer, state = self._parts(), self._sample_buffer, None
+        if not is_buffered(parts.units):  # a layer was given meanwhile
+            self._fix_layer(parts, buffer)
+            return
+        if not buffer.has_grown:
+            state = vars(self).get("_incremental_state")
+        lacks_held_out = is_option(self.alpha, "auto") and state and not state.statistics.n_parts
+        if state is None or lacks_held_out or not state.matches(parts.units):
+            with without_warnings():  # of a layer that will be replaced
+                parts = self._choose_layer(parts, buffer.joined())
+            buffer = buffer.provisional()
+            state = self._incremental_state
+        evaluate = Evaluator(self, parts.units)
+        state = state.add_buffered(buffer.unsummed(), buffer.log_decay, parts.task, evaluate)
+        buffer = replace(buffer, n_summed=len(buffer))
+        self._store_state(parts, state, evaluate.device, _sample_buffer=buffer)
+
+    def _remove_from_buffer(self, parts, X, y, sample_weight):
+        """Remove samples from the buffer, and from the sums of a provisional layer."""
+        X, y = self._validated_batch(X, y)
+        y, weight = parts.task.validate_targets(X, y, sample_weight)
+        raw, before = RawSamples(X, y, weight).present(), parts.task
+        buffer, state = self._sample_buffer, vars(self).get("_incremental_state")
+        _check_batch(before, raw, buffer, state)
+        left, task = buffer.remove(raw.copied()), before
+        if left.parts and not buffer.has_classes:
+            task = before.fit_classes([part.y for part in left.parts], None)
+        has_same_task = before.has_same_classes(task)
+        if state is not None and left.parts and has_same_task:
+            evaluate = Evaluator(self, parts.units)
+            state = state.add_buffered(buffer.unsummed(), buffer.log_decay, before, evaluate)
+            samples = before.encode(raw.X, raw.y, raw.weight)
+            state = state.remove(without_zero_weights(samples), evaluate)
+            left = replace(left, n_summed=len(left))
+            self._store_state(parts, state, evaluate.device, _sample_buffer=left)
+        else:
+            self._store_buffer(replace(parts, task=task), left, has_same_task=False)
+
+    def _merge_buffer(self, parts: Parts, other: SampleBuffer, task: TargetSpec, name: str) -> None:
+        """Add the buffered samples of another model, whose classes `task` has, to the buffer."""
+        buffer, both = self._sample_buffer, self._sample_buffer.merge(other)
+        if buffer.has_classes and other.has_classes:
+            parts.task.check_compatible(task, name)
+        listed = task if other.has_classes else parts.task
+        classes = listed.fitted.get("classes_") if both.has_classes else None
+        targets = [part.y for part in both.parts]
+        if targets:
+            merged = parts.task.fit_classes(targets, classes)
+            parts = replace(parts, task=merged)
+        if both.is_complete(
+            parts.units, self.max_memory, lambda: parts.task.has_all_classes(targets)
+        ):
+            self._fix_layer(parts, both)
+        else:
+            self._store_buffer(parts, both, has_same_task=False)
+
+
+def _check_batch(task, batch, buffer, state):
+    """Raise ValueError if a batch cannot be encoded, as far as that is known."""
+    if state is not None or task.fitted:
+        task.encode(batch.X, batch.y, batch.weight)
+    if buffer.parts and batch.y.shape[1:] != buffer.parts[0].y.shape[1:]:
+        raise ValueError(
+            f"y has shape {batch.y.shape}, but in the first call to partial_fit a sample of y had "
+            f"the shape {buffer.parts[0].y.shape[1:]}."
+        )
+
+
+def _warn_of_one_class(units: Units, samples: Samples) -> None:
+    """Warn if all centres are samples of one class."""
+    codes = getattr(samples.targets, "codes", None)
+    if codes is not None and units.rows is not None and (codes == codes[0]).all():
+        warn(
+            "The samples from which the hidden layer is chosen are of one class, and so are its "
+            "centres, which stay. Begin with samples of all classes, or give a layer, as "
+            "layer=FrozenEstimator(fitted)."
+        )

@@ -1,0 +1,435 @@
+"""Incremental learning: `partial_fit`, `forget`, `merge` and `solve` of a network."""
+
+from copy import copy
+from dataclasses import fields, replace
+from typing import Any, ClassVar
+
+import joblib
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from ..data.memory import host_memory_limit
+from ..engines.algebra import HOST
+from ..parts import Parts
+from ..readouts.cross_validation import SearchHistory
+from ..readouts.drift import WINDOW
+from ..readouts.linear import warn_of
+from ..readouts.running_statistics import InvalidRemoval
+from ..utils.parameters import is_option
+from .fit_report import FitReport
+from .incremental import Evaluator, IncrementalState, without_zero_weights
+from .layer_choice import BufferedNetwork
+from .state import atomic_update
+
+
+class SolvedAttribute:
+    """Descriptor of a fitted attribute that exists only while the readout is solved.
+
+    Otherwise the AttributeError has the remedy. The attribute is not solved on access, because
+    `hasattr`, copies and the display of an estimator read attributes, too.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        message = f"{type(model).__name__!r} object has no attribute {self._name!r}"
+        if model._is_incremental:
+            message += (
+                " until its readout is solved, because samples were added or removed: call "
+                "solve(), or predict"
+            )
+        raise AttributeError(message)
+
+
+class IncrementalNetwork(BufferedNetwork):
+    """A network with a readout, to which samples can be added, and from which they can be removed.
+
+    In each public method, `atomic_update` calls the private one on a copy of the estimator.
+    """
+
+    # Routed without a request of the user: splitters such as GroupKFold have `groups` anyway.
+    __metadata_request__fit: ClassVar = {"groups": True}
+
+    # Descriptors, which the values in the dictionary of an estimator take precedence over.
+    readout_coef_, readout_intercept_, alpha_ = (
+        SolvedAttribute(),
+        SolvedAttribute(),
+        SolvedAttribute(),
+    )
+
+    @property
+    def drift_(self) -> float:
+        """Validation error on the newest samples, divided by the lowest one so far."""
+        state = vars(self).get("_incremental_state")
+        ratio = None if state is None or "_sample_buffer" in vars(self) else state.errors.ratio
+        if ratio is None:
+            raise AttributeError(
+                f"This {type(self).__name__} has no drift_: it is estimated on {WINDOW} samples or "
+                "more that partial_fit adds after the layer is fixed and a prediction was made."
+            )
+        return ratio
+
+    def _supports_partial_fit(self) -> bool:
+        """Return True, or raise AttributeError with the hyperparameter that prevents it."""
+        why = self._parts().why_not_incremental()
+        if why:
+            raise AttributeError(why)
+        return True
+
+    def _partial_fit(self, X, y, sample_weight, classes=None):
+        atomic_update(self, lambda copied: copied._add_samples(X, y, sample_weight, classes))
+        return self
+
+    def _add_samples(self, X, y, sample_weight, classes):
+        parts = self._checked_parts()
+        if self._is_layer_open(parts.units):
+            self._buffer_samples(parts, X, y, sample_weight, classes)
+            return
+        if "_incremental_state" in vars(self):
+            self._check_incremental_state(parts)
+            X, y = self._validated_batch(X, y)
+            parts.task.check_classes(y, classes)
+            samples = parts.task.encode(X, y, sample_weight)
+        else:
+            parts, samples = self._start_with_layer(parts, X, y, sample_weight, classes)
+        evaluate = Evaluator(self, parts.units)
+        state = self._incremental_state.add(
+            without_zero_weights(samples), self.forgetting_factor, evaluate
+        )
+        self._store_state(parts, state, evaluate.device)
+
+    def _check_incremental_state(self, parts: Parts, name: str | None = None) -> None:
+        """Raise if no samples were added, or if their sums are of another layer."""
+        name = name or f"This {type(self).__name__}"
+        if "_sample_buffer" in vars(self):
+            return
+        if "_incremental_state" not in vars(self):
+            check_is_fitted(self)
+            raise ValueError(
+                f"{name} was trained by fit, which keeps no sums of its samples; use partial_fit "
+                "instead."
+            )
+        if not self._incremental_state.matches(parts.units):
+            raise ValueError(
+                f"{name} had its layer fixed by partial_fit, and its parameters layer or metric "
+                "were changed since; set them back, or train a clone."
+            )
+
+    def forget(self, X, y, sample_weight=None):
+        """Remove samples that were added by `partial_fit`.
+
+        The readout becomes that of a fit without them, up to rounding. Once the hidden layer is
+        fixed it does not change, even if it was chosen for these samples: a removed sample stays a
+        centre. Before that, samples are removed from the buffer, without a trace. The
+        probabilities of a classifier are calibrated on a random sample of 512 training samples.
+        If some of them are removed, only samples that are added later replace them; the fewer
+        there are, the closer the probabilities are to 1 / n_classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            As in `partial_fit`. Smaller weights reduce the weights of the samples by these amounts.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For samples that cannot have been added, such as more of a class than there are.
+            Samples that were never added are not always detected once the layer is fixed: keep a
+            record of the data.
+            The estimator is not changed.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from sklearn_fsvc import TanhRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = TanhRegressor(50, random_state=0).partial_fit(X, y).solve(fix_layer=True)
+        >>> model = model.forget(X[:100], y[:100]).solve()
+        >>> refit = TanhRegressor(layer=FrozenEstimator(model), alpha=model.alpha_)
+        >>> refit = refit.fit(X[100:], y[100:])
+        >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)
+        True
+        """
+        atomic_update(self, lambda copied: copied._remove_samples(X, y, sample_weight))
+        return self
+
+    def _remove_samples(self, X, y, sample_weight):
+        parts = self._parts()
+        self._check_incremental_state(parts)
+        is_open = "_sample_buffer" in vars(self)
+        summed = self._sample_buffer if is_open else self._incremental_state.statistics
+        if self.forgetting_factor < 1 or summed.log_decay < 0:
+            raise ValueError(
+                f"forgetting_factor={self.forgetting_factor!r}: the weights of samples decay, and "
+                "depend on when they were added; forget removes samples only with "
+                "forgetting_factor=1."
+            )
+        try:
+            if is_open:
+                self._remove_from_buffer(parts, X, y, sample_weight)
+            else:
+                self._remove_from_sums(parts, X, y, sample_weight)
+        except InvalidRemoval as error:
+            which = "" if error.output is None else f" of {parts.task.output_name(error.output)}"
+            raise ValueError(
+                f"Not all of these samples{which} can have been added: {error}. Give X, y and "
+                "sample_weight as partial_fit had them."
+            ) from None
+
+    def _remove_from_sums(self, parts, X, y, sample_weight):
+        evaluate = Evaluator(self, parts.units)
+        samples = parts.task.encode(*self._validated_batch(X, y), sample_weight)
+        state = self._incremental_state.remove(without_zero_weights(samples), evaluate)
+        self._store_state(parts, state, evaluate.device)
+
+    def merge(self, models):
+        """Add the samples of other models.
+
+        Parameters
+        ----------
+        models : sequence of estimators
+            Estimators of this class, trained by `partial_fit` with the same classes, and with the
+            same layer if it is fixed. The first of them may have chosen the layer, which the others
+            use as ``layer=FrozenEstimator(first)``. The samples of models that still buffer them
+            are added to the buffer of this model, or to the sums of the first fixed layer. The
+            models are not changed.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a model with another layer, other classes, or another scaling of y; the estimator
+            is not changed.
+
+        Examples
+        --------
+        >>> from sklearn.base import clone
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from sklearn_fsvc import TanhClassifier, TanhProjector
+        >>> X, y = load_digits(return_X_y=True)
+        >>> layer = FrozenEstimator(TanhProjector(200, random_state=0).fit(X))
+        >>> model = TanhClassifier(layer=layer, alpha=1.0)
+        >>> parts = [
+        ...     clone(model).partial_fit(X[i::3], y[i::3], classes=range(10)) for i in range(3)
+        ... ]
+        >>> merged = parts[0].merge(parts[1:])
+        >>> bool(merged.score(X, y) == model.fit(X, y).score(X, y))
+        True
+        """
+        atomic_update(self, lambda copied: copied._merge(models))
+        return self
+
+    def _merge(self, models):
+        self._check_incremental_state(self._parts())
+        for i, model in enumerate(models):  # a generator may make them one by one
+            self._merge_model(model, f"models[{i}]")
+
+    def _merge_model(self, model, name):
+        """Add the samples of one model; the layer is that of the first of both that has one."""
+        other = copy(model)  # another thread may change the model meanwhile
+        if type(other) is not type(self):
+            raise TypeError(f"{name}={other!r} must be a {type(self).__name__}, as this is.")
+        other_parts = other._parts()
+        other._check_incremental_state(other_parts, name)
+        buffer = vars(other).get("_sample_buffer")
+        if "_sample_buffer" in vars(self):
+            if buffer is not None:
+                self._merge_buffer(self._parts(), buffer, other_parts.task, name)
+                return
+            self._adopt_layer(other, other_parts, name)
+        parts = self._parts()
+        evaluate = Evaluator(self, parts.units)
+        if buffer is None:
+            state = self._state_to_merge(parts, other, other_parts, name)
+        else:
+            if buffer.has_classes:
+                parts.task.check_same_classes(other_parts.task, name)
+            state = self._incremental_state.emptied.add_buffered(
+                replace(buffer, n_summed=0).unsummed(), buffer.log_decay, parts.task, evaluate
+            )
+        state = self._incremental_state.merge([state], evaluate)
+        self._store_state(parts, state, evaluate.device)
+
+    def _adopt_layer(self, other, other_parts, name):
+        """Sum the buffered samples in the layer of another model."""
+        parts, buffer, source = self._parts(), self._sample_buffer, other._incremental_state
+        if buffer.has_classes:
+            parts.task.check_same_classes(other_parts.task, name)
+        units = parts.units.with_fitted(**other_parts.units.fitted)
+        if _layer_hash(units.layer) != _layer_hash(other_parts.units.layer):
+            raise ValueError(
+                f"{name} has a layer of another metric than that of this model; give both the same "
+                "parameters."
+            )
+        parts = Parts(units, other_parts.task, parts.readout.with_fitted())
+        history = SearchHistory(source.first_alpha, list(source.search_rows))
+        limit = host_memory_limit(self.max_memory)
+        state = IncrementalState.start(units, parts.task, self.alpha, limit, history)
+        self._set_fitted(parts, other.device_, history.table, _incremental_state=state)
+        evaluate = Evaluator(self, units)
+        buffered = replace(buffer, n_summed=0).unsummed()
+        state = state.add_buffered(buffered, buffer.log_decay, parts.task, evaluate)
+        self._store_state(parts, state, evaluate.device)
+
+    def _state_to_merge(self, parts: Parts, other: Any, other_parts: Parts, name: str) -> Any:
+        """Return the sums of another model; raise if they cannot be added to those of this one."""
+        if _layer_hash(other_parts.units.layer) != _layer_hash(parts.units.layer):
+            raise ValueError(
+                f"{name} has another hidden layer. Give all models the same one: "
+                "layer=FrozenEstimator(fitted), of sklearn.frozen."
+            )
+        state = other._incremental_state
+        holds_out = bool(self._incremental_state.statistics.n_parts)
+        if is_option(self.alpha, "auto") and holds_out != bool(state.statistics.n_parts):
+            raise ValueError(
+                f'alpha="auto" minimises the error on held-out samples, and {name} or this model '
+                'held out none, because it began with a number. Begin with alpha="auto" in all '
+                "models, or give this one a number by set_params(alpha=...)."
+            )
+        parts.task.check_compatible(other_parts.task, name)
+        return state
+
+    def solve(self, *, fix_layer=False):
+        """Solve the readout for the samples that were added and removed.
+
+        `predict` and the other methods that need the readout call it. Afterwards there are the
+        fitted attributes of the readout, such as `readout_coef_` and `alpha_`, until samples are
+        added or removed. Once the layer is fixed, the buffer is empty: a saved model contains sums,
+        and for a classifier the 512 samples on which its probabilities are calibrated. After `fit`
+        it does nothing.
+
+        Parameters
+        ----------
+        fix_layer : bool, default=False
+            Whether to fix the hidden layer now, chosen from the samples so far, and to drop the
+            buffered samples. It does nothing if the layer is fixed already.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            If no sample was added, or all of them were removed.
+        ValueError
+            If `classes` were not listed, and all samples so far are of one class.
+
+        Warns
+        -----
+        UserWarning
+            With `fix_layer`, if there are fewer units than requested, or centres of one class.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn_fsvc import TanhRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = TanhRegressor(50, alpha=1.0, random_state=0).partial_fit(X, y)
+        >>> hasattr(model, "readout_coef_")
+        False
+        >>> model.solve().readout_coef_.shape
+        (1, 50)
+        """
+        check_is_fitted(self)
+        if fix_layer and "_sample_buffer" in vars(self):
+            atomic_update(self, IncrementalNetwork._end_buffering)
+        self._snapshot()
+        return self
+
+    def _end_buffering(self):
+        """Choose the layer from the buffered samples, however few."""
+        if "_sample_buffer" in vars(self):  # another thread may have ended it meanwhile
+            self._check_has_samples()
+            self._fix_layer(self._parts(), self._sample_buffer)
+
+    def _snapshot(self):
+        """Return a copy with its readout solved; then that of this estimator is solved, too.
+
+        Samples that other threads add meanwhile are not lost: each update below blocks these
+        threads, and starts from the state that they have left.
+        """
+        snapshot = copy(self)
+        if snapshot._is_incremental and not snapshot._is_solved:
+            # Two updates, so that the sums before the flush are freed before the solve allocates
+            # its copy: both are as large as H'H. This is also why the copy is deleted.
+            del snapshot
+            atomic_update(self, IncrementalNetwork._flush_buffer)
+            snapshot = atomic_update(self, IncrementalNetwork._solve_if_outdated)
+        return snapshot
+
+    @property
+    def _is_solved(self) -> bool:
+        state = vars(self).get("_incremental_state")
+        if state is None or state.solved_for is None:
+            return False
+        return state.solved_for == self._penalty(self._parts())
+
+    def _penalty(self, parts: Parts) -> Any:
+        if "_sample_buffer" in vars(self) and is_option(self.alpha, "auto"):
+            return "auto"  # with another provisional layer, if this one has no held-out samples
+        return self._incremental_state.resolve_penalty(self.alpha, parts.why_not_incremental())
+
+    def _flush_buffer(self):
+        """Add the buffered samples to the sums."""
+        if "_sample_buffer" in vars(self):
+            self._check_has_samples()
+            self._sum_buffer()
+            return
+        parts, state = self._parts(), self._incremental_state
+        evaluate = Evaluator(self, parts.units)
+        state = replace(state.flush(evaluate), solved_for=state.solved_for)
+        self._store_state(parts, state, evaluate.device)
+
+    def _check_has_samples(self):
+        is_open = "_sample_buffer" in vars(self)
+        samples = self._sample_buffer if is_open else self._incremental_state.statistics
+        if samples.is_empty:
+            raise NotFittedError(
+                f"All samples of this {type(self).__name__} were removed; add others by "
+                "partial_fit."
+            )
+
+    def _solve_if_outdated(self):
+        """Solve the readout if samples were added or removed, or the penalty was changed."""
+        if self._is_solved:  # by another thread, since `_snapshot` looked
+            return
+        self._check_has_samples()
+        self._flush_buffer()  # another thread may have added samples since the first flush
+        parts, state = self._parts(), self._incremental_state
+        penalty, layer, search_results = self._penalty(parts), parts.units.layer, None
+        alpha = penalty
+        report = FitReport(f"{type(self).__name__} solve", self.verbose)
+        if penalty == "auto":
+            state, search_results = state.search_penalty(layer, self.forgetting_factor)
+            alpha = state.best_alpha
+        evaluate = Evaluator(self, parts.units)
+        solution, fitted = evaluate.solve(state, parts, alpha)
+        readout = parts.readout.solved(HOST, solution, parts.task, layer.hidden_dtype, **fitted)
+        if search_results is not None:
+            n_before, columns = len(state.search_rows), ("alpha", "error")
+            pairs = zip(*(search_results[name][n_before:] for name in columns), strict=True)
+            report.readout(readout, dict(pairs))
+        state = replace(state, solved_for=penalty, solution=(solution.W, solution.b))
+        parts = replace(parts, readout=readout)
+        self._store_state(parts, state, evaluate.device, search_results)
+        warn_of(solution.problem)
+
+
+def _layer_hash(layer: Any) -> str:
+    """Return a hash of the formula and all arrays of a layer."""
+    return joblib.hash([getattr(layer, field.name) for field in fields(layer)])
