@@ -22,8 +22,8 @@ from ..readouts.cross_validation import SearchHistory
 from ..utils.parameters import is_option
 from ..utils.user_warnings import warn, without_warnings
 from .buffer import RawSamples, SampleBuffer, buffer_bytes, is_buffered
-from .incremental import Evaluator, IncrementalState, without_zero_weights
 from .fit_report import FitReport
+from .incremental import Evaluator, IncrementalState, without_zero_weights
 from .network import Network, with_center_targets
 
 

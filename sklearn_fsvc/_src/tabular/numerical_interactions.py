@@ -71,8 +71,8 @@ class NumericalInteractionEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    task : {"classification", "regression"}
-        How y is encoded: as indicators of the classes, or standardised.
+    task : {"classification", "regression"} or None, default="classification"
+        How y is encoded: as indicators of the classes, or standardised. None ignores it.
 
     Attributes
     ----------
@@ -82,14 +82,14 @@ class NumericalInteractionEncoder(TransformerMixin, BaseEstimator):
         None without interactions.
     """
 
-    def __init__(self, task: str = "classification"):
+    def __init__(self, task: str | None = "classification"):
         self.task = task
 
     def fit(self, X: Any, y: Any = None) -> "NumericalInteractionEncoder":
         X = validate_data(self, X, dtype=np.float64)
         self.interactions_: list[Interaction] = []
         self.scaler_ = None
-        if y is not None and 2 <= X.shape[1] <= MAX_FEATURES:
+        if y is not None and self.task is not None and 2 <= X.shape[1] <= MAX_FEATURES:
             Y, _ = encode_target(y, self.task)
             self.interactions_ = _select(X, Y)
         if self.interactions_:
@@ -204,7 +204,7 @@ def _explained(interval, residuals, squares):
 
     As in the analysis of variance: of noise, it is distributed as chi-squared.
     """
-    indicators = interval == np.arange(interval.max() + 1)[:, None]
+    indicators = np.equal(interval, np.arange(interval.max() + 1)[:, None])
     counts, sums = indicators.sum(axis=1), indicators.astype(residuals.dtype) @ residuals
     is_filled = counts > 0
     freedom = is_filled.sum() - 1
