@@ -160,7 +160,8 @@ def _intervals(feature):
 
 def _candidates(X: npt.NDArray) -> Iterator[Interaction]:
     low, median, high = np.quantile(X, [0.1, 0.5, 0.9], axis=0)
-    spread, is_positive = high - low, (X > 0).all(axis=0)
+    spread = high - low
+    is_positive = np.all(X > 0, axis=0)
     values = [np.unique(column) for column in X.T]
     centre = np.where(is_positive, 0, median)
     for i, j in combinations(range(X.shape[1]), 2):
