@@ -238,6 +238,16 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         ValueError
             If none of `estimators_` is an RBF network with centres that are training samples; for
             an `n` below 1, or an `output` that y does not have.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn_fsvc import RBFClassifier, StackedClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> networks = [("a", RBFClassifier(30)), ("b", RBFClassifier(30, metric="euclidean"))]
+        >>> ensemble = StackedClassifier(networks, random_state=0).fit(X, y)
+        >>> ensemble.explain(X[:2], n=3).support.shape
+        (2, 3)
         """
         n = check_positive_integer("n", n)
         return explain_ensemble(self._open_prediction(X), n, output)
