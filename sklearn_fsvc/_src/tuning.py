@@ -177,7 +177,8 @@ def tune_engine(
                 print(_format_line(engine, kind, tuned), flush=True)
         if save and is_reliable(tuned):
             profiles.write(identity, dict.fromkeys(members, tuned.settings))
-    _warn_of_load(found)
+    if save:
+        _warn_of_load(found)
     return found
 
 
