@@ -114,6 +114,8 @@ def test_stacked_ensembles(with_final, max_samples):
     assert plain.loo_error_ < test_error / 2
     assert 0.5 < grouped.loo_error_ / test_error < 2
     assert grouped.score(X_new, y_new) > plain.score(X_new, y_new)
+    alone = TanhRegressor(300, **TANH).fit(X, y, groups=groups)
+    assert grouped.named_estimators_["a"].alpha_ == alone.alpha_
 
 
 @pytest.mark.usefixtures("routing")

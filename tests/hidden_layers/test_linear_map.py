@@ -232,3 +232,11 @@ def test_combinations_are_found_among_many_irrelevant_features(rng):
     y = np.tanh(X[:, 0] + X[:, 1]) * X[:, 2]
     model = TanhRegressor(500, feature_weights="map", random_state=0, device="jit")
     assert model.fit(X[:900], y[:900]).score(X[900:], y[900:]) > 0.9
+
+
+def test_whole_groups_are_held_out():
+    groups = np.arange(300) // 10
+    samples = replace(made(300), groups=groups)
+    data = linear_map.MapData.draw(Job(JIT), samples, np.random.default_rng(0))
+    held = data.samples.groups[data.validation]
+    assert not set(held) & set(data.samples.groups[data.samples.order])

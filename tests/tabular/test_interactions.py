@@ -19,6 +19,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
+from sklearn_fsvc._src.tabular.interactions import InteractionEncoder
 from sklearn_fsvc.inspection import FeatureWeightsDisplay
 
 N = 600
@@ -294,3 +295,18 @@ def test_display_of_feature_weights():
 def test_invalid_targets(estimator, y, message):
     with pytest.raises(ValueError, match=message):
         make_tabular_pipeline(estimator).fit(X, y)
+
+
+def test_cells_of_one_group_get_the_overall_mean():
+    """All samples of a cell are in one group, hence in one fold: no other fold has the cell."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 6, size=(900, 2))
+    y = rng.normal(size=(6, 6))[tuple(codes.T)]
+    X, groups = pd.DataFrame(codes.astype(str)), codes @ [6, 1]
+    encoder = InteractionEncoder("regression")
+    leaking, grouped = (
+        encoder.fit_transform(X, y)[:, -1],
+        encoder.fit_transform(X, y, groups)[:, -1],
+    )
+    assert len(np.unique(grouped)) <= 5
+    assert len(np.unique(leaking)) > 30

@@ -109,7 +109,7 @@ def _best(errors, alphas):
 def _held_out_penalty(job, layer, samples, statistics, random, start):
     """Return the penalty of the least held-out error, of the first half of the units."""
     units = layer.part(slice(n_validation_units(layer.n_units)))
-    _, held = hold_out(samples.present, random, samples.groups)
+    _, held = hold_out(samples.present, random)
     job = job.reserve(3 * RidgeStatistics.nbytes(units.n_units))
     of_held = gather(job, [units], samples, held)
     return search_penalty(make_folds(statistics, of_held, units.n_units), start).alpha
