@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_fsvc import HiddenSizeSearchCV, PatchRegressor, RBFRegressor, TanhRegressor
@@ -207,8 +208,19 @@ def test_a_refit_and_copies():
     model.fit(X, z)  # no heavy tail: nothing is left of the transform
     np.testing.assert_array_equal(model.predict(X), clone(NETWORK).fit(X, z).predict(X))
     assert not hasattr(model, "smearing_")
-    incremental = clone(NETWORK).partial_fit(X, z)
-    assert incremental.target_transformer_ is None
+
+
+def test_the_layer_of_a_model_with_a_transform():
+    """Its mean and scale are those of transformed y, which `partial_fit` does not use."""
+    X, z = make_data()
+    y = np.exp(2 * z)
+    layer = FrozenEstimator(clone(NETWORK).set_params(target_transform="log").fit(X, y))
+    model = RBFRegressor(layer=layer, alpha=1.0).partial_fit(X, y)
+    expected = RBFRegressor(layer=layer, alpha=1.0, target_transform=None)
+    with pytest.warns(UserWarning, match="heavy tail"):
+        expected.fit(X, y)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-6)
+    assert model.target_transformer_ is None
 
 
 @pytest.mark.parametrize(

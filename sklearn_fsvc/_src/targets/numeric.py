@@ -121,7 +121,11 @@ class NumericTarget(TargetSpec):
     ) -> Self:
         y = as_float64(y)
         # Models on a common layer can be merged only if they standardise y alike.
-        if isinstance(pretrained, NumericTarget) and pretrained.mean.shape == y.shape[1:]:
+        if (
+            isinstance(pretrained, NumericTarget)
+            and pretrained.transformer is None
+            and pretrained.mean.shape == y.shape[1:]
+        ):
             return self.with_fitted(**pretrained.fitted)
         targets, shape = _standardise(y, validate_weights(X, sample_weight))
         return self._with_moments(targets, shape, None)
