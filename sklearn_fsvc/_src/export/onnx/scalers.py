@@ -4,7 +4,6 @@ from collections.abc import Callable
 from math import sqrt
 
 import numpy as np
-from scipy.stats import rankdata
 
 from ...tabular.scalers import LARGEST, MedianImputer, RankScaler, ValueScaler
 from .graph import add_search, flatten_sorted
@@ -37,19 +36,28 @@ def _add_rank_scores(graph, scaler, X, dtype):
     def lookup(table):
         return graph.add("Gather", flatten_sorted(table), position)
 
-    # Between two quantiles ranks are interpolated; a value that equals several has their midrank.
+    # Between two quantiles ranks are interpolated.
     references = np.broadcast_to(scaler.references_[:, None], quantiles.shape)
     step = 1 / max(len(quantiles) - 1, 1)
     gaps = np.diff(quantiles, axis=0, append=quantiles[-1:])
-    midranks = (rankdata(quantiles, axis=0) - 1) * step
-    midranks[quantiles == quantiles[-1]] = 1
-    midranks[quantiles == quantiles[0]] = 0
     low = lookup(quantiles)
     share = graph.add("Div", graph.add("Sub", X, low), lookup(np.where(gaps > 0, gaps, 1)))
     between = graph.add("Add", lookup(references), graph.add("Mul", share, np.float64(step)))
-    ranks = graph.add("Where", graph.add("Equal", X, low), lookup(midranks), between)
+    ranks = graph.add("Where", graph.add("Equal", X, low), lookup(_midranks(quantiles)), between)
     ranks = graph.add("Min", graph.add("Max", ranks, scaler.ends_[0]), scaler.ends_[1])
     return _add_combined_scores(graph, graph.cast(ranks, np.float32))
+
+
+def _midranks(quantiles):
+    """Return the ranks of the quantiles themselves: equal ones have the middle of their ranks.
+
+    But the smallest value has rank 0, and the largest rank 1.
+    """
+    sides = [[np.searchsorted(q, q, side) for q in quantiles.T] for side in ("left", "right")]
+    ranks = (np.sum(sides, axis=0).T - 1) / 2 / max(len(quantiles) - 1, 1)
+    ranks[quantiles == quantiles[-1]] = 1
+    ranks[quantiles == quantiles[0]] = 0
+    return ranks
 
 
 def _add_combined_scores(graph, ranks):

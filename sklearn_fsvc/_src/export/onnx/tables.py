@@ -163,23 +163,22 @@ def _known_codes(encoder: OrdinalEncoder) -> npt.NDArray[np.int64]:
 
 def _add_code(graph, name, known, codes, column, dtype):
     """Add the codes of a column of strings or numbers, whose categories have these codes."""
-    missing = UNKNOWN_CODE
-    if len(known) and known[-1] != known[-1]:
-        known, missing = known[:-1], codes[len(known) - 1]
-    values = np.array(known.tolist() or [np.nan])
-    codes = codes[: len(values)]
+    pairs = list(zip(known.tolist(), codes.tolist(), strict=False))
+    missing = [code for category, code in pairs if category is None or category != category]
+    missing = missing[-1] if missing else UNKNOWN_CODE
     if dtype.kind == "O":
-        # onnxruntime converts objects in the same way.
-        code_of = dict.fromkeys(_MISSING_TEXTS, missing)
-        code_of.update(zip(map(str, known.tolist()), codes, strict=False))
+        # onnxruntime converts objects to strings in the same way.
+        code_of = dict.fromkeys(_MISSING_TEXTS, missing) | {str(c): code for c, code in pairs}
         return graph.add(
             "LabelEncoder", column, domain=ML_DOMAIN, keys_strings=list(code_of),
-            values_int64s=[int(code) for code in code_of.values()], default_int64=UNKNOWN_CODE,
+            values_int64s=list(code_of.values()), default_int64=UNKNOWN_CODE,
         )  # fmt: skip
+    values = np.array([c for c, _ in pairs if c is not None and c == c] or [np.nan])
+    codes = codes[: len(values)]
     if values.dtype.kind not in "biuf":
         raise TypeError(
             f"Column {name!r} of X has the dtype {dtype}, and was fitted with categories such as "
-            f"{known.tolist()[0]!r}; convert with the dtypes of fit."
+            f"{pairs[0][0]!r}; convert with the dtypes of fit."
         )
     is_integer = dtype.kind in "biu" and values.dtype.kind in "biu"
     values = values.astype(np.int64 if is_integer else np.float64)[:, None]
