@@ -21,7 +21,11 @@ def onnx_outputs(model, rows, **options):
 
 
 def run(converted, rows):
-    """Return the outputs of an ONNX model by name."""
+    """Return the outputs of an ONNX model by name; a DataFrame is passed column by column."""
     session = onnxruntime.InferenceSession(converted.SerializeToString())
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {"X": rows}), strict=True))
+    inputs = {"X": rows}
+    if hasattr(rows, "columns"):
+        columns = zip(session.get_inputs(), rows.columns, strict=True)
+        inputs = {x.name: np.asarray(rows[name])[:, None] for x, name in columns}
+    return dict(zip(names, session.run(names, inputs), strict=True))

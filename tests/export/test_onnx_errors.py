@@ -22,7 +22,6 @@ from sklearn_fsvc import (
     StackedRegressor,
     TanhClassifier,
     TanhRegressor,
-    make_tabular_pipeline,
 )
 from sklearn_fsvc._src.utils.availability import install_command
 from sklearn_fsvc.export.onnx import register, to_onnx
@@ -80,24 +79,6 @@ def test_patch_estimators(kind, in_pipeline):
     for convert in (to_onnx, skl2onnx.to_onnx):
         with pytest.raises(TypeError, match=f"{kind.__name__} cannot be exported.*RBF or tanh"):
             convert(model, X)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        X[:, :9],
-        pd.DataFrame(X[:, :9]).add_prefix("f"),
-        pd.DataFrame(X[:, :9].astype(str)).add_prefix("f"),
-    ],
-)
-def test_tabular_preprocessing(rows):
-    """The network alone can be converted."""
-    model = make_tabular_pipeline(TanhClassifier(5, alpha=1.0, random_state=0)).fit(rows, Y)
-    register()
-    for convert in (to_onnx, skl2onnx.to_onnx):
-        with pytest.raises(TypeError, match=r"make_tabular_pipeline, such.*pipeline\[-1\]"):
-            convert(model, rows[:1])
-    to_onnx(model[-1], model[:-1].transform(rows[:1]))
 
 
 def test_classes_beyond_int64():

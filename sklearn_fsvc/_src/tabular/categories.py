@@ -27,6 +27,8 @@ from .target_means import (
 MAX_CATEGORIES = 100
 # A feature with more categories also gets its mean targets.
 _MIN_CATEGORIES = 30
+# The code of unknown categories, see `category_codes`.
+UNKNOWN_CODE = 1
 # The value of one-hot features: two categories are at Manhattan distance 1.
 ONE_HOT_VALUE = 0.5
 # Up to this many distinct values may all be different without a warning.

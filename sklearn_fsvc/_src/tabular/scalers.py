@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 # float16 is converted: differences of its values overflow.
 _DTYPES = [np.float64, np.float32]
 # Bound of standardised values of new samples, so that float32 holds them and their squares.
-_LARGEST = 2.0**60
+LARGEST = 2.0**60
 
 
 class MedianImputer(SimpleImputer):
@@ -115,7 +115,7 @@ class ValueScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         with np.errstate(over="ignore"):
             X = np.ldexp(X, -self.exponents_)
         # Training values are 1 at most; new ones may be far larger, or infinite by now.
-        return soft_clip(self.scaler_.transform(np.clip(X, -_LARGEST, _LARGEST)))
+        return soft_clip(self.scaler_.transform(np.clip(X, -LARGEST, LARGEST)))
 
 
 def combine_scores(ranks: npt.ArrayLike) -> npt.NDArray:

@@ -30,7 +30,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
 
     Calls `register`, and then ``skl2onnx.to_onnx`` with arrays instead of dictionaries for
     probabilities. Predictions are those of ``model``, but inputs are not validated: rows with NaN
-    get a prediction, too.
+    get a prediction, too. The preprocessing of `make_tabular_pipeline` is part of the ONNX model,
+    except that of dates and text.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     X : ndarray of shape (n_samples, n_features)
         Samples in the dtype of later inputs; one is enough. For float32, float64 and uint8 the
         layer is computed as in ``model``; other dtypes are converted to float64. A DataFrame
-        gives the model one input per column, which only a pipeline that begins with a
-        ``ColumnTransformer`` accepts.
+        gives the model one input per column, see the notes, which only a pipeline that begins with
+        a ``ColumnTransformer`` accepts, or one of `make_tabular_pipeline`.
     options : dict, optional
         Options of skl2onnx. Classifiers support ``raw_scores=True``: decision values instead of
         probabilities. By default ``{"zipmap": False}`` for classifiers.
@@ -51,7 +52,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     Returns
     -------
     onnx.ModelProto
-        Its input is ``X``. Floating-point outputs are float64 if X is, else float32.
+        Its input is ``X``. Floating-point outputs are float64 if X is, else float32; those of
+        `make_tabular_pipeline` are float32, as its features.
 
         A classifier has the outputs ``label``, (n_samples,) or (n_samples, n_outputs), of
         int64 or strings, and ``probabilities``, as of `predict_proba`. Without `predict_proba`, or
@@ -69,8 +71,17 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     ValueError, TypeError
         For a custom kernel whose function has no ONNX operator here, for labels that are
         neither strings nor integers, for X with other features, for float32 X if y is beyond the
-        range of float32, for units on patches of images, and for the preprocessing of
-        `make_tabular_pipeline`.
+        range of float32, for units on patches of images, and for columns of dates or text.
+
+    Notes
+    -----
+    Of a DataFrame the model has one input of shape (n_samples, 1) per column, in the same order:
+    ``np.asarray(X[name])[:, None]``. Objects are strings. In names of inputs skl2onnx replaces
+    characters that are neither letters nor digits by underscores.
+
+    A missing number is NaN; a column of integers that may have missing values has to be one of
+    floats in X. A missing string is empty, or what onnxruntime converts None, NaN and pandas.NA
+    to ("None", "nan", "<NA>"), unless that is a category.
 
     Examples
     --------
@@ -86,6 +97,20 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     >>> (label,) = session.run(["label"], {"X": X})
     >>> bool((label == model.predict(X)).all())
     True
+
+    A DataFrame with categories and missing values:
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from sklearn_fsvc import make_tabular_pipeline
+    >>> table = pd.DataFrame({"size": np.arange(300.0), "color": ["red", "green", None] * 100})
+    >>> y = (table["size"] > 100) & (table["color"] != "red")
+    >>> model = make_tabular_pipeline(preset="fast", random_state=0).fit(table, y)
+    >>> session = onnxruntime.InferenceSession(to_onnx(model, table).SerializeToString())
+    >>> inputs = {name: np.asarray(table[name])[:, None] for name in table}
+    >>> _, probabilities = session.run(None, inputs)
+    >>> bool(np.allclose(probabilities, model.predict_proba(table), atol=1e-5))
+    True
     """
     register()
     check_is_fitted(model)
@@ -93,6 +118,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
         model = model.best_estimator_
     if options is None and is_classifier(model):
         options = {"zipmap": False}
+    if hasattr(X, "columns"):
+        kwargs.setdefault("initial_types", converters.column_types(X))
     return skl2onnx.to_onnx(model, X, options=options, **kwargs)
 
 
@@ -123,8 +150,9 @@ def register() -> None:
             "convert_fct": converters.convert_transformer,
         },
         (TableTransformer,): {
-            "shape_fct": converters.refuse_tables,
-            "convert_fct": converters.convert_transformer,
+            "shape_fct": converters.shape_table,
+            "convert_fct": converters.convert_table,
+            "parser": converters.parse_table,
         },
     }
     for classes, functions in converters_of.items():

@@ -7,9 +7,11 @@ import numpy.typing as npt
 from onnx import helper
 from skl2onnx import get_model_alias
 from skl2onnx.common.data_types import (
+    FloatTensorType,
     Int64TensorType,
     SequenceType,
     StringTensorType,
+    guess_data_type,
     guess_proto_type,
     guess_tensor_type,
 )
@@ -28,9 +30,25 @@ from .outputs import (
     layer_for,
     task_of,
 )
+from .tables import TableInputs, add_table
 
 # zipmap has no effect: probabilities are arrays. But skl2onnx sets it where the user did not.
 CLASSIFIER_OPTIONS = {"zipmap": [False, True], "raw_scores": [False, True]}
+
+
+def column_types(table: Any) -> list[tuple[str, Any]]:
+    """Return the name and the type of the input of each column of a DataFrame.
+
+    skl2onnx supports no dtypes but NumPy's. What is neither a number nor a bool becomes a string.
+    """
+    types = []
+    for name in table.columns:
+        dtype = np.asarray(table[name]).dtype
+        example = np.empty((1, 1), dtype if dtype.kind in "biuf" else object)
+        [(_, tensor)] = guess_data_type(example)
+        tensor.shape = [None, 1]
+        types.append((str(name), tensor))
+    return types
 
 
 def shape_transformer(operator: Any) -> None:
@@ -112,14 +130,32 @@ def refuse_patches(operator: Any) -> None:
     )
 
 
-def refuse_tables(operator: Any) -> None:
-    """Raise TypeError: the preprocessing of tabular data is not supported."""
-    raise TypeError(
-        "The preprocessing of make_tabular_pipeline, such as ranks and normal scores, cannot be "
-        "exported to ONNX. Convert the network alone, to_onnx(pipeline[-1], "
-        "pipeline[:-1].transform(X)), and preprocess with pipeline[:-1].transform; or save the "
-        "pipeline with joblib or skops."
-    )
+def parse_table(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """Declare ``variable``, of float32 whatever the inputs are."""
+    operator = scope.declare_local_operator(get_model_alias(type(model)), model)
+    operator.inputs = inputs
+    operator.outputs.append(scope.declare_local_variable("variable", FloatTensorType()))
+    return operator.outputs
+
+
+def shape_table(operator: Any) -> None:
+    """Set the shape of ``variable``."""
+    table, first = operator.raw_operator, operator.inputs[0]
+    width = max(indices.stop for indices in table.output_indices_.values())
+    operator.outputs[0].type = FloatTensorType([first.get_first_dimension(), width])
+
+
+def convert_table(scope: Any, operator: Any, container: Any) -> None:
+    """Add the operators of the preprocessing of `make_tabular_pipeline`."""
+    table, graph = operator.raw_operator, GraphBuilder(scope, container)
+    inputs = [(x.full_name, _dtype_of(x.type), x.type.shape[1]) for x in operator.inputs]
+    n_columns = sum(width for _, _, width in inputs)
+    if n_columns != table.n_features_in_:
+        raise ValueError(
+            f"X has {n_columns} columns, and the preprocessing was fitted with "
+            f"{table.n_features_in_}; convert with the columns of fit."
+        )
+    graph.assign(add_table(graph, table, TableInputs(graph, inputs)), operator.outputs[0])
 
 
 def _model_and_dtype(operator):
@@ -162,7 +198,7 @@ def _check_range(model: Any, dtype: npt.DTypeLike) -> None:
     if (largest > limits.max / 1e6).any() or (scale < limits.tiny * 1e6).any():
         raise ValueError(
             f"y has the mean {model.target_mean_!r} and the standard deviation {scale!r}, beyond "
-            f"the range of {dtype}; convert with float64 rows."
+            f"the range of {dtype}; convert with float64 rows, or fit with y in other units."
         )
 
 

@@ -8,6 +8,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 # The first opset that has all operators of this package in their present form.
 MIN_OPSET = 14
+# The domain of operators of classical machine learning; version 2 is the first with `LabelEncoder`.
+ML_DOMAIN = "ai.onnx.ml"
+_ML_OPSET = 2
 
 
 class GraphBuilder:
@@ -34,16 +37,17 @@ class GraphBuilder:
         """Return a name that is not in the model yet."""
         return self._scope.get_unique_variable_name(stem)
 
-    def add(self, operator: str, *inputs: str | npt.NDArray, **attributes: Any) -> str:
+    def add(
+        self, operator: str, *inputs: str | npt.NDArray, domain: str = "", **attributes: Any
+    ) -> str:
         """Add an operator, and return the name of its output.
 
         Inputs are names, or arrays, which become constants.
         """
         names = [x if isinstance(x, str) else self._add_constant(x) for x in inputs]
         output = self.unique_name(operator.lower())
-        self._container.add_node(
-            operator, names, output, **self._node_options(operator), **attributes
-        )
+        options = self._node_options(operator, domain)
+        self._container.add_node(operator, names, output, **options, **attributes)
         return output
 
     def assign(self, name: str, variable: Any) -> None:
@@ -56,10 +60,11 @@ class GraphBuilder:
         """Add a cast to a NumPy dtype, and return the name of its output."""
         return self.add("Cast", name, to=tensor_type(dtype))
 
-    def _node_options(self, operator):
+    def _node_options(self, operator, domain=""):
         # The model gets the largest version of its nodes: the lowest one suits most runtimes.
         name = self._scope.get_unique_operator_name(operator)
-        return {"name": name, "op_version": MIN_OPSET}
+        version = _ML_OPSET if domain == ML_DOMAIN else MIN_OPSET
+        return {"name": name, "op_domain": domain, "op_version": version}
 
     def _add_constant(self, array):
         """Return the name of a constant; equal arrays share one, which skl2onnx would merge."""
@@ -86,6 +91,41 @@ def int64(*values: int) -> npt.NDArray[np.int64]:
 def tensor_type(dtype: npt.DTypeLike) -> int:
     """Return the ONNX element type of a NumPy dtype."""
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def flatten_sorted(table: npt.NDArray) -> npt.NDArray:
+    """Return the columns of a table one after another, each padded for `add_search`."""
+    padding = _padded_size(table) - len(table)
+    return np.pad(table, ((0, padding), (0, 0)), mode="edge").T.ravel()
+
+
+def add_search(graph: GraphBuilder, table: npt.NDArray, X: str) -> str | npt.NDArray:
+    """Add a binary search in the sorted columns of a table, for which ONNX has no operator.
+
+    Parameters
+    ----------
+    graph : GraphBuilder
+    table : ndarray of shape (n_values, n_columns)
+    X : str
+        Name of a tensor (rows, n_columns), or (rows,) for one column.
+
+    Returns
+    -------
+    str or ndarray
+        For each element of X the position, in ``flatten_sorted(table)``, of the last value that is
+        not larger; of the first one if there is none. It can be broadcast to the shape of X.
+    """
+    values, step = flatten_sorted(table), _padded_size(table)
+    position: str | npt.NDArray = np.arange(0, len(values), step)
+    while step := step // 2:
+        candidate = graph.add("Add", position, int64(step))
+        is_reached = graph.add("LessOrEqual", graph.add("Gather", values, candidate), X)
+        position = graph.add("Where", is_reached, candidate, position)
+    return position
+
+
+def _padded_size(table):
+    return 1 << (len(table) - 1).bit_length()
 
 
 def make_subgraph(

@@ -1,0 +1,192 @@
+"""The preprocessing of `make_tabular_pipeline` as ONNX operators."""
+
+from collections.abc import Sequence
+from copy import copy
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.impute import MissingIndicator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OrdinalEncoder
+
+from ...tabular.categories import ONE_HOT_VALUE, UNKNOWN_CODE, CategoryEncoder, category_codes
+from ...tabular.dates import DatetimeEncoder
+from ...tabular.interactions import InteractionEncoder
+from ...tabular.table_transformer import TableTransformer
+from ...tabular.text import TextEncoder
+from .graph import ML_DOMAIN, GraphBuilder, add_search, flatten_sorted, int64
+from .scalers import NUMERICAL_STEPS
+
+# Texts of missing values; onnxruntime converts None, NaN and pandas.NA to the last three.
+_MISSING_TEXTS = ("", "None", "nan", "<NA>")
+_REMEDIES = {
+    DatetimeEncoder: "replace dates by numbers, such as days, before fit",
+    TextEncoder: "fit without text, set_params(preprocessing__text='drop')",
+}
+
+
+class TableInputs:
+    """The columns of a table, which are spread over the inputs of an ONNX model.
+
+    Parameters
+    ----------
+    graph : GraphBuilder
+    inputs : sequence of (str, dtype, int)
+        Name, dtype and number of columns of each input. Strings are objects.
+    """
+
+    def __init__(self, graph: GraphBuilder, inputs: Sequence[tuple[str, np.dtype, int]]) -> None:
+        self._graph = graph
+        self._columns = [
+            (name, dtype, position) for name, dtype, width in inputs for position in range(width)
+        ]
+
+    def column(self, j: int) -> tuple[str, np.dtype]:
+        """Add the selection of a column; return its name, of shape (rows,), and its dtype."""
+        name, dtype, position = self._columns[j]
+        return self._graph.add("Gather", name, np.array(position), axis=1), dtype
+
+    def numerical(self, columns: Sequence[int]) -> tuple[str, np.dtype]:
+        """Add the matrix (rows, columns) of some columns, in the dtype of scikit-learn."""
+        selected = [self._columns[j] for j in columns]
+        dtype = np.result_type(*(dtype for _, dtype, _ in selected))
+        dtype = dtype if dtype == np.float32 else np.dtype(np.float64)
+        parts = []
+        for name in dict.fromkeys(name for name, _, _ in selected):
+            positions = int64(*(position for owner, _, position in selected if owner == name))
+            part = self._graph.add("Gather", name, positions, axis=1)
+            parts.append(self._graph.cast(part, dtype))
+        return self._graph.add("Concat", *parts, axis=1), dtype
+
+
+def add_table(graph: GraphBuilder, table: TableTransformer, inputs: TableInputs) -> str:
+    """Add the operators of `TableTransformer.transform`; return the name of its float32 features.
+
+    Raises TypeError for transformers of dates and of text, and for those of other packages.
+    """
+    features: list[str] = []
+    for name, transformer, columns in table.transformers_:
+        if (isinstance(transformer, str) and transformer == "drop") or not len(columns):
+            continue
+        if add := _PARTS.get(type(transformer)):
+            features += add(graph, transformer, inputs, columns)
+        else:
+            features.append(_add_numerical(graph, name, transformer, inputs, columns))
+    return graph.add("Concat", *features, axis=1)
+
+
+def _add_numerical(graph, name, transformer, inputs, columns):
+    """Add a transformer of numerical features, or a pipeline of them."""
+    is_pipeline = isinstance(transformer, Pipeline)
+    X, dtype = inputs.numerical(columns)
+    for step in [step for _, step in transformer.steps] if is_pipeline else [transformer]:
+        if type(step) not in NUMERICAL_STEPS:
+            remedy = _REMEDIES.get(type(step), "keep the transformers of make_tabular_pipeline")
+            raise TypeError(
+                f"Part {name!r} of the preprocessing, {step!r}, cannot be converted to ONNX: "
+                f"{remedy}. Or convert the network alone, to_onnx(pipeline[-1], "
+                "pipeline[:-1].transform(X)), and preprocess with pipeline[:-1].transform."
+            )
+        X = NUMERICAL_STEPS[type(step)](graph, step, X, dtype)
+    return graph.cast(X, np.float32)
+
+
+def _add_missing(graph, indicator, inputs, columns):
+    """Add `MissingIndicator.transform`."""
+    if not len(indicator.features_):
+        return []
+    X, _ = inputs.numerical([columns[k] for k in indicator.features_])
+    return [graph.cast(graph.add("IsNaN", X), np.float32)]
+
+
+def _add_categories(graph, encoder, inputs, columns):
+    """Add `CategoryEncoder.transform`."""
+    features = []
+    for j, code in enumerate(_add_codes(graph, encoder.encoder_, inputs, columns)):
+        n_one_hot = encoder.positions_[j].max() + 1
+        if n_one_hot:
+            position = graph.add("Gather", encoder.positions_[j].astype(np.int64), code)
+            position = graph.add("Unsqueeze", position, int64(1))
+            is_category = graph.add("Equal", position, int64(*range(n_one_hot)))
+            one_hot = graph.cast(is_category, np.float32)
+            features.append(graph.add("Mul", one_hot, np.float32(ONE_HOT_VALUE)))
+        for table in (encoder.means_, encoder.log_counts_):
+            if j in table:
+                features.append(graph.add("Gather", table[j].astype(np.float32), code))
+    return features
+
+
+def _add_interactions(graph, encoder, inputs, columns):
+    """Add `InteractionEncoder.transform`."""
+    if not encoder.pairs_:
+        return []
+    codes = _add_codes(graph, encoder.encoder_, inputs, columns)
+    features = []
+    for (i, j), means in zip(encoder.pairs_, encoder.means_, strict=True):
+        cell = codes[i]
+        if i < j:
+            cell = graph.add("Mul", cell, int64(encoder.n_categories_[j]))
+            cell = graph.add("Add", cell, codes[j])
+        features.append(graph.add("Gather", means.astype(np.float32), cell))
+    return features
+
+
+# Parts that are not steps of numerical features.
+_PARTS = {
+    CategoryEncoder: _add_categories,
+    InteractionEncoder: _add_interactions,
+    MissingIndicator: _add_missing,
+}
+
+
+def _add_codes(graph, encoder, inputs, columns):
+    """Add `category_codes`; return for each column the name of its codes, of shape (rows,)."""
+    names = getattr(encoder, "feature_names_in_", columns)
+    features = zip(names, columns, encoder.categories_, _known_codes(encoder), strict=True)
+    return [
+        _add_code(graph, name, known, codes, *inputs.column(j))
+        for name, j, known, codes in features
+    ]
+
+
+def _known_codes(encoder: OrdinalEncoder) -> npt.NDArray[np.int64]:
+    """Return the codes of the categories of each feature, (n_features, largest number of them).
+
+    Those of features with fewer categories are repeated.
+    """
+    n_rows = max(map(len, encoder.categories_))
+    X = [np.resize(known.astype(object), n_rows) for known in encoder.categories_]
+    encoder = copy(encoder)
+    vars(encoder).pop("feature_names_in_", None)  # or it would warn about an array
+    return category_codes(encoder, np.stack(X, axis=1)).T
+
+
+def _add_code(graph, name, known, codes, column, dtype):
+    """Add the codes of a column of strings or numbers, whose categories have these codes."""
+    pairs = list(zip(known.tolist(), codes.tolist(), strict=False))
+    missing = [code for category, code in pairs if category is None or category != category]
+    missing = missing[-1] if missing else UNKNOWN_CODE
+    if dtype.kind == "O":
+        # onnxruntime converts objects to strings in the same way.
+        code_of = dict.fromkeys(_MISSING_TEXTS, missing) | {str(c): code for c, code in pairs}
+        return graph.add(
+            "LabelEncoder", column, domain=ML_DOMAIN, keys_strings=list(code_of),
+            values_int64s=list(code_of.values()), default_int64=UNKNOWN_CODE,
+        )  # fmt: skip
+    values = np.array([c for c, _ in pairs if c is not None and c == c] or [np.nan])
+    codes = codes[: len(values)]
+    if values.dtype.kind not in "biuf":
+        raise TypeError(
+            f"Column {name!r} of X has the dtype {dtype}, and was fitted with categories such as "
+            f"{pairs[0][0]!r}; convert with the dtypes of fit."
+        )
+    is_integer = dtype.kind in "biu" and values.dtype.kind in "biu"
+    values = values.astype(np.int64 if is_integer else np.float64)[:, None]
+    column = graph.cast(column, values.dtype)
+    position = add_search(graph, values, column)
+    is_known = graph.add("Equal", graph.add("Gather", flatten_sorted(values), position), column)
+    code = graph.add("Gather", flatten_sorted(codes[:, None]), position)
+    code = graph.add("Where", is_known, code, int64(UNKNOWN_CODE))
+    if is_integer:
+        return code
+    return graph.add("Where", graph.add("IsNaN", column), int64(missing), code)

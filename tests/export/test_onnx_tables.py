@@ -1,0 +1,281 @@
+"""`make_tabular_pipeline` in onnxruntime: features and predictions are those of the pipeline."""
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import polars as pl
+import pytest
+import skl2onnx
+from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from export.converted import TOLERANCE, onnx_outputs
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
+    TanhClassifier,
+    TanhRegressor,
+    make_tabular_pipeline,
+)
+from sklearn_fsvc.export.onnx import register, to_onnx
+
+N, N_NEW = 900, 300
+FIXED = {"n_hidden": 30, "alpha": 0.1, "random_state": 0}
+# Features are float32, and scores of ranks lie between -4 and 4.
+ATOL = 1e-6
+
+
+def make_table(n, seed):
+    """Return a table with ties, a long tail, missing values, and many categories."""
+    rng = np.random.default_rng(seed)
+    missing = rng.random(n) < 0.1
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n),
+            "income": np.where(rng.random(n) < 0.3, 0.0, rng.lognormal(9, 3, n)),
+            "hours per-week": np.where(missing, np.nan, rng.normal(size=n)),
+            "degrees": rng.normal(20, 5, n).round(1).astype(np.float32),
+            "color": pd.Series(rng.choice(["red", "green", "blue"], n)).mask(missing),
+            "shop": np.char.add("S", rng.integers(150, size=n).astype(str)),
+            "member": rng.random(n) < 0.3,
+        }
+    )
+
+
+def make_target(table):
+    """Return a numeric target that depends on numbers, many categories and an interaction."""
+    shop = table["shop"].str[1:].fillna("0").astype(int) % 5
+    return np.log1p(table["income"]) / 4 + shop + 4 * ((table["color"] == "red") == table["member"])
+
+
+TABLE, Y = make_table(N, 0), make_target(make_table(N, 0))
+LABELS = np.where(Y > 5, "high", "low")
+NEW = make_table(N_NEW, 1)
+NEW.loc[0, ["color", "shop"]] = ["pink", "S999"]
+NEW.loc[1, ["color", "shop"]] = None
+NEW.loc[2, ["income", "hours per-week", "degrees"]] = np.nan
+NEW.loc[3, ["income", "hours per-week", "degrees"]] = 2.0**90
+NEW.loc[4, ["income", "hours per-week", "degrees"]] = -(2.0**90)
+
+
+def check_features(model, X, y, X_new):
+    """Fit a pipeline, and compare the outputs of its preprocessing; return their names."""
+    preprocessing = model.fit(X, y)[:-1]
+    features = onnx_outputs(preprocessing, X_new)["variable"]
+    expected = preprocessing.transform(X_new)
+    assert features.dtype == expected.dtype == np.float32
+    np.testing.assert_allclose(features, expected, rtol=0, atol=ATOL)
+    return preprocessing.get_feature_names_out().tolist()
+
+
+@pytest.mark.parametrize("model", [RBFRegressor(**FIXED), RBFClassifier(**FIXED)])
+def test_features_of_tables(model):
+    y = LABELS if isinstance(model, RBFClassifier) else Y
+    names = check_features(make_tabular_pipeline(model), TABLE, y, NEW)
+    for name in ("numerical__income", "categorical__mean(shop)", "interactions__color*member"):
+        assert name in names
+    assert "missing__missingindicator_hours per-week" in names
+    assert ("values__age" in names) == isinstance(model, RBFRegressor)
+
+
+def test_features_of_several_outputs():
+    y = np.column_stack([Y, -(Y**2)])
+    names = check_features(make_tabular_pipeline(TanhRegressor(**FIXED)), TABLE, y, NEW)
+    assert "categorical__mean(shop)_1" in names
+    check_features(make_tabular_pipeline(TanhClassifier(**FIXED)), TABLE, Y.round() // 3, NEW)
+
+
+def test_frequencies_and_infrequent_categories():
+    """Without a target the infrequent categories share a feature."""
+    rng = np.random.default_rng(0)
+    codes = rng.geometric(0.02, N)
+    table = pd.DataFrame({"many": [f"c{k}" for k in codes], "x": rng.normal(size=N)})
+    y = np.log(np.bincount(codes)[codes])
+    names = check_features(make_tabular_pipeline(TanhRegressor(**FIXED)), table, y, table)
+    assert "categorical__log_count(many)" in names
+    with pytest.warns(UserWarning, match="more than max_categories"):
+        names = check_features(
+            make_tabular_pipeline(RBFProjector(30, random_state=0)), table, None, table
+        )
+    assert "categorical__many_infrequent_sklearn" in names
+
+
+def test_infrequent_categories_of_interactions():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(130, size=2000), rng.integers(2, size=2000)
+    table = pd.DataFrame({"a": [f"a{k}" for k in a], "b": [f"b{k}" for k in b]})
+    names = check_features(
+        make_tabular_pipeline(RBFClassifier(**FIXED)), table, (a % 2 == b).astype(int), table
+    )
+    assert "interactions__a*b" in names
+
+
+def test_other_dtypes():
+    """Extension types of pandas have the inputs of their NumPy arrays."""
+    dtypes = {"age": "Int64", "color": "category", "shop": object, "member": "boolean"}
+    table = TABLE.astype(dtypes).assign(rank=pd.Categorical(TABLE["age"] % 4))
+    new = NEW.astype(dtypes).assign(rank=pd.Categorical(NEW["age"] % 5))
+    for frame in (table, new):
+        frame.loc[::9, ["age", "member", "rank"]] = None
+    names = check_features(make_tabular_pipeline(RBFClassifier(**FIXED)), table, LABELS, new)
+    assert {"categorical__member_True", "categorical__rank_3", "numerical__age"} <= set(names)
+
+
+def test_polars():
+    columns = ["age", "income", "color", "member"]
+    frames = [frame[columns].astype(object).where(frame.notna(), None) for frame in (TABLE, NEW)]
+    table, new = (pl.DataFrame(frame.to_dict("list")) for frame in frames)
+    assert 0 not in new.select("income", "color").null_count().row(0)
+    check_features(make_tabular_pipeline(RBFClassifier(**FIXED)), table, LABELS, new)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("fit_dtype", [np.float64, None])
+def test_arrays(dtype, fit_dtype):
+    """The features are those of this dtype, also if the model was fitted in another one."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=N).round(1), rng.integers(40, size=N), rng.random(N)])
+    X = X * [3, 1, 100]
+    X_new = np.vstack([X[:200], X[:200] + [0, 2, 5], X[200:220] - [5, 3, 0.5]])
+    if dtype != np.int64:
+        X[::20, 0] = X[::30, 1] = X_new[::20] = np.nan
+    X, X_new, y = X.astype(fit_dtype or dtype), X_new.astype(dtype), np.nan_to_num(X[:, 1]) % 2
+    model = make_tabular_pipeline(RBFRegressor(**FIXED), categorical_features=[1])
+    names = check_features(model, X, y, X_new)
+    assert {"categorical__mean(x1)", "values__x2"} <= set(names)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_arrays_of_objects(missing):
+    columns = ["color", "member", "age"]
+    X, X_new = (
+        frame[columns].astype(object).where(frame[columns].notna(), missing).to_numpy()
+        for frame in (TABLE, NEW)
+    )
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=[0, 1])
+    check_features(model, X, LABELS, X_new)
+
+
+def test_arrays_of_strings_and_bools():
+    X, X_new = (frame[["shop", "member"]].to_numpy(str) for frame in (TABLE, NEW))
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=[0, 1])
+    check_features(model, X, LABELS, X_new)
+    X = np.random.default_rng(0).random((N, 5)) < 0.3
+    check_features(make_tabular_pipeline(RBFClassifier(**FIXED)), X, X[:, 0], X[:50])
+
+
+def test_columns_of_any_magnitude():
+    """Also constant and empty columns."""
+    x = np.linspace(-1, 1, N)
+    table = pd.DataFrame(
+        {
+            "constant": 3.0, "empty": np.nan, "tiny": x * 1e-300, "huge": x * 1e308,
+            "two": np.repeat([0.0, 1.0], N // 2), "none": pd.Series([None] * N, dtype=object),
+        }
+    )  # fmt: skip
+    numerical = ["constant", "empty", "tiny", "huge", "two"]
+    new = table.copy()
+    for row, value in enumerate([-1.7e308, -2.0, 0.0, 0.5, 2.0, 3.0, 4.0, 1.7e308, np.nan]):
+        new.loc[row, numerical] = value
+    model = make_tabular_pipeline(RBFRegressor(**FIXED), categorical_features=["none"])
+    check_features(model, table, x, new)
+
+
+def test_one_sample():
+    preprocessing = make_tabular_pipeline(RBFRegressor(**FIXED))[:-1]
+    features = preprocessing.fit_transform(TABLE[:1], Y[:1])
+    np.testing.assert_array_equal(onnx_outputs(preprocessing, TABLE[:1])["variable"], features)
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        RBFClassifier(**FIXED),
+        TanhClassifier(**FIXED),
+        StackedClassifier(
+            [("rbf", RBFClassifier(**FIXED)), ("tanh", TanhClassifier(**FIXED))],
+            final_estimator=None,
+        ),
+        LogisticRegression(),
+    ],
+)
+def test_classifiers(classifier):
+    """Also those of scikit-learn."""
+    model = make_tabular_pipeline(classifier).fit(TABLE, LABELS)
+    outputs = onnx_outputs(model, NEW)
+    np.testing.assert_array_equal(outputs["label"], model.predict(NEW))
+    np.testing.assert_allclose(
+        outputs["probabilities"], model.predict_proba(NEW), atol=TOLERANCE[np.float32]
+    )
+
+
+@pytest.mark.parametrize(
+    "regressor",
+    [
+        RBFRegressor(**FIXED),
+        TanhRegressor(**FIXED),
+        StackedRegressor(
+            [("rbf", RBFRegressor(**FIXED)), ("tanh", TanhRegressor(**FIXED))],
+            final_estimator=TanhRegressor(**FIXED),
+        ),
+    ],
+)
+def test_regressors(regressor):
+    model = make_tabular_pipeline(regressor).fit(TABLE, Y)
+    outputs = onnx_outputs(model, NEW)["variable"]
+    np.testing.assert_allclose(outputs.ravel(), model.predict(NEW), rtol=0, atol=1e-4)
+
+
+def test_inputs_of_several_columns():
+    """By skl2onnx itself."""
+    columns = ["income", "hours per-week", "color"]
+    model = make_tabular_pipeline(RBFClassifier(**FIXED)).fit(TABLE[columns], LABELS)
+    register()
+    types = [("numbers", DoubleTensorType([None, 2])), ("text", StringTensorType([None, 1]))]
+    converted = skl2onnx.to_onnx(model[:-1], initial_types=types)
+    session = onnxruntime.InferenceSession(converted.SerializeToString())
+    inputs = {"numbers": NEW[columns[:2]].to_numpy(), "text": NEW[["color"]].to_numpy(object)}
+    (features,) = session.run(None, inputs)
+    np.testing.assert_allclose(features, model[:-1].transform(NEW[columns]), rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize(
+    ("column", "part", "remedy"),
+    [
+        (np.datetime64("2026-01-01") + np.arange(N) % 300, "datetime", "replace dates"),
+        ([f"one two {k % 500} three" for k in range(N)], "text", "preprocessing__text='drop'"),
+    ],
+)
+def test_dates_and_text(column, part, remedy):
+    """The network alone can be converted, or the pipeline without this part."""
+    table = TABLE[["age"]].assign(column=column)
+    model = make_tabular_pipeline(RBFClassifier(**FIXED)).fit(table, LABELS)
+    with pytest.raises(TypeError, match=rf"Part '{part}'.*{remedy}.*pipeline\[-1\]"):
+        to_onnx(model, table)
+    to_onnx(model[-1], model[:-1].transform(table))
+    model.set_params(**{f"preprocessing__{part}": "drop"}).fit(table, LABELS)
+    to_onnx(model, table)
+
+
+def test_other_transformers():
+    model = make_tabular_pipeline(RBFClassifier(**FIXED))
+    model.set_params(preprocessing__numerical__ranks=StandardScaler()).fit(TABLE, LABELS)
+    with pytest.raises(TypeError, match=r"'numerical'.*StandardScaler\(\).*keep the transformers"):
+        to_onnx(model, TABLE)
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "message"),
+    [
+        (TABLE.drop(columns="age"), ValueError, "X has 6 columns.* with 7"),
+        (TABLE.assign(shop=1.0), TypeError, "'shop'.* float64.*categories such as 'S0'.*dtypes"),
+    ],
+)
+def test_other_columns(table, error, message):
+    model = make_tabular_pipeline(RBFClassifier(**FIXED)).fit(TABLE, LABELS)
+    with pytest.raises(error, match=message):
+        to_onnx(model, table)
