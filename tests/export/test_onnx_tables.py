@@ -125,6 +125,25 @@ def test_other_dtypes():
     assert {"categorical__member_True", "categorical__rank_3", "numerical__age"} <= set(names)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_interactions_of_numerical_features(dtype):
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.integers(1, 9, (N, 2)), rng.lognormal(size=(N, 2)) * [1, 1000]])
+    X = np.hstack([X, rng.normal(size=(N, 4))]).astype(dtype)
+    a, b, c, d, e, f, g, h = X.T
+    new = X[:9].copy()
+    new[0], new[1, 3], new[2] = 0, 0, 2.0**100
+    new[3] = np.nan
+    for y, name in [
+        (a == b, "x0==x1"),
+        (c > d / 1000, "x2/x3"),
+        (e * f, "x4*x5"),
+        (g > h, "x6-x7"),
+    ]:
+        model = make_tabular_pipeline(RBFRegressor(**FIXED))
+        assert f"numerical_interactions__{name}" in check_features(model, X, 1.0 * y, new)
+
+
 def test_polars():
     columns = ["age", "income", "color", "member"]
     frames = [frame[columns].astype(object).where(frame.notna(), None) for frame in (TABLE, NEW)]

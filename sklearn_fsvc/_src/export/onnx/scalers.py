@@ -5,6 +5,7 @@ from math import sqrt
 
 import numpy as np
 
+from ...tabular.numerical_interactions import NumericalInteractionEncoder
 from ...tabular.scalers import LARGEST, MedianImputer, RankScaler, ValueScaler
 from .graph import add_search, flatten_sorted
 
@@ -99,10 +100,30 @@ def _add_values(graph, scaler, X, dtype):
     return graph.add("Div", X, graph.add("Sqrt", squares))
 
 
+def _add_pairs(graph, encoder, X, dtype):
+    """Add `NumericalInteractionEncoder.transform`, with at least one interaction."""
+    X, largest = graph.cast(X, np.float64), np.finfo(np.float64).max
+    features = []
+    for operator, i, j, *centres in encoder.interactions_:
+        a, b = (graph.add("Gather", X, np.array([column]), axis=1) for column in (i, j))
+        if operator == "*":
+            a, b = (graph.add("Sub", *pair) for pair in zip((a, b), centres, strict=True))
+        feature = graph.add({"==": "Equal", "-": "Sub", "/": "Div", "*": "Mul"}[operator], a, b)
+        feature = graph.cast(feature, np.float64)
+        if operator == "/":
+            is_zero = graph.add("Equal", b, np.float64(0))
+            feature = graph.add("Where", is_zero, np.float64(0), feature)
+        features.append(feature)
+    H = graph.add("Concat", *features, axis=1)
+    H = graph.add("Max", graph.add("Min", H, largest), -largest)
+    return _add_rank_scores(graph, encoder.scaler_, H, np.dtype(np.float64))
+
+
 # Type of a step -> function of the graph, the fitted step, the name of X and its dtype, which
 # returns the name of the output.
 NUMERICAL_STEPS: dict[type, Callable[..., str]] = {
     MedianImputer: _add_imputation,
+    NumericalInteractionEncoder: _add_pairs,
     RankScaler: _add_rank_scores,
     ValueScaler: _add_values,
 }

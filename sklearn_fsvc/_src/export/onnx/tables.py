@@ -12,6 +12,7 @@ from sklearn.preprocessing import OrdinalEncoder
 from ...tabular.categories import ONE_HOT_VALUE, UNKNOWN_CODE, CategoryEncoder, category_codes
 from ...tabular.dates import DatetimeEncoder
 from ...tabular.interactions import InteractionEncoder
+from ...tabular.numerical_interactions import NumericalInteractionEncoder
 from ...tabular.table_transformer import TableTransformer
 from ...tabular.text import TextEncoder
 from .graph import ML_DOMAIN, GraphBuilder, add_search, flatten_sorted, int64
@@ -70,9 +71,14 @@ def add_table(graph: GraphBuilder, table: TableTransformer, inputs: TableInputs)
             continue
         if add := _PARTS.get(type(transformer)):
             features += add(graph, transformer, inputs, columns)
-        else:
+        elif not _lacks_interactions(transformer):
             features.append(_add_numerical(graph, name, transformer, inputs, columns))
     return graph.add("Concat", *features, axis=1)
+
+
+def _lacks_interactions(transformer):
+    last = transformer[-1] if isinstance(transformer, Pipeline) else transformer
+    return isinstance(last, NumericalInteractionEncoder) and not last.interactions_
 
 
 def _add_numerical(graph, name, transformer, inputs, columns):
