@@ -112,7 +112,7 @@ def test_nothing_is_computed_until_it_is_needed():
 
 
 @pytest.mark.parametrize(
-    ("n_hidden", "required"), [(1, 1000), (125, 1000), (300, 2400), (2000, 6000), (4000, 8000)]
+    ("n_hidden", "required"), [(1, 2000), (250, 2000), (300, 2400), (2000, 6000), (4000, 8000)]
 )
 def test_required_samples(n_hidden, required):
     assert buffer.required_samples(TanhClassifier(n_hidden)._parts().units) == required
@@ -464,16 +464,16 @@ def test_batches_of_several_kinds():
 
 def test_a_large_batch_of_integers_joins_the_buffer():
     """Integers are converted as they are read; those that join the buffer, at once."""
-    rows = RNG.integers(0, 9, (1200, 200))
+    rows = RNG.integers(0, 9, (2200, 200))
     y = rows[:, 0] > 4
     model = clone(TANH).partial_fit(rows[:100], y[:100]).partial_fit(rows[100:], y[100:])
     assert_same(model, clone(TANH).partial_fit(rows.astype(float), y))
 
 
 def test_a_failed_choice_changes_nothing():
-    model = learn(TanhClassifier(9, feature_weights=[1.0, 2.0], random_state=0), np.arange(900))
+    model = learn(TanhClassifier(9, feature_weights=[1.0, 2.0], random_state=0), np.arange(N - 200))
     before = dict(vars(model))
-    for call in (lambda: model.predict(X), lambda: learn(model, np.arange(900, N), 300)):
+    for call in (lambda: model.predict(X), lambda: learn(model, np.arange(N - 200, N), 200)):
         with pytest.raises(ValueError, match="feature_weights"):
             call()
         assert vars(model) == before
