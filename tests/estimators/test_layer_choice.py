@@ -126,6 +126,9 @@ def test_all_classes_are_awaited():
     assert is_open(model)
     assert is_open(learn(model, many[2000 : 4 * ENOUGH - 1], 500))
     assert not is_open(learn(model, many[-1:]))
+    one_class = np.tile(np.flatnonzero(Y == "low"), 3)
+    assert len(one_class) > ENOUGH
+    assert is_open(learn(clone(TANH), one_class, 500))
     only = learn(clone(TANH), np.flatnonzero(Y == "low"), classes=["low", "high"])
     only = learn(only, np.flatnonzero(Y == "low"))
     assert is_open(learn(only, np.flatnonzero(Y == "low")))
@@ -234,6 +237,13 @@ class TestForget:
             assert model.score(X[:50], Y[:50]) > 0.7
             rest = np.r_[np.arange(50), np.arange(305, 310)]
             assert_same(model, learn(clone(TANH), rest, 55))
+
+    def test_samples_that_are_added_afterwards_are_summed(self):
+        model = learn(clone(TANH), np.arange(100)).solve()
+        learn(model.forget(X[:10], Y[:10]), np.arange(100, 105)).solve()
+        assert model._incremental_state.statistics.total.n == 95
+        fitted = TanhClassifier(layer=FrozenEstimator(model), alpha=1.0).fit(X[10:105], Y[10:105])
+        np.testing.assert_allclose(model.readout_coef_, fitted.readout_coef_, atol=1e-9)
 
     def test_copies_and_parts_of_weights(self):
         model = learn(clone(TANH), np.tile(np.arange(40), 3), 40)
