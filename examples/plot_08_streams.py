@@ -30,7 +30,8 @@ def samples_of(day):
 # Three strategies
 # ----------------
 # Each day is predicted before it is learned (prequential evaluation). The hidden layer is chosen
-# from the first 1,000 samples; the readout is updated.
+# from the first 2,000 samples, and that of the window, which has fewer, is chosen anew from time to
+# time; the readout is updated.
 
 cumulative, window, decaying = (
     TanhClassifier(100, alpha=1.0, forgetting_factor=factor, random_state=0)

@@ -112,7 +112,7 @@ def test_nothing_is_computed_until_it_is_needed():
 
 
 @pytest.mark.parametrize(
-    ("n_hidden", "required"), [(1, 1000), (125, 1000), (300, 2400), (2000, 6000), (4000, 8000)]
+    ("n_hidden", "required"), [(1, 2000), (250, 2000), (300, 2400), (2000, 6000), (4000, 8000)]
 )
 def test_required_samples(n_hidden, required):
     assert buffer.required_samples(TanhClassifier(n_hidden)._parts().units) == required
@@ -126,6 +126,9 @@ def test_all_classes_are_awaited():
     assert is_open(model)
     assert is_open(learn(model, many[2000 : 4 * ENOUGH - 1], 500))
     assert not is_open(learn(model, many[-1:]))
+    one_class = np.tile(np.flatnonzero(Y == "low"), 3)
+    assert len(one_class) > ENOUGH
+    assert is_open(learn(clone(TANH), one_class, 500))
     only = learn(clone(TANH), np.flatnonzero(Y == "low"), classes=["low", "high"])
     only = learn(only, np.flatnonzero(Y == "low"))
     assert is_open(learn(only, np.flatnonzero(Y == "low")))
@@ -234,6 +237,13 @@ class TestForget:
             assert model.score(X[:50], Y[:50]) > 0.7
             rest = np.r_[np.arange(50), np.arange(305, 310)]
             assert_same(model, learn(clone(TANH), rest, 55))
+
+    def test_samples_that_are_added_afterwards_are_summed(self):
+        model = learn(clone(TANH), np.arange(100)).solve()
+        learn(model.forget(X[:10], Y[:10]), np.arange(100, 105)).solve()
+        assert model._incremental_state.statistics.total.n == 95
+        fitted = TanhClassifier(layer=FrozenEstimator(model), alpha=1.0).fit(X[10:105], Y[10:105])
+        np.testing.assert_allclose(model.readout_coef_, fitted.readout_coef_, atol=1e-9)
 
     def test_copies_and_parts_of_weights(self):
         model = learn(clone(TANH), np.tile(np.arange(40), 3), 40)
@@ -464,16 +474,16 @@ def test_batches_of_several_kinds():
 
 def test_a_large_batch_of_integers_joins_the_buffer():
     """Integers are converted as they are read; those that join the buffer, at once."""
-    rows = RNG.integers(0, 9, (1200, 200))
+    rows = RNG.integers(0, 9, (2200, 200))
     y = rows[:, 0] > 4
     model = clone(TANH).partial_fit(rows[:100], y[:100]).partial_fit(rows[100:], y[100:])
     assert_same(model, clone(TANH).partial_fit(rows.astype(float), y))
 
 
 def test_a_failed_choice_changes_nothing():
-    model = learn(TanhClassifier(9, feature_weights=[1.0, 2.0], random_state=0), np.arange(900))
+    model = learn(TanhClassifier(9, feature_weights=[1.0, 2.0], random_state=0), np.arange(N - 200))
     before = dict(vars(model))
-    for call in (lambda: model.predict(X), lambda: learn(model, np.arange(900, N), 300)):
+    for call in (lambda: model.predict(X), lambda: learn(model, np.arange(N - 200, N), 200)):
         with pytest.raises(ValueError, match="feature_weights"):
             call()
         assert vars(model) == before

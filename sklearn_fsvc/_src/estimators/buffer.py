@@ -20,9 +20,10 @@ from ..readouts.cross_validation import ROUNDING
 from ..readouts.running_statistics import InvalidRemoval
 
 # Samples from which a layer is chosen: a multiple of the units, up to what a search for kernel,
-# width and feature weights uses. In `benchmarks/layer_choice.py` 4 samples per unit lost up to two
-# points, and 8 at most one. A class that is listed but rare is not awaited beyond a limit.
-_ROWS_PER_UNIT, _MIN_ROWS, _MAX_ROWS, _MIN_ROWS_PER_UNIT = 8, 1000, 6000, 2
+# width and feature weights uses. In `benchmarks/layer_choice.py` with 300 units, 4 samples per unit
+# lost up to two points and 8 at most one; with 100 units, 1000 samples lost two and 2000 one. A
+# class that is listed but rare is not awaited beyond a limit.
+_ROWS_PER_UNIT, _MIN_ROWS, _MAX_ROWS, _MIN_ROWS_PER_UNIT = 8, 2000, 6000, 2
 _MISSING_CLASS_FACTOR = 4
 # The units if the number depends on the samples: the maximum of `RBFClassifier`.
 _AUTOMATIC_UNITS = 4000

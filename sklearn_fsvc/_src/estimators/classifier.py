@@ -182,7 +182,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         """Train incrementally on a batch of samples.
 
         Samples are buffered until there are enough to choose the hidden layer, as `fit` does: 8 per
-        unit, at least 1000 and at most 6000, or 2 per unit if that is more. One call may have
+        unit, at least 2000 and at most 6000, or 2 per unit if that is more. One call may have
         enough of them. Predictions before that use a provisional layer, see :doc:`/streams`. Then
         the layer is fixed, and samples are added to sums; a given `layer` is fixed at once.
 

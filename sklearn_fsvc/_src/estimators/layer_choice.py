@@ -158,7 +158,7 @@ class BufferedNetwork(Network):
             # A batch that does not fit in the buffer is enough, and is not copied.
             is_large = batch.n_bytes >= buffer_bytes(self.max_memory)
             is_alone = is_large or not chosen_from
-            chosen_from = [batch] if is_alone else [*chosen_from, batch.copied()]
+            chosen_from = [batch] if is_alone else [*chosen_from, batch]
         parts = self._choose_layer(parts, RawSamples.concatenate(chosen_from))
         state, evaluate = self._incremental_state, Evaluator(self, parts.units)
         buffered = replace(buffer, n_summed=0).unsummed()

@@ -178,14 +178,14 @@ class StandardisedTargets:
         return xp.asarray(self.values[rows])
 
 
-def as_float64(y: Any) -> npt.NDArray:
-    """Return a validated numeric y as a new float64 array."""
+def as_float64(y: Any, copy: bool = True) -> npt.NDArray:
+    """Return a validated numeric y as a float64 array, a new one by default."""
     is_sparse = issparse(y)
     y = y.toarray() if is_sparse else np.asarray(y)
     converted = None
     if y.dtype.kind in "biufO":
         try:
-            converted = y.astype(np.float64, copy=not is_sparse)
+            converted = y.astype(np.float64, copy=copy and not is_sparse)
         except (TypeError, ValueError, OverflowError):
             converted = None
     if converted is None:

@@ -133,7 +133,7 @@ class NumericTarget(TargetSpec):
     def validate_targets(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[npt.NDArray, npt.NDArray | None]:
-        return as_float64(y), validate_weights(X, sample_weight)
+        return as_float64(y, copy=False), validate_weights(X, sample_weight)
 
     def fit_buffered(
         self, X: Any, y: Any, sample_weight: Any, pretrained: TargetSpec | None

@@ -251,8 +251,8 @@ def is_evaluated_sparse(X: Any) -> bool:
 
 def joined(blocks: Sequence[Any]) -> Any:
     """Return blocks of rows, concatenated: sparse if all are sparse, in a dtype for all."""
-    if len({isinstance(block, SparseSource) for block in blocks}) == 2:
-        blocks = [b.take(slice(None)) if isinstance(b, SparseSource) else b for b in blocks]
-    if isinstance(blocks[0], SparseSource):
+    if all(isinstance(block, SparseSource) for block in blocks):
         return SparseSource(vstack([block._X for block in blocks], format="csr"))
-    return np.concatenate(blocks)
+    return np.concatenate(
+        [b.take(np.arange(len(b))) if isinstance(b, Source) else b for b in blocks]
+    )
