@@ -111,7 +111,8 @@ def test_given_values_are_printed_without_an_error(lines_of, model, expected):
 
 def test_partial_fit_prints_the_layer_once_and_each_search(lines_of):
     model = TanhClassifier(20, feature_weights=None, random_state=0, verbose=1)
-    first, second = slice(300), slice(300, 600)
+    # A layer is chosen from 2000 samples.
+    first, second = np.arange(2000) % len(DIGITS), slice(300, 600)
 
     def add(rows):
         model.partial_fit(DIGITS[rows], LABELS[rows], classes=range(10)).predict(DIGITS)
