@@ -120,7 +120,7 @@ def test_partial_fit_prints_the_layer_once_and_each_search(lines_of):
     layer, readout = lines_of(add, first)
     assert layer == "[TanhClassifier partial_fit] hidden layer: 20 units (tanh)"
     pattern = (
-        r"\[TanhClassifier solve\] readout: ridge, alpha \S+; validation error \S+, \d penalties"
+        r"\[TanhClassifier solve\] readout: ridge, alpha \S+; validation error \S+, \d+ penalties"
     )
     assert re.fullmatch(pattern, readout)
     (readout,) = lines_of(add, second)
