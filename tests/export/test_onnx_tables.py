@@ -157,7 +157,7 @@ def test_polars():
 def test_arrays(dtype, fit_dtype):
     """The features are those of this dtype, also if the model was fitted in another one."""
     rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=N).round(1), rng.integers(40, size=N), rng.random(N)])
+    X = np.column_stack([rng.normal(0.3, 1, N).round(1), rng.integers(40, size=N), rng.random(N)])
     X = X * [3, 1, 100]
     X_new = np.vstack([X[:200], X[:200] + [0, 2, 5], X[200:220] - [5, 3, 0.5]])
     if dtype != np.int64:
@@ -166,6 +166,12 @@ def test_arrays(dtype, fit_dtype):
     model = make_tabular_pipeline(RBFRegressor(**FIXED), categorical_features=[1])
     names = check_features(model, X, y, X_new)
     assert {"categorical__mean(x1)", "values__x2"} <= set(names)
+
+
+def test_quantiles_of_a_subsample():
+    """The ranks of the smallest and of the largest value are those among all samples."""
+    X = np.random.default_rng(0).binomial(2, np.linspace(0.2, 0.8, 20), (12_000, 20)).astype(float)
+    check_features(make_tabular_pipeline(RBFClassifier(**FIXED)), X, X[:, 0] > 1, X[:200])
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])

@@ -12,7 +12,6 @@ from sklearn.preprocessing import OrdinalEncoder
 from ...tabular.categories import ONE_HOT_VALUE, UNKNOWN_CODE, CategoryEncoder, category_codes
 from ...tabular.dates import DatetimeEncoder
 from ...tabular.interactions import InteractionEncoder
-from ...tabular.numerical_interactions import NumericalInteractionEncoder
 from ...tabular.table_transformer import TableTransformer
 from ...tabular.text import TextEncoder
 from .graph import ML_DOMAIN, GraphBuilder, add_search, flatten_sorted, int64
@@ -67,18 +66,14 @@ def add_table(graph: GraphBuilder, table: TableTransformer, inputs: TableInputs)
     """
     features: list[str] = []
     for name, transformer, columns in table.transformers_:
-        if (isinstance(transformer, str) and transformer == "drop") or not len(columns):
+        indices = table.output_indices_[name]
+        if indices.start == indices.stop:  # "drop", or no columns, missing values, interactions
             continue
         if add := _PARTS.get(type(transformer)):
             features += add(graph, transformer, inputs, columns)
-        elif not _lacks_interactions(transformer):
+        else:
             features.append(_add_numerical(graph, name, transformer, inputs, columns))
     return graph.add("Concat", *features, axis=1)
-
-
-def _lacks_interactions(transformer):
-    last = transformer[-1] if isinstance(transformer, Pipeline) else transformer
-    return isinstance(last, NumericalInteractionEncoder) and not last.interactions_
 
 
 def _add_numerical(graph, name, transformer, inputs, columns):
@@ -99,8 +94,6 @@ def _add_numerical(graph, name, transformer, inputs, columns):
 
 def _add_missing(graph, indicator, inputs, columns):
     """Add `MissingIndicator.transform`."""
-    if not len(indicator.features_):
-        return []
     X, _ = inputs.numerical([columns[k] for k in indicator.features_])
     return [graph.cast(graph.add("IsNaN", X), np.float32)]
 
@@ -124,8 +117,6 @@ def _add_categories(graph, encoder, inputs, columns):
 
 def _add_interactions(graph, encoder, inputs, columns):
     """Add `InteractionEncoder.transform`."""
-    if not encoder.pairs_:
-        return []
     codes = _add_codes(graph, encoder.encoder_, inputs, columns)
     features = []
     for (i, j), means in zip(encoder.pairs_, encoder.means_, strict=True):
