@@ -32,7 +32,7 @@ from sklearn_fsvc._src.readouts.dual import gather_rows
 from sklearn_fsvc._src.readouts.leave_one_out import LOOScorer, LOOScores, SampledLOO, press
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.sample import draw, find_sampled_rows
+from sklearn_fsvc._src.readouts.sample import draw, draw_rows, find_sampled_rows
 from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -64,33 +64,19 @@ def test_each_row_is_scored_without_itself(
         np.testing.assert_allclose(H @ W.T + b, H @ expected_W.T + expected_b, atol=tolerance)
 
 
-def without_duplicates(H, Y, groups, alpha, weight):
-    """Scores of each row by a readout trained on all rows that are not equal to it."""
-    scores = np.empty(Y.shape)
-    for group in np.unique(groups):
-        rows = groups == group
-        W, b = naive.ridge(H[~rows], Y[~rows], alpha, None if weight is None else weight[~rows])
-        scores[rows] = H[rows] @ W.T + b
-    return scores
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("alphas", [[1.0], ALPHAS], ids=str)
-def test_duplicates_are_left_out_together(network, weighted, alphas, rng):
+def test_duplicates_are_left_out_one_at_a_time(network, weighted, alphas, rng):
     X, _ = rows_of(3)
-    groups = rng.permutation(np.arange(60) % 25)  # twice or three times
-    X, y = X[groups], rng.permutation(np.arange(60) % 3)  # and not always of the same class
-    X[X < -2] = 0.0
-    X[::2][X[::2] == 0] = -0.0
+    X, y = X[rng.permutation(np.arange(60) % 25)], rng.permutation(np.arange(60) % 3)
     weight = some_weights() if weighted else None
     clf = network.fit(X, y, sample_weight=weight)
     found = press_of(clf, X, y, alphas, weight)
     H, Y = hidden_of(clf, X), np.eye(3)[y]
     for k, alpha in enumerate(alphas):
-        expected = without_duplicates(H, Y, groups, alpha, weight)
+        expected = without_each_row(H, Y, alpha, weight)
         np.testing.assert_allclose(found.scores[k], expected, rtol=0, atol=1e-7)
-        alone = without_each_row(H, Y, alpha, weight)
-        np.testing.assert_allclose(found.errors[k], error_of(alone, Y, weight), rtol=1e-7)
+        np.testing.assert_allclose(found.errors[k], error_of(expected, Y, weight), rtol=1e-7)
 
 
 @pytest.mark.parametrize("radius", [10.0, 0.5])
@@ -315,13 +301,18 @@ def test_interpolating_readouts_are_not_overconfident(alpha, dtype):
 
 @pytest.mark.parametrize("alpha", [1e-8, 1e-3, 1.0])
 @pytest.mark.parametrize("is_dual", [True, False])
-def test_scores_without_a_fold(is_dual, alpha, rng):
-    """Those of readouts that are trained again without its rows, and all that are equal to them."""
+@pytest.mark.parametrize("is_merged", [True, False])
+def test_scores_without_a_fold(is_merged, is_dual, alpha, rng):
+    """Those of readouts that are trained again without its rows.
+
+    If equal rows are merged, without all that are equal to them.
+    """
     X, y = rows_of(3)
     X, y, weight = np.vstack([X, X[:9]]), np.append(y, y[5:14]), rng.uniform(0.5, 2, 69)
     layer = RBFLayer(rng.normal(size=(160 if is_dual else 30, 8)), 9.0, kernel="laplacian")
     job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
-    sample = draw(job, samples)
+    sample = draw(job, samples) if is_merged else draw_rows(job, samples, 69)
+    assert sample.n_rows == (60 if is_merged else 69)
     folds = rng.integers(0, 4, len(sample.targets))
     if is_dual:
         loo = SampledLOO(job, layer, sample, folds=folds)
@@ -341,6 +332,11 @@ def test_scores_without_a_fold(is_dual, alpha, rng):
         expected = naive.hidden(layer, sample.rows.X[own]) @ W.T + b
         found = scores.fold_scores[own]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    for i, row in enumerate(sample.rows.X[::7]):
+        kept = numbers[at != 7 * i]
+        W, b = naive.ridge(H[kept], Y[kept], alpha, weight[kept])
+        expected = naive.hidden(layer, row[None]) @ W.T + b
+        np.testing.assert_allclose(scores.scores[[7 * i]], expected, rtol=0, atol=1e-6)
 
 
 def test_few_known_scores_are_shrunk_to_the_prior():

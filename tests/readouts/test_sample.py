@@ -8,6 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import naive
+from fake_sources import TiledArray
 from readouts.brute_force import without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
@@ -19,7 +20,7 @@ from sklearn_fsvc._src.readouts import sample as module
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.sample import DrawPass, Sample, draw
+from sklearn_fsvc._src.readouts.sample import DrawPass, Sample, draw, draw_rows
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -203,6 +204,35 @@ def test_a_sample_is_drawn_in_one_pass(rows, kind):
     dense = whole.rows.X.take(slice(None)) if kind == "sparse" else whole.rows.X
     check(Sample(FEW, replace(whole.rows, X=dense)), expected(X, y, weight))
     assert part.rows.hashes.tolist() == list(expected(X[10:90], y[10:90], weight[10:90]))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "blocks"])
+@pytest.mark.parametrize("of_some", [False, True])
+def test_equal_rows_are_kept_apart(rows, kind, of_some):
+    X, y, weight = rows
+    weight[::5] = 0
+    part = np.arange(0, 120, 3) if of_some else None
+    given = {"dense": X, "sparse": SparseSource(csr_array(X)), "blocks": TiledArray(X, 7)}[kind]
+    samples, job = Samples(given, OneHotTargets(y, 3), weight), Job(get_engine("jit"))
+    sample = draw_rows(job, samples, 120, part)
+    present = np.flatnonzero(weight)
+    np.testing.assert_array_equal(
+        np.sort(sample.numbers), present if part is None else np.intersect1d(present, part)
+    )
+    few = draw_rows(job, samples, 20, part)
+    np.testing.assert_array_equal(few.numbers, sample.numbers[: few.n_rows])
+    assert sample.leading(20).numbers.tolist() == sample.numbers[:20].tolist()
+    found = few.rows.X.take(slice(None)) if kind == "sparse" else few.rows.X
+    np.testing.assert_array_equal(found, X[few.numbers])
+    np.testing.assert_array_equal(few.targets, np.eye(3)[y[few.numbers]])
+    np.testing.assert_array_equal(few.rows.weight, weight[few.numbers])
+
+
+def test_without_equal_rows_both_samples_are_the_same(rows):
+    samples, job = samples_of(*rows, part=np.arange(0, 120, 2)), Job(get_engine("jit"))
+    merged, apart = draw(job, samples, n_rows=FEW), draw_rows(job, samples, FEW)
+    for name in ("hashes", "keys", "X", "weight", "sums"):
+        np.testing.assert_array_equal(getattr(merged.rows, name), getattr(apart.rows, name))
 
 
 def test_unequal_weights_enlarge_the_sample(rng):

@@ -12,8 +12,12 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc._src.data.samples import exact_hashes
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.readouts.sample import draw_rows
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
+from sklearn_fsvc.engines import get_engine
 
 # Fixed hyperparameters: nothing is searched.
 GIVEN = {"random_state": 0, "alpha": 0.5, "feature_weights": None}
@@ -73,13 +77,14 @@ def target_of_kind(kind, X, y):
 
 
 def naive_left_out(network, X, y, Y, weight, folds=None):
-    """Return the scores of readouts trained without all duplicates of a sample, or its fold."""
+    """Return the scores of readouts trained without the sample itself, or without its fold."""
     layer = layer_of(network.fit(X, y, weight))
+    folds = np.arange(len(X)) if folds is None else folds
     H, scores = naive.hidden(layer, X), np.empty(Y.shape)
-    for i, row in enumerate(X):
-        others = (row != X).any(axis=1) if folds is None else folds != folds[i]
+    for fold in np.unique(folds):
+        left, others = folds == fold, folds != fold
         W, b = naive.ridge(H[others], Y[others], network.alpha, weight[others])
-        scores[i] = H[i] @ W.T + b
+        scores[left] = H[left] @ W.T + b
     return scores
 
 
@@ -88,7 +93,10 @@ def naive_left_out_of_all(ensemble, X, y, Y, weight):
 
 
 def two_folds(X):
-    """Return folds by hash rank, as in the ensemble: duplicates are in the same fold."""
-    hashes = exact_hashes(X)
-    ranks = np.searchsorted(np.unique(hashes), hashes)
-    return (2 * ranks >= len(np.unique(hashes))).astype(int)
+    """Return the folds of an ensemble: halves of its random order of the samples."""
+    sample = draw_rows(
+        Job(get_engine("jit")), Samples(X, OneHotTargets(np.zeros(len(X), int), 1)), len(X)
+    )
+    folds = np.empty(len(X), int)
+    folds[sample.numbers] = 2 * np.arange(len(X)) // len(X)
+    return folds

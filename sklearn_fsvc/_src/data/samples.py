@@ -31,7 +31,6 @@ class Samples:
     order: npt.NDArray[np.intp] | None = None
     # (n_samples,), int, on the host, or None: samples of one group are held out together.
     groups: npt.NDArray[np.intp] | None = None
-    duplicates: Any = None  # `Duplicates`: which samples are equal, where that was determined
 
     def __len__(self) -> int:
         return len(self.X)
@@ -64,11 +63,8 @@ class Samples:
 
     def with_rows(self, X: Any, rows: Any) -> "Samples":
         """Return the subset `rows` of the samples, whose features are X."""
-        targets, duplicates = (
-            values and values.taken(rows) for values in (self.targets, self.duplicates)
-        )
-        weight, groups = self.weight_of(rows), self.groups_of(rows)
-        return Samples(X, targets, weight, groups=groups, duplicates=duplicates)
+        targets = self.targets and self.targets.taken(rows)
+        return Samples(X, targets, self.weight_of(rows), groups=self.groups_of(rows))
 
     def share(self, share: slice) -> "Samples":
         """Return a slice of the samples, without a copy."""
@@ -119,7 +115,7 @@ def row_hashes(X: Any) -> npt.NDArray[np.uint64]:
         step = max(1, _HASHED_VALUES // max(1, X.shape[1]))
         tiles = [X[i : i + step] for i in range(0, len(X), step)]
         sums = np.concatenate([_float32_bits(tile) @ factors for tile in tiles])
-    return _mix(sums)
+    return mix_bits(sums)
 
 
 def exact_hashes(X: Any, algebra: Any = HOST) -> npt.NDArray[np.uint64]:
@@ -130,8 +126,8 @@ def exact_hashes(X: Any, algebra: Any = HOST) -> npt.NDArray[np.uint64]:
     """
     factors = _odd_factors(X.shape[1])
     if isinstance(X, SparseSource):
-        return _mix(X.summed(lambda values, columns: float_bits(values) * factors[columns]))
-    return _mix(algebra.hash_rows(X, factors))
+        return mix_bits(X.summed(lambda values, columns: float_bits(values) * factors[columns]))
+    return mix_bits(algebra.hash_rows(X, factors))
 
 
 def _float32_bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
@@ -148,7 +144,7 @@ def _odd_factors(n: int) -> npt.NDArray[np.uint64]:
     return words.astype(np.uint64) | np.uint64(1)
 
 
-def _mix(sums: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mix_bits(sums: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return the sums with all bits mixed: the low bits of a product depend on low bits only."""
     sums = (sums ^ (sums >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
     return sums ^ (sums >> np.uint64(29))

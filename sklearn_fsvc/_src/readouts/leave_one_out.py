@@ -30,7 +30,6 @@ from ..data.streaming import Consumer, stream
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
 from ..utils.callbacks import NO_CALLBACKS
-from .duplicates import find_duplicates
 from .ensemble_weights import squared_errors
 from .linear import Posterior, Solution, score_uncovered
 from .packed_symmetric import WIDTH, PackedSymmetric
@@ -119,15 +118,15 @@ class LOOScores:
 
 
 class SampledLOO:
-    """Leave-one-out scores of a sample of the rows; duplicates are left out together.
+    """Leave-one-out scores of a sample of the rows.
 
     Parameters
     ----------
     job : Job
     layer : RBFLayer or TanhLayer
     sample : Sample
-        Distinct rows. A row that occurs several times is one row with the sum of the weights and
-        the mean of the targets, so that the formula leaves all copies out.
+        If its rows are distinct, a row that occurs several times is one row with the sum of the
+        weights and the mean of the targets, so that the formula leaves all copies out.
     statistics : RidgeStatistics, optional
         Of all rows; `score_dual` needs none.
     folds : ndarray of int of shape (n_rows,), optional
@@ -380,8 +379,8 @@ class PressResult(NamedTuple):
     # (n_alphas,): weighted mean over the rows of the squared leave-one-out error, summed over
     # outputs; infinite if the score of a row is unknown.
     errors: npt.NDArray
-    # (n_alphas, n_rows, n_outputs): scores of each row without itself and its duplicates, in the
-    # dtype of H; None if they are not kept.
+    # (n_alphas, n_rows, n_outputs): scores of each row without itself, in the dtype of H; None if
+    # they are not kept.
     scores: npt.NDArray | None
     uncovered: npt.NDArray  # indices of the rows that no unit covers, if scores are kept
     posterior: Any = None  # ``posterior(k)`` returns the `Posterior` at penalty number k
@@ -420,10 +419,7 @@ def press(
     n_rows = len(samples if rows is None else rows)
     kept_bytes = dtype.itemsize * len(alphas) * n_rows * samples.targets.n_outputs
     keep_scores = keep_scores and (len(alphas) == 1 or kept_bytes <= limit // 4)
-    if keep_scores:
-        duplicates = find_duplicates(job, samples, rows)
-        needed += kept_bytes + (0 if duplicates is None else duplicates.mean.nbytes)
-        samples = replace(samples, duplicates=duplicates)
+    needed += kept_bytes if keep_scores else 0
     sums = map_reduce(job, samples, _PressPass(layer, scorer, keep_scores, needed), rows)
     uncovered = sums.uncovered if rows is None else rows[sums.uncovered]
 
@@ -496,8 +492,7 @@ class _PressPass(MapReduce):
             # Before H is overwritten.
             is_uncovered: Any = ~engine.algebra.any(H, axis=1) if keep_scores else None
             Y = samples.targets.matrix(part, xp)
-            duplicates = samples.duplicates and samples.duplicates.of(part, xp)
-            scores = scorer.scores(H, Y, sums, samples.weight_of(part), duplicates)
+            scores = scorer.scores(H, Y, sums, samples.weight_of(part))
             if keep_scores:
                 sums.scores[:, at] = engine.to_host(scores).swapaxes(0, 1)
                 uncovered.append(at.start + np.flatnonzero(is_uncovered))
@@ -575,19 +570,10 @@ class LOOScorer:
         return (2 * algebra.n_parts + 1) * n_units * itemsize + output_bytes
 
     @limit_blas_threads(1)
-    def scores(
-        self,
-        H: Any,
-        Y: Any,
-        sums: LOOSums,
-        weight: npt.NDArray | None = None,
-        duplicates: tuple[Any, Any] | None = None,
-    ) -> Any:
+    def scores(self, H: Any, Y: Any, sums: LOOSums, weight: npt.NDArray | None = None) -> Any:
         """Return scores (n_rows, n_alphas, n_outputs) of rows, each without itself, in float64.
 
-        Adds the errors and the noise to `sums`. H is overwritten. `duplicates` are the total
-        weights and the mean targets of each row and its duplicates; given them, scores are those
-        without all of these, whereas errors still leave single rows out.
+        Adds the errors and the noise to `sums`. H is overwritten.
         """
         algebra, xp = self.algebra, self.algebra.xp
         H = H.astype(self.dtype, copy=False)
@@ -595,13 +581,6 @@ class LOOScorer:
         squared_norms = (H * H).sum(axis=1).astype(np.float64)
         least = min_remainder(self.dtype, squared_norms[:, None], self.alphas)
         scores, leverage = self._in_sample(algebra.split(H), Y.shape[1])
-        without_duplicates = None
-        if duplicates is not None:
-            weights, means = duplicates
-            remainder = 1 - leverage * weights[:, None]
-            without_duplicates, _ = leave_out(
-                xp, means[:, None], scores, remainder, least, self.mean_y
-            )
         if weight is not None:
             leverage *= xp.asarray(weight)[:, None]
         Y, remainder = Y[:, None, :], 1 - leverage
@@ -611,7 +590,7 @@ class LOOScorer:
         sums.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
         sums.noise += xp.tensordot(weight, remainder[:, :, None] * (Y - scores) ** 2, 1)
         sums.noise_weight += xp.tensordot(weight, remainder**2, 1)
-        return left_out if without_duplicates is None else without_duplicates
+        return left_out
 
     def _in_sample(self, H_parts, n_outputs):
         """Return scores (n_rows, n_alphas, n_outputs) of the readouts of all rows, and leverages.

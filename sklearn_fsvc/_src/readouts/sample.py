@@ -1,9 +1,13 @@
-"""A bounded sample of the rows, by which probabilities are calibrated.
+"""A bounded sample of the rows, by which probabilities are calibrated and networks are weighted.
 
 The rows themselves determine which are in it: those with the least hashes (a bottom-k sketch:
-E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). Therefore equal rows are
-in it together or not at all, samples of parts of the rows merge into that of all, and rows that are
-removed can be found.
+E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). There are two kinds:
+
+- `draw` merges equal rows, so that repeating a row is the same as doubling its weight. Equal rows
+  are in the sample together or not at all, samples of parts of the rows merge into that of all,
+  and rows that are removed can be found.
+- `draw_rows` keeps equal rows apart. Each is left out alone: in data with duplicates, new rows
+  repeat old ones as often.
 """
 
 from collections.abc import Iterator
@@ -15,9 +19,9 @@ import numpy.typing as npt
 
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.memory import count_fitting
-from ..data.samples import Samples, exact_hashes
+from ..data.samples import Samples, exact_hashes, mix_bits
 from ..data.sources import SparseSource, joined
-from ..data.streaming import row_blocks, take_rows
+from ..data.streaming import row_blocks, take_rows, take_unsorted_rows
 from ..engines.algebra import HOST
 from .cross_validation import ROUNDING
 
@@ -80,14 +84,14 @@ class SampledRows:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Distinct rows, with the total weight and targets of all copies of each.
+    """Distinct rows, with the total weight and targets of all copies of each; or single rows.
 
     Immutable: methods return another sample.
 
     Parameters
     ----------
     capacity : int
-        Distinct rows that are kept, at most.
+        Rows that are kept, at most.
     rows : SampledRows or None
         None if there are none.
     key_limit : float
@@ -95,12 +99,15 @@ class Sample:
     lacks_rows : bool
         Whether the sample may have fewer rows than fit although there are others, because rows were
         removed.
+    numbers : ndarray of int of shape (n_rows,) or None
+        Row numbers, if equal rows are kept apart. Such a sample is complete: no rows are added.
     """
 
     capacity: int
     rows: Any = None
     key_limit: float = np.inf
     lacks_rows: bool = False
+    numbers: Any = None
 
     @property
     def is_empty(self) -> bool:
@@ -113,7 +120,7 @@ class Sample:
 
     @property
     def n_rows(self) -> int:
-        """Number of distinct rows."""
+        """Number of rows; of distinct ones where equal rows are merged."""
         return 0 if self.rows is None else len(self.rows)
 
     @property
@@ -126,7 +133,8 @@ class Sample:
         if self.n_rows <= n_rows:
             return self
         first = np.argsort(self.rows.keys, kind="stable")[:n_rows]
-        return replace(self, capacity=n_rows, rows=self.rows.taken(first))
+        numbers = None if self.numbers is None else self.numbers[first]
+        return replace(self, capacity=n_rows, rows=self.rows.taken(first), numbers=numbers)
 
     def match(self, hashes: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
         """Return the indices of hashes whose rows are here, and the index here of each."""
@@ -242,23 +250,62 @@ def draw(
 ) -> Sample:
     """Return the `Sample` of a job's rows, or of a subset, in one pass; no layer is evaluated.
 
-    It has `n_rows` distinct rows, `ROWS` by default. If weights are unequal, the rows of large
-    weight are few, so that more are sampled: times the design effect of L. Kish 1965, "Survey
-    sampling".
+    It has `n_rows` distinct rows, `ROWS` by default; more if weights are unequal.
     """
     weight = samples.weight_of(slice(None) if rows is None else rows)
-    size: float = n_rows or ROWS
+    capacity = _capacity(job, samples, weight, n_rows or ROWS)
+    return map_reduce(job, samples, DrawPass(capacity), rows)
+
+
+def draw_rows(job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None) -> Sample:
+    """Return a `Sample` of a job's rows, or of a subset, in which equal rows are kept apart.
+
+    It has `n_rows` rows; more if weights are unequal. Without equal rows it is that of `draw`.
+    """
+    rows = np.arange(len(samples)) if rows is None else rows
+    weight = samples.weight_of(rows)
+    rows = rows if weight is None else rows[weight > 0]
+    hashes = map_reduce(job, samples, _HashPass())[rows]
+    # The hash of each further copy of a row is another one.
+    order = np.argsort(hashes, kind="stable")
+    _, first, counts = np.unique(hashes[order], return_index=True, return_counts=True)
+    copy = np.empty(len(rows), np.uint64)
+    copy[order] = np.arange(len(rows)) - np.repeat(first, counts)
+    hashes = np.where(copy > 0, mix_bits(hashes + copy), hashes)
+    capacity = _capacity(job, samples, weight, n_rows)
+    kept = np.argsort(hashes, kind="stable")[:capacity]
+    hashes, numbers = hashes[kept], rows[kept]
+    X = samples.X
+    if isinstance(X, SparseSource):
+        X = X.part(numbers)
+    else:
+        X = np.array(job.engine.to_host(take_unsorted_rows(X, numbers)))
+    weight = samples.weight_of(numbers)
+    weight = np.ones(len(numbers)) if weight is None else weight.astype(np.float64)
+    sums = samples.targets.matrix(numbers) * weight[:, None]
+    of_rows = SampledRows(X, hashes, _keys(hashes), weight, sums)
+    return Sample(capacity, of_rows, numbers=numbers)
+
+
+def _capacity(job, samples, weight, n_rows):
+    """Return the capacity of a sample of `n_rows` rows, given the weights of those to sample.
+
+    If weights are unequal, the rows of large weight are few, so that more are sampled: times the
+    design effect of L. Kish 1965, "Survey sampling".
+    """
+    size = float(n_rows)
     if weight is not None:
         weight = weight[weight > 0]
         size *= min(_MAX_GROWTH, float((weight**2).mean() / weight.mean() ** 2))
-    capacity = sample_capacity(job.memory_limit, samples.X.shape[1], size)
-    return map_reduce(job, samples, DrawPass(capacity), rows)
+    return sample_capacity(job.memory_limit, samples.X.shape[1], size)
 
 
 def find_sampled_rows(
     job: Any, samples: Samples, sample: Sample
 ) -> tuple[npt.NDArray, npt.NDArray]:
     """Return the row numbers of all copies of rows of a sample, and the index there of each."""
+    if sample.numbers is not None:
+        return sample.numbers, np.arange(sample.n_rows)
     rows, places = [], []
     for part, block in _blocks_of(samples, block_size=_block_size(job, samples)):
         hashes = exact_hashes(block.X, job.algebra_of(block.X))
@@ -284,6 +331,21 @@ class DrawPass(MapReduce):
     @staticmethod
     def add(some, more):
         return some.merge(more)
+
+
+@dataclass(frozen=True, eq=False)
+class _HashPass(MapReduce):
+    """`exact_hashes` of all rows, block by block."""
+
+    def __call__(self, job, samples, rows=None):
+        blocks = _blocks_of(samples, rows, _block_size(job, samples))
+        return np.concatenate(
+            [exact_hashes(block.X, job.algebra_of(block.X)) for _, block in blocks]
+        )
+
+    @staticmethod
+    def add(some, more):
+        return np.concatenate([some, more])
 
 
 def _block_size(job, samples):
@@ -320,7 +382,7 @@ def _candidates(samples, key_limit, log_decay, job, capacity):
     """
     X = samples.X
     hashes = exact_hashes(X, HOST if job is None else job.algebra_of(X))
-    keys = np.log(hashes.astype(float) + 1) - _LOG_RANGE - log_decay
+    keys = _keys(hashes) - log_decay
     weight = np.exp(log_decay) * np.ones(len(hashes))
     weight = weight if samples.weight is None else weight * samples.weight
     rows = np.flatnonzero((keys < key_limit) & (weight > 0))
@@ -330,6 +392,11 @@ def _candidates(samples, key_limit, log_decay, job, capacity):
     X = X if job is None or isinstance(X, SparseSource) else np.array(job.engine.to_host(X))
     sums = samples.targets.matrix(rows) * weight[rows, None]
     return SampledRows(X, hashes[rows], keys[rows], weight[rows], sums), limit
+
+
+def _keys(hashes):
+    """Return the keys of rows that have not decayed."""
+    return np.log(hashes.astype(float) + 1) - _LOG_RANGE
 
 
 def _key_limit(keys, hashes, capacity):

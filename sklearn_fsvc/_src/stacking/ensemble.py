@@ -27,7 +27,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import open_input
 from ..data.map_reduce import slice_rows
-from ..data.samples import exact_hashes
 from ..data.sources import Source
 from ..data.streaming import n_synapses, row_blocks, take_rows
 from ..data.validation import to_host, validate_samples
@@ -42,13 +41,13 @@ from ..estimators.network import (
 )
 from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..parts import TargetSpec
-from ..readouts.sample import draw, find_sampled_rows
+from ..readouts.sample import draw_rows
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
 from ..utils.parameters import check_output, check_positive_integer
 from .base_estimators import BaseEstimators, TrainingSet
 from .explanation import explain_ensemble
-from .weights import EnsembleWeighting, assign_folds, decision_scores, take_groups
+from .weights import EnsembleWeighting, assign_folds, decision_scores, sample_groups
 
 
 class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, metaclass=ABCMeta):
@@ -344,16 +343,10 @@ class StackedParts:
     def _draw_training_set(self, samples, y, n_estimators, has_final):
         n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)
         with self.base.open_job(samples.X) as job:
-            if samples.groups is None:
-                sample = draw(job, samples, n_rows=n_rows)
-                folds = assign_folds(sample) if has_final else None
-            else:
-                subset = take_groups(samples, n_rows)
-                sample = draw(job, subset, n_rows=n_rows)
-                rows, positions = find_sampled_rows(job, subset, sample)
-                groups = np.empty(sample.n_rows, int)
-                groups[positions] = subset.groups[rows]
-                folds = assign_folds(sample, groups)
+            sample = draw_rows(job, samples, n_rows, sample_groups(samples, n_rows))
+        folds = None
+        if has_final or samples.groups is not None:
+            folds = assign_folds(sample, samples.groups_of(sample.numbers))
         return TrainingSet(samples, y, sample, folds)
 
     def _add_final(self, task, ensemble, final, training_set, fit_task):
@@ -364,21 +357,22 @@ class StackedParts:
         samples minus the influence of the sample itself, which a network can infer from the other
         features.
         """
-        sample, folds = training_set.sample, training_set.folds
-        with self.base.open_job(training_set.samples.X) as job:
-            # `sample` has distinct rows only. Fit to all samples that are equal to one of them:
-            # samples[rows[i]] equals row `positions[i]` of the sample.
-            rows, positions = find_sampled_rows(job, training_set.samples, sample)
-            X = np.asarray(to_host(take_rows(training_set.samples.X, rows)))
-            scores = decision_scores(task, ensemble.fold_scores)[positions]
-            X = self.weighting.append_scores(task, X, scores)
-            final_samples = training_set.samples.with_rows(X, rows)
-            final_sample = draw(job, final_samples, n_rows=len(rows))
-        final_folds, matched, in_final = _match_folds(X, positions, folds, final_sample)
-        final_set = TrainingSet(final_samples, training_set.y[rows], final_sample, final_folds)
+        samples, sample = training_set.samples, training_set.sample
+        order = np.argsort(sample.numbers)
+        rows = sample.numbers[order]
+        X = np.asarray(to_host(take_rows(samples.X, rows)))
+        scores = decision_scores(task, ensemble.fold_scores)[order]
+        X = self.weighting.append_scores(task, X, scores)
+        final_samples = samples.with_rows(X, rows)
+        with self.base.open_job(X) as job:
+            final_sample = draw_rows(job, final_samples, len(rows))
+        places = order[final_sample.numbers]  # in the first sample
+        final_set = TrainingSet(
+            final_samples, training_set.y[rows], final_sample, training_set.folds[places]
+        )
         fold_scores = final_set.fit(final, fit_task, {}).fold_scores
         assert fold_scores is not None
-        return ensemble.with_final(final, matched, fold_scores[in_final], self.weighting.min_gain)
+        return ensemble.with_final(final, places, fold_scores, self.weighting.min_gain)
 
 
 def _importances_of(name, network):
@@ -390,37 +384,6 @@ def _importances_of(name, network):
             'feature_weights="learned" there, or permutation_importance of sklearn.inspection.'
         )
     return importances
-
-
-def _match_folds(X, positions, folds, final_sample):
-    """Return the folds of the rows of a sample of extended features, and which rows they are.
-
-    Samples that were equal have equal scores, so they are still equal after these were appended;
-    but their hashes have changed, and `final_sample` is in the order of the new ones.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features + n_scores)
-    positions : ndarray of int of shape (n_samples,)
-        The row of the first sample that each sample is equal to.
-    folds : ndarray of int
-        The fold of each row of the first sample.
-    final_sample : Sample
-        Of X.
-
-    Returns
-    -------
-    final_folds : ndarray of int of shape (n_rows,)
-        The fold of each row of `final_sample`.
-    matched, in_final : ndarray of int of shape (n_rows,)
-        Row ``matched[i]`` of the first sample is row ``in_final[i]`` of `final_sample`.
-    """
-    distinct, first = np.unique(positions, return_index=True)
-    indices, in_final = final_sample.match(exact_hashes(X[first]))
-    matched = distinct[indices]
-    final_folds = np.empty(len(in_final), int)
-    final_folds[in_final] = folds[matched]
-    return final_folds, matched, in_final
 
 
 @dataclass(frozen=True, eq=False)

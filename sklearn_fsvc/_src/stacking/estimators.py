@@ -113,8 +113,11 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
 
     Notes
     -----
-    Weights are found from at most 8192 distinct samples, or 1024 without a final estimator, and
-    fewer if there are many classes. Identical samples are left out together.
+    Weights are found from at most 8192 samples, or 1024 without a final estimator, and fewer if
+    there are many classes. Identical samples are left out one at a time: where a dataset has
+    duplicates, new samples repeat old ones as often. `sample_weight` is another matter: a sample of
+    weight 2 is left out as a whole, so that the weights of the ensemble differ from those for two
+    identical samples.
 
     The final estimator is trained on these samples with cross-validated scores, as in stacking with
     ``passthrough=True``: each is scored without its fold, in closed form. So it learns where the

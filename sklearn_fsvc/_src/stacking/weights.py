@@ -243,15 +243,15 @@ def assign_folds(sample: Sample, groups: npt.NDArray | None = None) -> npt.NDArr
     return folds
 
 
-def take_groups(samples: Samples, n_rows: int) -> Samples:
-    """Return the samples of some groups, about `n_rows` and of two groups or more."""
+def sample_groups(samples: Samples, n_rows: int) -> npt.NDArray | None:
+    """Return the rows of some groups, about `n_rows` of two groups or more; None for all rows."""
     present, all_groups = samples.present, samples.groups
     if all_groups is None or len(present) <= n_rows:
-        return samples
+        return None
     sizes = np.bincount(all_groups[present])
     order = np.random.default_rng(0).permutation(np.flatnonzero(sizes))
     n_groups = max(_MIN_FOLDS, np.searchsorted(np.cumsum(sizes[order]), n_rows, side="right"))
-    return samples.taken(present[np.isin(all_groups[present], order[:n_groups])])
+    return present[np.isin(all_groups[present], order[:n_groups])]
 
 
 def is_significant(gains: npt.NDArray, weight: npt.NDArray, n_errors: float) -> bool:
