@@ -14,6 +14,7 @@ from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.cross_validation import (
     PenaltySearchResult,
     SearchHistory,
+    draw_split,
     hold_out,
     make_folds,
     parts_to_hold_out,
@@ -364,3 +365,56 @@ def test_samples_of_weight_zero_are_ignored(engine, data):
         for labels in (y, wrong)
     ]
     assert found[0].tried == found[1].tried
+
+
+@pytest.mark.parametrize(
+    ("dtype", "dtype_val"), [(float, float), (float, np.float32), (np.uint8, float)]
+)
+def test_errors_on_given_validation_samples(engine, data, dtype, dtype_val):
+    """Of X in another dtype, perhaps; nothing is subtracted from the training samples."""
+    X, y, layer, weight = data
+    if dtype == np.uint8:
+        X = X - X.min()
+        X[:160] = X[:160].round()
+        layer = RBFLayer(X[:160:2].astype(np.uint8), 9.0, "manhattan", "laplacian")
+    samples = samples_of(X[:160].astype(dtype), y[:160], weight[:160])
+    validation = samples_of(X[160:].astype(dtype_val), y[160:], weight[160:])
+    samples, job = replace(samples, validation=validation).on_device(Job(engine))
+    random = np.random.default_rng(0)
+    found, _ = train_held_out(job, layer, samples, random, SearchHistory(0.1))
+    leading = layer.part(slice(layer.n_units // 2)).astype(np.float64)
+    H, Y = naive.hidden(leading, X), np.eye(3)[y]
+    for alpha, error in found.tried.items():
+        W, b = naive.ridge(H[:160], Y[:160], alpha, weight[:160])
+        errors = np.square(Y[160:] - H[160:] @ W.T - b).sum(axis=1)
+        assert error == pytest.approx(np.average(errors, weights=weight[160:]), rel=1e-4)
+
+
+@pytest.mark.parametrize(("n_rows", "n_training", "n_held"), [(60, 50, 10), (600, 159, 79)])
+def test_a_split_with_given_validation_samples(engine, data, n_rows, n_training, n_held):
+    """Training samples come first, and those of weight 0 are left out."""
+    X, y, _, _ = data
+    weight = np.ones(240)
+    weight[[3, 170]] = 0
+    samples = samples_of(X[:160], y[:160], weight[:160])
+    validation = samples_of(X[160:].astype(np.float32), y[160:], weight[160:])
+    samples, job = replace(samples, validation=validation).on_device(Job(engine))
+    _, joined, training, held = draw_split(job, samples, n_rows, np.random.default_rng(0))
+    assert (len(training), len(held)) == (n_training, n_held)
+    np.testing.assert_array_equal(np.concatenate([training, held]), np.arange(len(joined)))
+    taken = engine.to_host(joined.X)
+    for rows, part in ((training, np.arange(160)), (held, np.arange(160, 240))):
+        distances = np.abs(taken[rows][:, None] - X[part]).sum(axis=2)
+        found = part[distances.argmin(axis=1)]
+        assert distances.min(axis=1).max() < 1e-5
+        assert len(set(found)) == len(rows)
+        np.testing.assert_array_equal(joined.targets.codes[rows], y[found])
+        np.testing.assert_array_equal(joined.weight[rows], 1)
+
+
+def test_a_split_with_validation_samples_that_do_not_fit(data):
+    X, y, _, _ = data
+    samples = replace(samples_of(X[:160], y[:160]), validation=samples_of(X[160:], y[160:]))
+    job = Job(get_engine("cpu", 1), max_memory=1000)
+    with pytest.raises(ValueError, match=r"choice by validation samples.*or leave out X_val"):
+        draw_split(job, samples, 600, np.random.default_rng(0))

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
@@ -285,3 +286,27 @@ def test_list_columns_are_not_supported():
     X = make_frame("polars", a=[1.0, 2.0], pairs=[[1, 2], [3, 4]])
     with pytest.raises(ValueError, match="Column 'pairs' of X"):
         preprocessing().fit(X)
+
+
+@pytest.mark.parametrize("estimator", ["classifier", RBFClassifier(50, random_state=0)])
+def test_validation_samples_are_preprocessed(estimator):
+    """By metadata routing, which has to be enabled; otherwise by the steps of the user."""
+    rng = np.random.default_rng(0)
+    X = make_frame("pandas", size=rng.lognormal(size=600), color=rng.choice(["a", "b", "c"], 600))
+    y = (X["size"] > 1) ^ (X["color"] == "a") ^ (rng.random(600) < 0.1)
+    given = {} if estimator != "classifier" else {"preset": "fast", "random_state": 0}
+    with sklearn.config_context(enable_metadata_routing=True):
+        if estimator != "classifier":
+            estimator = clone(estimator).set_fit_request(X_val=True, y_val=True)
+        routed = make_tabular_pipeline(estimator, **given)
+        routed.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+        expected = routed.predict_proba(X)
+    manual = make_tabular_pipeline(clone(estimator, safe=False), **given)
+    assert manual.transform_input is None
+    Z = manual[0].fit_transform(X[:300], y[:300])
+    manual[-1].fit(Z, y[:300], X_val=manual[0].transform(X[300:]), y_val=y[300:])
+    np.testing.assert_array_equal(manual.predict_proba(X), expected)
+    plain = make_tabular_pipeline(clone(estimator, safe=False), **given).fit(X[:300], y[:300])
+    assert plain[-1].temperature_ != manual[-1].temperature_
+    with pytest.raises(ValueError, match="X_val"):
+        plain.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])

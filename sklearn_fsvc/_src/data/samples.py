@@ -12,6 +12,7 @@ from .job import Job
 from .map_reduce import ShardedRows, run_parallel, slice_rows, split_into_shares
 from .sources import Source, SparseSource
 from .streaming import take_rows
+from .validation import to_host
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,8 @@ class Samples:
     X: Any
     # The values that a readout is fitted to, or None: ``targets.n_outputs``;
     # ``targets.matrix(rows, xp)``, a float64 array of `xp` of shape (rows, n_outputs);
-    # ``targets.is_binary``, whether it holds only 0 and 1; and ``targets.taken(rows)``, a subset.
+    # ``targets.is_binary``, whether it holds only 0 and 1; ``targets.taken(rows)``, a subset; and
+    # ``targets.joined(other)``, with the targets of other samples after these.
     targets: Any = None
     # (n_samples,), on the host. A sample of weight 0 is ignored.
     weight: npt.NDArray[Any] | None = None
@@ -31,6 +33,8 @@ class Samples:
     order: npt.NDArray[np.intp] | None = None
     # (n_samples,), int, on the host, or None: samples of one group are held out together.
     groups: npt.NDArray[np.intp] | None = None
+    # Samples that were given to validate choices, in place of some that are held out.
+    validation: "Samples | None" = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -39,6 +43,11 @@ class Samples:
     def present(self) -> npt.NDArray[np.intp]:
         """Return the row numbers of the samples with a positive weight."""
         return np.arange(len(self)) if self.weight is None else np.flatnonzero(self.weight)
+
+    @property
+    def may_leave_one_out(self) -> bool:
+        """Return whether leaving out single samples validates: no groups or other samples do."""
+        return self.groups is None and self.validation is None
 
     @property
     def target_bytes(self) -> int:
@@ -65,6 +74,15 @@ class Samples:
         """Return the subset `rows` of the samples, whose features are X."""
         targets = self.targets and self.targets.taken(rows)
         return Samples(X, targets, self.weight_of(rows), groups=self.groups_of(rows))
+
+    def joined(self, other: "Samples") -> "Samples":
+        """Return these samples and others after them, with X on the host."""
+        X = np.concatenate([to_host(self.X), to_host(other.X)])
+        weight = None
+        if self.weight is not None or other.weight is not None:
+            each = (np.ones(len(s)) if s.weight is None else s.weight for s in (self, other))
+            weight = np.concatenate(list(each))
+        return Samples(X, self.targets.joined(other.targets), weight)
 
     def share(self, share: slice) -> "Samples":
         """Return a slice of the samples, without a copy."""

@@ -9,6 +9,7 @@ from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
 from .partial_fit import IncrementalNetwork
 from .state import on_snapshot
+from .validation_set import ValidationSet
 
 _NOT_CALIBRATED = (
     "This {} has no temperature_, and therefore no predict_proba and predict_log_proba: it was "
@@ -86,8 +87,8 @@ class ClassifierMethods(ClassifierMixin):
         """Predict the probabilities of the classes.
 
         The softmax of the scores divided by `temperature_`, which is fitted to leave-one-out
-        predictions; with the readout "softmax" it is 1. After `forget` few samples may be left
-        for that: the fewer, the closer the probabilities are to 1 / n_classes.
+        predictions, or to those of `X_val`; with the readout "softmax" it is 1. After `forget` few
+        samples may be left for that: the fewer, the closer the probabilities are to 1 / n_classes.
 
         Parameters
         ----------
@@ -135,7 +136,10 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
     multilabel_: bool
     temperature_: Any
 
-    def fit(self, X, y=None, sample_weight=None, groups=None):
+    def fit(
+        self, X, y=None, sample_weight=None, groups=None, *, X_val=None, y_val=None,
+        sample_weight_val=None,
+    ):  # fmt: skip
         """Choose the hidden layer and train the readout.
 
         Parameters
@@ -163,6 +167,14 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         groups : array-like of shape (n_samples,), optional
             Group of each sample, such as its patient: parameters that are "auto" are validated on
             held-out samples of other groups. With metadata routing it is requested by default.
+        X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
+            Validation samples in place of those that would be held out from X: they validate
+            parameters that are "auto" and calibrate, and nothing is fitted to them. In a
+            `Pipeline`, ``transform_input=["X_val"]`` transforms them as X.
+        y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
+            Their targets, in the form of y.
+        sample_weight_val : array-like of shape (n_val,), optional
+            Their weights in validation errors.
 
         Returns
         -------
@@ -175,7 +187,8 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         RuntimeError
             If ``device`` does not work on this machine, with the reason.
         """
-        return self._fit(X, y, sample_weight, groups)
+        validation = ValidationSet.from_arguments(X_val, y_val, sample_weight_val)
+        return self._fit(X, y, sample_weight, groups, validation)
 
     @available_if(IncrementalNetwork._supports_partial_fit)
     def partial_fit(self, X, y, classes=None, sample_weight=None):

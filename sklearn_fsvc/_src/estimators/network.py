@@ -52,14 +52,17 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
     def _parts(self) -> Parts:
         """Return the `Parts` with the hyperparameters and fitted attributes of this estimator."""
 
-    def _fit(self, X, y=None, sample_weight=None, groups=None, adapt_parts=None):
-        """Fit; ``adapt_parts(parts)``, if given, returns the `Parts` with more fields set."""
-        arguments = X, y, sample_weight, groups, adapt_parts
+    def _fit(self, X, y=None, sample_weight=None, groups=None, validation=None, adapt_parts=None):
+        """Fit; ``adapt_parts(parts)``, if given, returns the `Parts` with more fields set.
+
+        `validation` is a `ValidationSet` or None.
+        """
+        arguments = X, y, sample_weight, groups, validation, adapt_parts
         atomic_update(self, lambda copied: copied._fit_with_callbacks(*arguments))
         return self
 
     @with_callbacks  # inside of `atomic_update`, which would drop the callback context
-    def _fit_with_callbacks(self, X, y, sample_weight, groups, adapt_parts):
+    def _fit_with_callbacks(self, X, y, sample_weight, groups, validation, adapt_parts):
         parts = self._checked_parts()
         parts = parts if adapt_parts is None else adapt_parts(parts)
         fit_task = self._begin_fit(X, y, sample_weight)
@@ -67,7 +70,8 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         data = open_input(X, self.device, self.max_memory, y, sample_weight)
         work = n_synapses(data[0], parts.units.n_activations)
         with _notify_of_compilation(self), get_engine(self.device, work) as engine:
-            self._train(parts, replace(self._job(engine, "fit"), task=fit_task), *data, groups)
+            job = replace(self._job(engine, "fit"), task=fit_task)
+            self._train(parts, job, *data, groups, validation)
         self._end_fit(fit_task, X, y, sample_weight)
 
     def _train(self, parts, job, *data):
@@ -112,7 +116,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         check_verbosity("verbose", self.verbose)
         return parts
 
-    def _validate_training_data(self, parts, engine, X, y, sample_weight, groups):
+    def _validate_training_data(self, parts, engine, X, y, sample_weight, groups, validation=None):
         """Return the parts with a fitted target specification, and the `Samples` in their order."""
         if parts.task is None:
             X, y = validate_samples(self, engine, X, reset=True), to_host(y)
@@ -122,7 +126,10 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         else:
             X, y = validate_training_data(self, engine, X, y)
             task, samples = parts.task.fit_encode(X, y, sample_weight)
-            samples = replace(samples, groups=encode_groups(X, groups))
+            if validation is not None:
+                validation = validation.validated(self, engine).encode(task)
+            groups = encode_groups(X, groups)
+            samples = replace(samples, groups=groups, validation=validation)
             parts = replace(parts, task=task)
             parts.readout.check_samples(samples)
         return parts, parts.units.present(samples)

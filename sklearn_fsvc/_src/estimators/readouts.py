@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.sources import Source
+from ..data.streaming import cast_layer
 from ..parts import UNSET, Readout, ReadoutTraining, generator
-from ..readouts.cross_validation import estimate_penalty, train_held_out
-from ..readouts.dual import gather_rows, search_few, suits_dual
+from ..readouts.cross_validation import draw_validation, estimate_penalty, train_held_out
+from ..readouts.dual import gather_rows, search_few, search_few_validated, suits_dual
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
@@ -20,6 +21,7 @@ from ..readouts.sample import draw, find_sampled_rows
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
+from ..readouts.validation_scores import score_validation
 from ..utils.parameters import (
     check_choice,
     check_positive,
@@ -55,6 +57,8 @@ class Linear(Readout):
         leave-one-out scores, `LOOScores`, from ``left_out_``.
     folds : ndarray of int or None
         The fold of each row of that sample, for `LOOScores.fold_scores`.
+    validation_sample : Sample or None
+        Some of the given validation samples, whose scores are then those of `left_out_`.
     """
 
     alpha: Any
@@ -67,6 +71,7 @@ class Linear(Readout):
     choices: tuple[str, ...] = ()
     sample: Any = None
     folds: Any = None
+    validation_sample: Any = None
     precision_: Any = UNSET
     left_out_: Any = UNSET
 
@@ -133,11 +138,17 @@ class Ridge(Linear):
     is_ridge = fits_units = has_probabilities = True
 
     def check_samples(self, samples: Any) -> None:
-        if samples.groups is not None and isinstance(parse_penalty(self.alpha), tuple):
+        if samples.may_leave_one_out or not isinstance(parse_penalty(self.alpha), tuple):
+            return
+        if samples.validation is not None:
             raise ValueError(
-                f"alpha={self.alpha!r} is chosen by leave-one-out, which does not leave out the "
-                'groups of samples; with groups give a number, or "auto".'
+                f"alpha={self.alpha!r} is chosen by leave-one-out, and not by validation samples; "
+                'with X_val give a number, or "auto".'
             )
+        raise ValueError(
+            f"alpha={self.alpha!r} is chosen by leave-one-out, which does not leave out the "
+            'groups of samples; with groups give a number, or "auto".'
+        )
 
     def train(self, training: ReadoutTraining) -> Self:
         if is_option(training.units.precision, "auto"):
@@ -196,14 +207,21 @@ class Ridge(Linear):
             alpha, statistics = self._search_penalty(training)
         else:
             alpha, (statistics,) = penalty, gather(job, [layer], samples)
-        if not (task.needs_loo_scores or self.sample):
+        loo = scores = None
+        if self._needs_loo_scores(training):
+            sample = self.sample or draw(job, samples)
+            loo = SampledLOO(job, layer, sample, statistics, self.folds)
+            solution, scores = loo.solve(alpha, is_last=True)
+        else:
             solution = statistics.solve(alpha, is_last=True)
-            return self.with_solution(training, solution, alpha_=alpha)
-        sample = self.sample or draw(job, samples)
-        loo = SampledLOO(job, layer, sample, statistics, self.folds)
-        solution, scores = loo.solve(alpha, is_last=True)
-        fitted = self._calibrate(training, loo, scores, solution, alpha)
+        fitted = self._calibrate(training, solution, alpha, loo, scores)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)
+
+    def _needs_loo_scores(self, training):
+        """Return whether scores are left out; those of given validation samples need not be."""
+        if training.samples.validation is not None:
+            return self.folds is not None
+        return bool(training.task.needs_loo_scores or self.sample)
 
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
@@ -212,41 +230,58 @@ class Ridge(Linear):
         found, statistics = train_held_out(job, layer, samples, random, training.history)
         is_small = len(samples.present) <= MAX_LOO_ROWS
         # The leave-one-out error is optimistic for groups, which are held out as a whole.
-        if self.sample and is_small and samples.groups is None:
+        if self.sample and is_small and samples.may_leave_one_out:
             alpha = refine_penalty_by_loo(job, layer, self.sample, statistics, found.alpha)
             return alpha, statistics
         return found.alpha, statistics
 
     def _train_by_dual(self, training, penalty):
         """Return the readout by the dual equations; None if they are ill-conditioned."""
-        few = gather_rows(training.job, training.layer, training.samples)
-        alpha, found, fitted = penalty, None, {}
+        job, layer, samples = training.job, training.layer, training.samples
+        few = gather_rows(job, layer, samples)
+        alpha, found, loo, scores = penalty, None, None, None
         if penalty == "auto":
-            start = training.history.first_alpha(training.layer)
-            found = search_few(few, generator(self.random_state), start, training.samples.groups)
+            start, random = training.history.first_alpha(layer), generator(self.random_state)
+            if samples.validation is None:
+                found = search_few(few, random, start, samples.groups)
+            else:
+                validation = draw_validation(samples, random)
+                of_validation = gather_rows(job, cast_layer(layer, validation.X), validation)
+                found = search_few_validated(few, of_validation, start)
             alpha = found.alpha
         solution, dual = few.try_solve(alpha)
         if solution is None:
             return None
         if found is not None:
-            training.history.add(training.layer, found)
-        if training.task.needs_loo_scores or self.sample:
-            job = training.job.reserve(2 * few.H.nbytes)
-            sample = self.sample or draw(job, training.samples)
-            loo = SampledLOO(job, training.layer, sample, folds=self.folds)
-            scores = loo.score_dual(dual, *find_sampled_rows(job, training.samples, sample))
-            fitted = self._calibrate(training, loo, scores, solution, alpha)
+            training.history.add(layer, found)
+        if self._needs_loo_scores(training):
+            job = job.reserve(2 * few.H.nbytes)
+            sample = self.sample or draw(job, samples)
+            loo = SampledLOO(job, layer, sample, folds=self.folds)
+            scores = loo.score_dual(dual, *find_sampled_rows(job, samples, sample))
+        fitted = self._calibrate(training, solution, alpha, loo, scores)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)
 
     def _calibrate(
-        self, training: ReadoutTraining, loo: SampledLOO, scores: LOOScores, solution: Solution,
-        alpha: float,
+        self, training: ReadoutTraining, solution: Solution, alpha: float,
+        loo: SampledLOO | None, scores: LOOScores | None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Return the fitted attributes that are computed from leave-one-out scores."""
-        engine, units, task = training.job.engine, training.units, training.task
-        nearest = nearest_outputs(units, task, engine.to_host(solution.b), alpha)
-        scores = loo.fill_uncovered(scores, nearest)
-        fitted = task.calibrate(scores, loo.sample)
+        """Return the fitted attributes that are computed from scores of samples left out.
+
+        Those are leave-one-out scores, or the scores of given validation samples.
+        """
+        job, units, task = training.job, training.units, training.task
+        if not (task.needs_loo_scores or self.sample):
+            return {}
+        sample, validation = self.sample, training.samples.validation
+        nearest = nearest_outputs(units, task, job.engine.to_host(solution.b), alpha)
+        if loo is not None and scores is not None:
+            sample, scores = loo.sample, loo.fill_uncovered(scores, nearest)
+        if validation is not None:
+            sample = self.validation_sample or draw(job, validation)
+            fold_scores = None if scores is None else scores.fold_scores
+            scores = score_validation(job, training.layer, sample, solution, nearest, fold_scores)
+        fitted = task.calibrate(scores, sample)
         return fitted | ({"left_out_": scores} if self.sample else {})
 
     def _train_by_loo(self, training, alphas):

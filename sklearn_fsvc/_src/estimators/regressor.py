@@ -16,6 +16,7 @@ from ..utils.availability import available_if
 from ..utils.parameters import check_bool
 from .partial_fit import IncrementalNetwork
 from .state import on_snapshot
+from .validation_set import ValidationSet
 
 
 class RegressorMethods(MultiOutputMixin, RegressorMixin):
@@ -48,7 +49,10 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
     target_scale_: Any
     posterior_: Posterior
 
-    def fit(self, X, y=None, sample_weight=None, groups=None):
+    def fit(
+        self, X, y=None, sample_weight=None, groups=None, *, X_val=None, y_val=None,
+        sample_weight_val=None,
+    ):  # fmt: skip
         """Choose the hidden layer and train the readout.
 
         Parameters
@@ -67,6 +71,14 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         groups : array-like of shape (n_samples,), optional
             Group of each sample, such as its patient: parameters that are "auto" are validated on
             held-out samples of other groups. With metadata routing it is requested by default.
+        X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
+            Validation samples in place of those that would be held out from X: they validate
+            parameters that are "auto" and calibrate, and nothing is fitted to them. In a
+            `Pipeline`, ``transform_input=["X_val"]`` transforms them as X.
+        y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
+            Their targets, in the form of y.
+        sample_weight_val : array-like of shape (n_val,), optional
+            Their weights in validation errors.
 
         Returns
         -------
@@ -85,7 +97,8 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
             If y has a heavy tail, so that few large values dominate the squared error, unless it
             is transformed by `target_transform`.
         """
-        return self._fit(X, y, sample_weight, groups)
+        validation = ValidationSet.from_arguments(X_val, y_val, sample_weight_val)
+        return self._fit(X, y, sample_weight, groups, validation)
 
     @available_if(IncrementalNetwork._supports_partial_fit)
     def partial_fit(self, X, y, sample_weight=None):

@@ -25,7 +25,7 @@ from ..data.validation import to_host
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
 from ..layers import RBFLayer, hidden_dtype
-from ..readouts.cross_validation import hold_out, n_validation_units, search_penalty
+from ..readouts.cross_validation import draw_split, n_validation_units, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .feature_weights import equalising_weights, invert_weights, mean_outer_product
@@ -178,8 +178,7 @@ class MapData:
     @classmethod
     def draw(cls, job, samples, random, split=None):
         if split is None:
-            subset = random.permutation(samples.present)[:_MAX_SAMPLES]
-            split = hold_out(subset, random, samples.groups)
+            job, samples, *split = draw_split(job, samples, _MAX_SAMPLES, random)
         rows = np.sort(np.concatenate(split))
         training, validation = (np.searchsorted(rows, part) for part in split)
         # The samples, their transformed copies for one network and the next, and temporaries.

@@ -32,7 +32,7 @@ from ..data.validation import is_float32_resolved, is_float64_array
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN, Kernel
 from ..layers import RBFLayer
-from ..readouts.cross_validation import SearchHistory, hold_out, search_penalty
+from ..readouts.cross_validation import SearchHistory, draw_split, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import RBFParameters, fit_rbf_layer
@@ -199,11 +199,10 @@ class _ProxySearch:
 
     @classmethod
     def of(cls, job, samples, random, history, shared=None, skip_factor=_SKIP_FACTOR):
-        present = samples.present
-        subset = random.permutation(present)[:_MAX_SAMPLES]
-        training, validation = hold_out(subset, random, samples.groups)
+        job, n_samples = job.single_device(), len(samples.present)
+        job, samples, training, validation = draw_split(job, samples, _MAX_SAMPLES, random)
         order, history.n_rows = random.permutation(training), len(training)
-        job, X = job.single_device(), samples.X
+        X = samples.X
         # The samples are read dozens of times. Copy them once if they are not in memory, if they
         # are distributed over several devices, or if float32 does for them.
         is_read = isinstance(X, Source) and not X.is_in_memory
@@ -218,7 +217,7 @@ class _ProxySearch:
             )
         return cls(
             job, samples.in_order(order), training, validation, history,
-            {} if shared is None else shared, len(present), skip_factor,
+            {} if shared is None else shared, n_samples, skip_factor,
         )  # fmt: skip
 
     def select_weights(self, parameters, given, seed, learns_weights=True, learns_map=False):

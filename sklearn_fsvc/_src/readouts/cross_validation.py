@@ -12,14 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..data.job import Job
+from ..data.memory import check_fits
 from ..data.samples import Samples, row_hashes
+from ..data.streaming import cast_layer
 from ..data.validation import cast_to_float32_if_safe
 from .linear import Solution
 from .ridge import gather, gather_coarse
 from .statistics import RidgeStatistics
 
-# One sample in `PARTS` is held out, and no more than `_MAX_HELD`.
-PARTS, _MAX_HELD = 6, 5000
+# One sample in `PARTS` is held out, and no more than `MAX_HELD`.
+PARTS, MAX_HELD = 6, 5000
 # Units from which sums in float32 save time.
 MANY_UNITS = 500
 # Elements of H from which compiled loops for float32 are worth their compilation.
@@ -100,7 +103,7 @@ def hold_out(
             "first call of partial_fit with a given layer; "
             'or set the parameters that are "auto" to values.'
         )
-    n_held = max(1, min(len(rows) // PARTS, _MAX_HELD))
+    n_held = max(1, min(len(rows) // PARTS, MAX_HELD))
     if not _has_several(groups, rows):
         shuffled = random.permutation(rows)
     else:
@@ -147,6 +150,39 @@ def parts_to_hold_out(
     others = random.permutation(others)
     n_others = min(PARTS, len(rows)) - 1
     return [held, *(np.sort(part) for part in np.array_split(others, n_others))]
+
+
+def draw_split(
+    job: Job, samples: Samples, n_rows: int, random: np.random.Generator
+) -> tuple[Job, Samples, npt.NDArray, npt.NDArray]:
+    """Return samples, and training rows and validation rows of them, up to `n_rows` in all.
+
+    Given validation samples are appended to a copy of the training rows, whose memory the job
+    reserves. Otherwise some samples are held out.
+    """
+    subset, validation = random.permutation(samples.present)[:n_rows], samples.validation
+    if validation is None:
+        training, held = hold_out(subset, random, samples.groups)
+        return job, samples, training, held
+    held = _draw_validation_rows(validation, random, n_rows // PARTS)
+    training = np.sort(subset[: n_rows - len(held)])
+    n_bytes = (len(training) + len(held)) * samples.X.shape[1] * samples.X.dtype.itemsize
+    what, remedy = "the choice by validation samples", "leave out X_val"
+    check_fits(what, 2 * n_bytes, job.memory_limit, remedy)
+    joined = samples.taken(training).joined(validation.taken(held))
+    joined, job = joined.on_device(job.reserve(n_bytes))
+    training, held = np.split(np.arange(len(joined)), [len(training)])
+    return job, joined, training, held
+
+
+def _draw_validation_rows(validation, random, n_rows=MAX_HELD):
+    return np.sort(random.permutation(validation.present)[:n_rows])
+
+
+def draw_validation(samples: Samples, random: np.random.Generator) -> Samples:
+    """Return a copy of the given validation samples, of as many as are held out at most."""
+    assert samples.validation is not None
+    return samples.validation.taken(_draw_validation_rows(samples.validation, random))
 
 
 def select_folds(parts: Sequence, n_units: int) -> Sequence:
@@ -225,7 +261,10 @@ def n_validation_units(n_units: int) -> int:
 
 
 def make_folds(
-    statistics: RidgeStatistics, of_held: Sequence[RidgeStatistics], n_units: int
+    statistics: RidgeStatistics,
+    of_held: Sequence[RidgeStatistics],
+    n_units: int,
+    is_included: bool = True,
 ) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
     """Return the folds of `search_penalty`, for the leading units.
 
@@ -234,11 +273,45 @@ def make_folds(
     statistics : RidgeStatistics
         Of all samples.
     of_held : list of RidgeStatistics
-        Of the held-out samples of each fold, which are subtracted from all.
+        Of the held-out samples of each fold.
+    is_included : bool, default=True
+        Whether the held-out samples are among all, so that they are subtracted from these.
     """
     of_all = statistics.leading(n_units)
     held = [part.leading(n_units) for part in of_held]
-    return [(of_all - part, part) for part in held]
+    return [(of_all - part if is_included else of_all, part) for part in held]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The rows that validate a layer: given validation samples, or samples that are held out."""
+
+    samples: Samples  # of which the parts are rows
+    parts: Sequence[npt.NDArray]  # one for each fold
+    is_included: bool  # whether they are among the training samples
+
+    @classmethod
+    def draw(
+        cls, samples: Samples, random: np.random.Generator, n_units: int | None = None
+    ) -> "HeldOut":
+        """Return those of the folds of a layer with `n_units`; by default of one fold."""
+        if samples.validation is not None:
+            validation = samples.validation
+            return cls(validation, [_draw_validation_rows(validation, random)], False)
+        parts = parts_to_hold_out(samples.present, random, samples.groups)
+        return cls(samples, select_folds(parts, FEW + 1 if n_units is None else n_units), True)
+
+    def gather_folds(
+        self, gather_rows: Callable, job: Job, layer: Any, statistics: RidgeStatistics
+    ) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
+        """Return the folds of `search_penalty` for a layer of leading units.
+
+        ``gather_rows`` is `gather` or a variant of it, and `statistics` those of all samples.
+        """
+        if not self.is_included:
+            layer = cast_layer(layer, self.samples.X)
+        of_held = [gather_rows(job, [layer], self.samples, part)[0] for part in self.parts]
+        return make_folds(statistics, of_held, layer.n_units, self.is_included)
 
 
 def _error_of(folds, alpha):
@@ -296,11 +369,11 @@ def train_held_out(
         gather_fast = gather_coarse
         if len(samples) * layer.n_units >= large_hidden:
             fast_layer = cast_to_float32_if_safe(layer, samples.X)
-    parts = select_folds(parts_to_hold_out(samples.present, random, samples.groups), layer.n_units)
+    held_out = HeldOut.draw(samples, random, layer.n_units)
     fallback = partial(gather_float64, job, [layer], samples)
 
     def validate(gather_all, layer, start):
-        return _validate(job, layer, samples, parts, gather_all, start, fallback)
+        return _validate(job, layer, samples, held_out, gather_all, start, fallback)
 
     found, statistics = validate(gather_fast, fast_layer, history.first_alpha(layer))
     if found.is_cut and statistics.has_float64_fallback:
@@ -310,21 +383,18 @@ def train_held_out(
     return found, statistics
 
 
-def _validate(job, layer, samples, parts, gather_all, start, float64_fallback):
-    """Return the `PenaltySearchResult` of a layer, and the statistics by ``gather_all``.
-
-    `parts` are the sets of rows that are held out.
-    """
+def _validate(job, layer, samples, held_out, gather_all, start, float64_fallback):
+    """Return the `PenaltySearchResult` of a layer, and the statistics by ``gather_all``."""
     n_units = n_validation_units(layer.n_units)
     (statistics,) = gather_all(job, [layer], samples)
     statistics.float64_fallback = float64_fallback
     # Memory of the held-out statistics, of their differences to all, and of a factor.
-    reserved = 2 * len(parts) * RidgeStatistics.nbytes(n_units)
+    reserved = 2 * len(held_out.parts) * RidgeStatistics.nbytes(n_units)
     reserved += RidgeStatistics.nbytes(layer.n_units)
     held_job = job.named(f"{job.what}, held out").reserve(reserved)
     leading = layer.part(slice(n_units))
-    of_held = [gather_all(held_job, [leading], samples, part)[0] for part in parts]
-    return search_penalty(make_folds(statistics, of_held, n_units), start), statistics
+    folds = held_out.gather_folds(gather_all, held_job, leading, statistics)
+    return search_penalty(folds, start), statistics
 
 
 def estimate_penalty(
@@ -335,10 +405,10 @@ def estimate_penalty(
     A prediction of that of all units, in a sixteenth of the time of their products.
     """
     leading = layer.part(slice(n_validation_units(n_validation_units(layer.n_units))))
-    held = hold_out(samples.present, random, samples.groups)[1]
+    held_out = HeldOut.draw(samples, random)
     (of_all,) = gather(job, [leading], samples)
-    (of_held,) = gather(job, [leading], samples, held)
-    return search_penalty(make_folds(of_all, [of_held], leading.n_units), start).alpha
+    folds = held_out.gather_folds(gather, job, leading, of_all)
+    return search_penalty(folds, start).alpha
 
 
 # Incremental fits: the hash of a sample determines the part that it is in. So a removal changes the

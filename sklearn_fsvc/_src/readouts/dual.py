@@ -19,6 +19,7 @@ from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
 from .cross_validation import (
+    MAX_HELD,
     PenaltySearchResult,
     n_validation_units,
     parts_to_hold_out,
@@ -45,7 +46,9 @@ def suits_dual(job: Any, layer: Any, samples: Any) -> bool:
     is_here = engine.xp is np and engine.device_group is None
     is_few = n <= max(min(_ROWS_PER_UNIT * m, _MAX_ROWS), min(m, _FEW_ROWS))
     is_float = layer.quantizer is None
-    allow_workspace = 2 * 8 * n * (2 * m + _N_MATRICES * n) <= job.memory_limit
+    n_held = 0 if samples.validation is None else min(len(samples.validation), MAX_HELD)
+    n_elements = 2 * n * (2 * m + _N_MATRICES * n) + 2 * n_held * m
+    allow_workspace = 8 * n_elements <= job.memory_limit
     return is_here and is_few and is_float and allow_workspace
 
 
@@ -78,6 +81,15 @@ def search_few(
     leading = few.leading(n_validation_units(n_units))
     n = few.weight.sum() - min(few.weight[part].sum() for part in parts)
     return search(lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start)
+
+
+def search_few_validated(
+    few: "FewRows", validation: "FewRows", start: float
+) -> PenaltySearchResult:
+    """Return the penalty of the least error on validation samples."""
+    n_units = n_validation_units(few.H.shape[1])
+    leading, held = few.leading(n_units), validation.leading(n_units)
+    return search(lambda a: leading.error_on(held, a), few.weight.sum(), n_units, start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +211,18 @@ class FewRows:
         W = HOST.multiply_transposed(dual.centred, self.H)
         b = dual.mean - HOST.multiply(W, (self.origin + centre)[:, None])[:, 0]
         return Solution(W, b), dual
+
+    def error_on(self, others: "FewRows", alpha: float) -> float:
+        """Return the weighted mean of ``|y - score|^2`` over other rows, by the readout of these.
+
+        Infinite if the equations are ill-conditioned.
+        """
+        solution, _ = self.try_solve(alpha)
+        if solution is None:
+            return np.inf
+        scores = HOST.multiply(others.H, solution.W.T)
+        scores += solution.b + solution.W @ others.origin
+        return others.weight @ np.square(others.Y - scores).sum(axis=1) / others.weight.sum()
 
     def error(self, alpha: float, parts: Sequence[npt.NDArray]) -> float:
         """Return the weighted mean of ``|y - score|^2`` by cross-validation.

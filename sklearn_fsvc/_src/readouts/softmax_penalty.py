@@ -10,7 +10,13 @@ from ..data.map_reduce import ShardedRows
 from ..data.memory import count_fitting
 from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
-from .cross_validation import PenaltySearchResult, downhill, parts_to_hold_out, select_folds
+from .cross_validation import (
+    PenaltySearchResult,
+    downhill,
+    draw_split,
+    parts_to_hold_out,
+    select_folds,
+)
 from .log_loss import LogLoss, compute_losses
 from .softmax import SoftmaxTraining, lasting_bytes
 
@@ -65,9 +71,14 @@ def search_softmax_penalty(
         readout.
     """
     limits = limits or SearchLimits()
-    rows = _subset(samples.present, layer.n_units, random, limits)
-    groups = samples.groups_of(rows)
-    parts = select_folds(parts_to_hold_out(np.arange(len(rows)), random, groups), layer.n_units)
+    if samples.validation is not None:
+        n_rows = _max_rows(layer.n_units, limits)
+        job, samples, _, held = draw_split(job, samples, n_rows, random)
+        rows, parts = np.arange(len(samples)), [held]
+    else:
+        rows = _subset(samples.present, layer.n_units, random, limits)
+        parts = parts_to_hold_out(np.arange(len(rows)), random, samples.groups_of(rows))
+    parts = list(select_folds(parts, layer.n_units))
     n_folds, job = _plan_folds(job, layer, samples.targets, len(rows), len(parts))
     parts = parts[:n_folds]
     is_subset = len(rows) < len(samples)
@@ -101,8 +112,12 @@ def _vertex(best, tried):
     return (below - above) / (2 * curvature) if curvature > 0 else 0.0
 
 
+def _max_rows(n_units, limits):
+    return max(limits.rows_per_unit * n_units, limits.hidden_elements // n_units)
+
+
 def _subset(rows, n_units, random, limits):
-    most = max(limits.rows_per_unit * n_units, limits.hidden_elements // n_units)
+    most = _max_rows(n_units, limits)
     if len(rows) <= most:
         return rows
     return np.sort(random.choice(rows, most, replace=False))

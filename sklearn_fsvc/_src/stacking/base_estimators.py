@@ -18,12 +18,14 @@ from ..data.sources import ArraySource, Source
 from ..data.streaming import cast_layer, n_synapses
 from ..engines import get_engine
 from ..estimators.readouts import Linear, nearest_outputs
+from ..estimators.validation_set import ValidationSet
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
 from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import Sample
+from ..readouts.validation_scores import score_validation
 from ..utils.callbacks import FitTask, propagate_callbacks
 from ..utils.parameters import check_verbosity, is_option
 
@@ -212,15 +214,33 @@ class TrainingSet:
         Some of the samples: leave-one-out scores of these are computed.
     folds : ndarray of int of shape (n_rows,) or None
         The fold of each row of `sample`, where scores without a fold are needed.
+    validation : ValidationSet or None
+        Validation samples in the form of `samples` and `y`, if given.
+    validation_sample : Sample or None
+        Some of them, whose scores replace leave-one-out scores.
     """
 
     samples: Samples
     y: Any
     sample: Sample
     folds: npt.NDArray | None = None
+    validation: ValidationSet | None = None
+    validation_sample: Sample | None = None
+
+    @property
+    def scored_sample(self) -> Sample:
+        """Return the sample of which `fit` returns scores."""
+        return self.validation_sample or self.sample
+
+    @property
+    def has_varying_outputs(self) -> bool:
+        """Return whether no output is constant in the sample, as that of a missing class is."""
+        return bool(np.ptp(self.sample.targets, axis=0).all())
 
     def fit(self, network: Any, fit_task: FitTask, learned_weights: dict[str, Any]) -> LOOScores:
         """Fit a network in place; return its leave-one-out scores of the sample.
+
+        Or its scores of the validation sample, with scores without folds of the sample if needed.
 
         Parameters
         ----------
@@ -236,15 +256,20 @@ class TrainingSet:
         def set_stacking_inputs(parts: Parts) -> Parts:
             units, readout = replace(parts.units, shared=learned_weights), parts.readout
             if isinstance(readout, Linear):
-                readout = replace(readout, sample=self.sample, folds=self.folds)
+                readout = replace(
+                    readout, sample=self.sample, folds=self.folds,
+                    validation_sample=self.validation_sample,
+                )  # fmt: skip
             return Parts(units, parts.task.without_warnings(), readout)
 
-        data, groups = (self.samples.X, self.y, self.samples.weight), self.samples.groups
+        data = self.samples.X, self.y, self.samples.weight
+        groups, validation = self.samples.groups, self.validation
         with propagate_callbacks(fit_task.context, network):
             if _overrides_fit(network):
-                network.fit(*data, **({} if groups is None else {"groups": groups}))
+                given = {} if validation is None else validation.arguments
+                network.fit(*data, **({} if groups is None else {"groups": groups}), **given)
             else:
-                network._fit(*data, groups, set_stacking_inputs)
+                network._fit(*data, groups, validation, set_stacking_inputs)
         left_out = getattr(network, "left_out_", None)
         if left_out is None:
             return self._compute_left_out(network)
@@ -269,7 +294,10 @@ class TrainingSet:
             solution, scores = loo.solve(network.alpha_, is_last=True)
             b = job.engine.to_host(solution.b)
             nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
-            return loo.fill_uncovered(scores, nearest)
+            scores = loo.fill_uncovered(scores, nearest)
+            if (drawn := self.validation_sample) is None:
+                return scores
+            return score_validation(job, layer, drawn, solution, nearest, scores.fold_scores)
 
 
 def _overrides_fit(network):

@@ -17,7 +17,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +40,7 @@ from ..estimators.network import (
     validate_training_data,
 )
 from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
+from ..estimators.validation_set import ValidationSet
 from ..parts import TargetSpec
 from ..readouts.sample import draw_rows
 from ..targets.encoding import encode_groups
@@ -47,7 +48,8 @@ from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
 from ..utils.parameters import check_output, check_positive_integer
 from .base_estimators import BaseEstimators, TrainingSet
 from .explanation import explain_ensemble
-from .weights import EnsembleWeighting, assign_folds, decision_scores, sample_groups
+from .extended_samples import ExtendedSamples
+from .weights import EnsembleWeighting, assign_folds, sample_groups
 
 
 class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, metaclass=ABCMeta):
@@ -125,7 +127,10 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         """
         return self._set_params("estimators", **params)
 
-    def fit(self, X, y=None, sample_weight=None, groups=None):
+    def fit(
+        self, X, y=None, sample_weight=None, groups=None, *, X_val=None, y_val=None,
+        sample_weight_val=None,
+    ):  # fmt: skip
         """Fit each base estimator, and find their weights.
 
         Parameters
@@ -139,6 +144,15 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
             Group of each sample. The hyperparameters of base estimators are validated on held-out
             groups, and the weights are found from scores without a fold of groups, in place of
             leave-one-out scores. With metadata routing it is requested by default.
+        X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
+            Validation samples: they validate the hyperparameters of base estimators, their weights
+            and the final estimator, and calibrate, in place of held-out samples and leave-one-out
+            scores. Nothing else is fitted to them. In a `Pipeline`, ``transform_input=["X_val"]``
+            transforms them as X.
+        y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
+            Their targets, in the form of y.
+        sample_weight_val : array-like of shape (n_val,), optional
+            Their weights in validation errors.
 
         Returns
         -------
@@ -150,11 +164,12 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
             For base estimators that are not networks of this package for the same task, or have no
             ridge readout, and for invalid input; the ensemble is left as it was.
         """
-        atomic_update(self, lambda model: model._fit(X, y, sample_weight, groups))
+        validation = ValidationSet.from_arguments(X_val, y_val, sample_weight_val)
+        atomic_update(self, lambda model: model._fit(X, y, sample_weight, groups, validation))
         return self
 
     @with_callbacks  # `atomic_update` would drop the callback context
-    def _fit(self, X, y, sample_weight, groups):
+    def _fit(self, X, y, sample_weight, groups, validation):
         parts = self._stacked_parts()
         parts.check()
         self._validate_names([name for name, _ in parts.base.templates])
@@ -162,7 +177,8 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         rows = open_input(X, self.device, self.max_memory, y, sample_weight)
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = validate_training_data(self, engine, *rows[:2])
-        parts = parts.fit(clean_X, clean_y, rows[2], groups, fit_task)
+            validation = validation and validation.validated(self, engine)
+        parts = parts.fit(clean_X, clean_y, rows[2], groups, validation, fit_task)
         set_fitted_attributes(self, parts.fitted)
         self._end_fit(fit_task, X, y, sample_weight)
 
@@ -279,17 +295,24 @@ class StackedParts:
         return self.task.fitted | self.base.fitted | self.weighting.fitted
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, fit_task: FitTask
-    ) -> "StackedParts":
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationSet | None,
+        fit_task: FitTask,
+    ) -> "StackedParts":  # fmt: skip
         """Return the parts with fitted networks and their weights, for validated samples.
 
         `fit_task` is the task as which the fit is reported to callbacks.
         """
         task, samples = self.task.fit_encode(X, y, sample_weight)
-        samples = replace(samples, groups=encode_groups(X, groups))
+        encoded = None if validation is None else validation.encode(task)
+        samples = replace(samples, groups=encode_groups(X, groups), validation=encoded)
         pairs, final = self.base.clone_for(samples)
         y = task.base_target(y, samples)
-        training_set = self._draw_training_set(samples, y, len(pairs), final is not None)
+        if validation is not None and encoded is not None:
+            y_val = task.base_target(validation.y, encoded)
+            validation = ValidationSet(encoded.X, y_val, encoded.weight)
+        training_set = self._draw_training_set(
+            samples, y, validation, len(pairs), final is not None
+        )
         self.base.reserve_memory(pairs, final, training_set.sample)
         report = FitReport(f"{self.base.owner} fit", self.base.verbose)
         learned_weights: dict[str, Any] = {}
@@ -298,11 +321,10 @@ class StackedParts:
             report.begin(f"fitting {name}, network {number} of {len(pairs)}")
             left_out.append(training_set.fit(network, fit_task.subtask(name), learned_weights))
             report.lap(name)
-        ensemble = self.weighting.combine(
-            task, left_out, training_set.sample, by_fold=samples.groups is not None
-        )
+        by_fold = samples.groups is not None and validation is None
+        ensemble = self.weighting.combine(task, left_out, training_set.scored_sample, by_fold)
         # A final estimator trained on a sample that lacks a class could not predict it.
-        if final is not None and ensemble.has_varying_outputs:
+        if final is not None and training_set.has_varying_outputs:
             report.begin("fitting the final network")
             self.base.set_final_penalty(final, pairs)
             ensemble = self._add_final(
@@ -340,14 +362,15 @@ class StackedParts:
         weight = self.weighting.final_weight_
         return (1 - weight) * mean + weight * (of_X + of_scores * mean)
 
-    def _draw_training_set(self, samples, y, n_estimators, has_final):
+    def _draw_training_set(self, samples, y, validation, n_estimators, has_final):
         n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)
         with self.base.open_job(samples.X) as job:
             sample = draw_rows(job, samples, n_rows, sample_groups(samples, n_rows))
+            drawn = samples.validation and draw_rows(job, samples.validation, n_rows)
         folds = None
-        if has_final or samples.groups is not None:
+        if has_final or (samples.groups is not None and validation is None):
             folds = assign_folds(sample, samples.groups_of(sample.numbers))
-        return TrainingSet(samples, y, sample, folds)
+        return TrainingSet(samples, y, sample, folds, validation, drawn)
 
     def _add_final(self, task, ensemble, final, training_set, fit_task):
         """Return the ensemble with a final estimator fitted to the sample, if that gains.
@@ -357,22 +380,22 @@ class StackedParts:
         samples minus the influence of the sample itself, which a network can infer from the other
         features.
         """
-        samples, sample = training_set.samples, training_set.sample
-        order = np.argsort(sample.numbers)
-        rows = sample.numbers[order]
-        X = np.asarray(to_host(take_rows(samples.X, rows)))
-        scores = decision_scores(task, ensemble.fold_scores)[order]
-        X = self.weighting.append_scores(task, X, scores)
-        final_samples = samples.with_rows(X, rows)
-        with self.base.open_job(X) as job:
-            final_sample = draw_rows(job, final_samples, len(rows))
-        places = order[final_sample.numbers]  # in the first sample
-        final_set = TrainingSet(
-            final_samples, training_set.y[rows], final_sample, training_set.folds[places]
-        )
-        fold_scores = final_set.fit(final, fit_task, {}).fold_scores
-        assert fold_scores is not None
-        return ensemble.with_final(final, places, fold_scores, self.weighting.min_gain)
+        samples, validation, drawn = training_set.samples, training_set.validation, None
+        before = ensemble.fold_scores if validation is None else ensemble.scores
+        extend = partial(ExtendedSamples.of, self.base, self.weighting, task)
+        trained = extend(samples, training_set.sample, ensemble.fold_scores)
+        compared = trained
+        if validation is not None:
+            compared = extend(samples.validation, training_set.scored_sample, before)
+            drawn, y_val = compared.sample, validation.y[compared.rows]
+            validation = ValidationSet(compared.samples.X, y_val, compared.samples.weight)
+        y, folds = training_set.y[trained.rows], training_set.folds[trained.places]
+        final_set = TrainingSet(trained.samples, y, trained.sample, folds, validation, drawn)
+        left_out = final_set.fit(final, fit_task, {})
+        scores = left_out.fold_scores if validation is None else left_out.scores
+        assert scores is not None
+        places = compared.places
+        return ensemble.with_final(final, places, before[places], scores, self.weighting.min_gain)
 
 
 def _importances_of(name, network):

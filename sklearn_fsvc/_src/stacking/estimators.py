@@ -49,7 +49,8 @@ _SHARED = read_entries("""
     final_weight_ : float
         Its weight, between 0 and 1; the weighted sum of the base estimators has the rest.
     loo_error_ : float
-        That of the ensemble. With a final estimator, each sample is scored without its fold.
+        That of the ensemble. With a final estimator, each sample is scored without its fold; with
+        `X_val`, all these errors are those of validation samples.
     feature_importances_ : ndarray of shape (n_features,), float64
         The mean of those of all networks, by their weights, scaled to a sum of 1. Scores that are
         features of the final estimator count as the features that they are computed from. The

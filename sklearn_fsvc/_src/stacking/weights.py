@@ -180,7 +180,8 @@ class WeightedEnsemble:
     Y: npt.NDArray  # (n_samples, n_outputs): encoded targets
     sample_weight: npt.NDArray  # (n_samples,)
     scores: npt.NDArray  # (n_samples, n_outputs): leave-one-out scores of the ensemble
-    # (n_samples, n_outputs): its scores without the fold of each sample; None without folds.
+    # (n_rows, n_outputs): its scores without the fold of each training sample, in which the rows
+    # are others if the ensemble is weighted by validation samples; None without folds.
     fold_scores: Any = None
     final_estimator: Any = None
     final_weight: float = 0.0  # the base estimators have 1 - final_weight
@@ -190,30 +191,30 @@ class WeightedEnsemble:
         """Return the indices of the base estimators with positive weights."""
         return np.flatnonzero(self.weights > 0)
 
-    @property
-    def has_varying_outputs(self) -> bool:
-        """Return whether no output is constant in the sample, as that of a missing class is."""
-        return bool(np.ptp(self.Y, axis=0).all())
-
     def with_final(
-        self, final_estimator: Any, rows: npt.NDArray, scores: npt.NDArray, min_gain: float
+        self,
+        final_estimator: Any,
+        rows: npt.NDArray,
+        before: npt.NDArray,
+        scores: npt.NDArray,
+        min_gain: float,
     ) -> "WeightedEnsemble":
         """Return the ensemble with a final estimator, or unchanged if that does not reduce errors.
 
-        The scores of both are those without the fold of a sample, and their squared errors are
-        compared, in classification too. The final estimator is dropped unless it gains more than
-        `min_gain` standard errors.
+        The squared errors of both are compared, in classification too. The final estimator is
+        dropped unless it gains more than `min_gain` standard errors.
 
         Parameters
         ----------
         final_estimator : estimator
         rows : ndarray of int of shape (n_rows,)
-            The samples that it was trained on, as indices into this ensemble's sample.
-        scores : ndarray of shape (n_rows, n_outputs)
-            Its scores of them, each without the fold of the sample.
+            Samples that validate, as indices into this ensemble's sample.
+        before, scores : ndarrays of shape (n_rows, n_outputs)
+            Scores of the ensemble and of the final estimator: each without the fold of the sample,
+            or of given validation samples.
         min_gain : float
         """
-        Y, weight, before = self.Y[rows], self.sample_weight[rows], self.fold_scores[rows]
+        Y, weight = self.Y[rows], self.sample_weight[rows]
         base_weight, final_weight = weigh_by_squared_error(np.stack([before, scores]), Y, weight)
         final_weight = float(final_weight / (final_weight + base_weight))
         scores = (1 - final_weight) * before + final_weight * scores

@@ -4,6 +4,7 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
+from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.pipeline import Pipeline
 
 from ..estimators.rbf import RBFClassifier, RBFRegressor
@@ -78,7 +79,9 @@ def make_tabular_pipeline(
         case, as in `make_pipeline`. "preprocessing" is a `ColumnTransformer` of "numerical" (steps
         "impute" and "ranks"), "categorical", "datetime" (steps "encode", "impute" and "ranks"),
         "text", "missing", a `MissingIndicator`, "interactions", "numerical_interactions" (steps
-        "impute" and "encode"), and "values" (steps "impute" and "scale").
+        "impute" and "encode"), and "values" (steps "impute" and "scale"). If metadata routing is
+        enabled, `X_val` of `fit` is preprocessed (``transform_input=["X_val"]``); a given network
+        has to request it: ``set_fit_request(X_val=True, y_val=True)``.
 
     Raises
     ------
@@ -277,7 +280,10 @@ def make_tabular_pipeline(
         ]
     )
     name = type(estimator).__name__.lower()
-    return Pipeline([("preprocessing", preprocessing), (name, estimator)])
+    # Without metadata routing, pipelines raise an error for `transform_input`.
+    transform_input = ["X_val"] if get_config()["enable_metadata_routing"] else None
+    steps = [("preprocessing", preprocessing), (name, estimator)]
+    return Pipeline(steps, transform_input=transform_input)
 
 
 def _make_estimator(estimator, preset, **options):
@@ -285,7 +291,10 @@ def _make_estimator(estimator, preset, **options):
     check_choice("preset", preset, _PRESETS)
     if isinstance(estimator, str):
         classes = _PRESETS[preset]
-        return classes[check_choice("estimator", estimator, classes, "an estimator")](**options)
+        made = classes[check_choice("estimator", estimator, classes, "an estimator")](**options)
+        if get_config()["enable_metadata_routing"]:
+            made.set_fit_request(X_val=True, y_val=True, sample_weight_val=True)
+        return made
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(
             f"estimator={estimator!r} has no method fit, or is a class; give an instance, such as "

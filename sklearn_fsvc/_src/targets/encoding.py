@@ -54,6 +54,10 @@ class OneHotTargets:
         """Return the targets of a subset of the samples."""
         return replace(self, codes=self.codes[rows])
 
+    def joined(self, other: Self) -> Self:
+        """Return these targets and others after them."""
+        return replace(self, codes=np.concatenate([self.codes, other.codes]))
+
     def matrix(self, rows: Any = slice(None), xp: Any = np) -> Any:
         """Return the targets of some samples, (n, n_outputs) in float64, an array of `xp`."""
         is_class = self.codes[rows][:, None] == np.arange(self.n_outputs)
@@ -90,6 +94,11 @@ class MultiOutputTargets:
     def taken(self, rows: Any) -> Self:
         """Return the targets of a subset of the samples."""
         return replace(self, parts=tuple(part.taken(rows) for part in self.parts))
+
+    def joined(self, other: Self) -> Self:
+        """Return these targets and others after them."""
+        pairs = zip(self.parts, other.parts, strict=True)
+        return replace(self, parts=tuple(part.joined(more) for part, more in pairs))
 
     def matrix(self, rows: Any = slice(None), xp: Any = np) -> Any:
         """Return the targets of some samples, (n, n_outputs) in float64, an array of `xp`."""
@@ -172,6 +181,10 @@ class StandardisedTargets:
     def taken(self, rows: Any) -> Self:
         """Return the targets of a subset of the samples."""
         return replace(self, values=self.values[rows])
+
+    def joined(self, other: Self) -> Self:
+        """Return these targets and others after them, in the same units."""
+        return replace(self, values=np.concatenate([self.values, other.values]))
 
     def matrix(self, rows: Any = slice(None), xp: Any = np) -> Any:
         """Return the targets of some samples, (n, n_outputs) in float64, an array of `xp`."""

@@ -129,8 +129,7 @@ class Labels:
         columns = y.T if y.ndim == 2 else [y]
         if len(columns) != len(self.classes_per_output):
             raise ValueError(
-                f"y has {len(columns)} column(s), but had {len(self.classes_per_output)} in the "
-                "first call."
+                f"y has {len(columns)} column(s), but had {len(self.classes_per_output)} before."
             )
         pairs = zip(self.classes_per_output, columns, strict=True)
         codes = [_encode_column(classes, column) for classes, column in pairs]
@@ -313,6 +312,14 @@ def _are_indicator_classes(classes, n_outputs):
     return len(classes) == n_outputs and all(np.array_equal(one, (0, 1)) for one in classes)
 
 
+class UnseenClassesError(ValueError):
+    """y contains `classes`, some of which were not fitted."""
+
+    def __init__(self, classes: list[Any], message: str) -> None:
+        super().__init__(message)
+        self.classes = classes
+
+
 def _encode_column(classes, column):
     """Return the positions of the labels of a column in the sorted classes."""
     are_text = [_is_text(array) for array in (classes, column)]
@@ -322,11 +329,12 @@ def _encode_column(classes, column):
         codes = np.minimum(np.searchsorted(classes, column), len(classes) - 1)
         is_known = classes[codes] == column
     if not np.all(is_known):
-        unknown = np.unique(column[~is_known])
-        raise ValueError(
-            f"y contains {unknown[:5].tolist()}, which are not among classes={classes.tolist()}, "
+        unknown = np.unique(column[~is_known])[:5].tolist()
+        raise UnseenClassesError(
+            unknown,
+            f"y contains {unknown}, which are not among classes={classes.tolist()}, "
             "the classes of the first call to partial_fit, or of the samples that its layer was "
-            "chosen from; list there all classes that may occur."
+            "chosen from; list there all classes that may occur.",
         )
     return codes
 

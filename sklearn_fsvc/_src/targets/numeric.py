@@ -144,14 +144,16 @@ class NumericTarget(TargetSpec):
         y = as_float64(y)
         if y.shape[1:] != self.mean.shape:
             raise ValueError(
-                f"y has shape {y.shape}, but in the first call to partial_fit a sample of y had "
-                f"the shape {self.mean.shape}."
+                f"y has shape {y.shape}, but a sample of y that was fitted first has the shape "
+                f"{self.mean.shape}."
             )
         weight = validate_weights(X, sample_weight)
-        # In place: `as_float64` has copied y, which with many outputs is the largest array here.
-        y -= self.mean
-        y /= self.scale
         values = y.reshape(len(y), -1)
+        if self.transformer is not None:
+            values = self.transformer.transform(values)
+        # In place: `as_float64` has copied y, which with many outputs is the largest array here.
+        values -= self.mean
+        values /= self.scale
         if not -_MAX_STANDARDISED < values.min() <= values.max() < _MAX_STANDARDISED:
             raise ValueError(
                 f"y contains values more than {_MAX_STANDARDISED:g} standard deviations from the "

@@ -37,6 +37,8 @@ class ShiftedLog(TransformerMixin, BaseEstimator):
     shift_ : ndarray of shape (n_columns,)
         If y contains 0, the least positive value: for counts, y is transformed to log(y + 1), and
         in general the result does not depend on the unit of y.
+    min_ : ndarray of shape (n_columns,)
+        The least y, which replaces lesser values of further samples.
     """
 
     def fit(self, y: npt.NDArray, _: Any = None) -> Self:
@@ -45,12 +47,13 @@ class ShiftedLog(TransformerMixin, BaseEstimator):
                 f'target_transform="log" needs y of 0 or more, and y contains {y.min():g}; use '
                 '"auto" or "quantiles".'
             )
+        self.min_ = y.min(axis=0)
         least = np.min(y, axis=0, initial=np.inf, where=y > 0)
-        self.shift_ = np.where(y.min(axis=0) > 0, 0.0, np.where(np.isinf(least), 1.0, least))
+        self.shift_ = np.where(self.min_ > 0, 0.0, np.where(np.isinf(least), 1.0, least))
         return self
 
     def transform(self, y: npt.NDArray) -> npt.NDArray:
-        return np.log(y + self.shift_)
+        return np.log(np.maximum(y, self.min_) + self.shift_)
 
     def inverse_transform(self, z: npt.NDArray) -> npt.NDArray:
         return np.exp(z) - self.shift_

@@ -1,0 +1,53 @@
+"""Scores of given validation samples, in the place of leave-one-out scores."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.streaming import Consumer, cast_layer, stream
+from ..utils.callbacks import NO_CALLBACKS
+from .leave_one_out import LOOScores
+from .linear import LinearReadout, Solution, score_uncovered
+
+
+def score_validation(
+    job: Any,
+    layer: Any,
+    sample: Any,
+    solution: Solution,
+    nearest: npt.NDArray | None = None,
+    fold_scores: npt.NDArray | None = None,
+) -> LOOScores:
+    """Return the scores of validation samples by a readout, which was not trained on them.
+
+    Parameters
+    ----------
+    job : Job
+    layer : RBFLayer or another layer
+    sample : Sample
+        Of the validation samples.
+    solution : Solution
+        The readout.
+    nearest : ndarray of shape (n_units, n_outputs), optional
+        Outputs that uncovered samples get from their nearest unit; None keeps the intercept.
+    fold_scores : ndarray, optional
+        `LOOScores.fold_scores` of training samples.
+    """
+    X, to_host = sample.rows.X, job.engine.to_host
+    layer, job = cast_layer(layer, X), replace(job, task=NO_CALLBACKS, verbose=0)
+    W, b = to_host(solution.W), to_host(solution.b)
+    readout = LinearReadout(job.engine, W, b, layer.hidden_dtype, nearest is not None)
+    scores = np.empty((len(X), len(b)))
+
+    def take(part, H):
+        scores[part] = readout.scores(part, H)
+
+    def replace_rows(rows, outputs):
+        scores[rows] = outputs
+
+    stream(job, layer, X, Consumer(take, row_bytes=readout.row_bytes))
+    uncovered = readout.uncovered
+    score_uncovered(job, layer, X, uncovered, nearest, replace_rows)
+    return LOOScores(layer.n_units, scores, uncovered, np.ones(len(X), bool), fold_scores)

@@ -1,0 +1,45 @@
+"""The samples of a final estimator: scores of the ensemble are appended to their features."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.samples import Samples
+from ..data.streaming import take_rows
+from ..data.validation import to_host
+from ..parts import TargetSpec
+from ..readouts.sample import Sample, draw_rows
+from .base_estimators import BaseEstimators
+from .weights import EnsembleWeighting, decision_scores
+
+
+@dataclass(frozen=True, eq=False)
+class ExtendedSamples:
+    """The rows of a `Sample` with further features, and a `Sample` of these."""
+
+    samples: Samples
+    rows: npt.NDArray  # (n_rows,): their numbers before
+    sample: Sample
+    places: npt.NDArray  # (n_rows,): the index of each row of `sample` in the sample before
+
+    @classmethod
+    def of(
+        cls,
+        base: BaseEstimators,
+        weighting: EnsembleWeighting,
+        task: TargetSpec,
+        samples: Samples,
+        sample: Sample,
+        scores: Any,
+    ) -> "ExtendedSamples":
+        """Return the rows of a sample with their scores, (n_rows, n_outputs), as features."""
+        order = np.argsort(sample.numbers)
+        rows = sample.numbers[order]
+        X = np.asarray(to_host(take_rows(samples.X, rows)))
+        X = weighting.append_scores(task, X, decision_scores(task, scores)[order])
+        extended = samples.with_rows(X, rows)
+        with base.open_job(X) as job:
+            extended_sample = draw_rows(job, extended, len(rows))
+        return cls(extended, rows, extended_sample, order[extended_sample.numbers])
