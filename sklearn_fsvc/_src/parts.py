@@ -161,6 +161,10 @@ class Units(Part, ABC):
     def check(self) -> None:
         """Raise TypeError or ValueError for an invalid hyperparameter."""
 
+    def of_all_samples(self) -> Self:
+        """Return the units for a `fit` to all samples, not to the first ones of a stream."""
+        return self
+
     @abstractmethod
     def fit(self, job: Job, samples: Samples, history: SearchHistory) -> Self:
         """Return the units with a layer chosen for the samples.

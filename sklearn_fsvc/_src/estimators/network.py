@@ -83,7 +83,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             samples, job = samples.on_device(job)
         job = job.reserve_host(samples.target_bytes)
         history, report = SearchHistory(parts.units.first_alpha), FitReport(job.what, self.verbose)
-        units = parts.units.fit(job, samples, history)
+        units = parts.units.of_all_samples().fit(job, samples, history)
         report.hidden_layer(units, history)
         if task is not None:
             units, n_rows = with_center_targets(units, task, samples), len(history.rows)

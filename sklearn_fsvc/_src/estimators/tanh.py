@@ -133,6 +133,15 @@ class TanhClassifier(NetworkClassifier):
     RBFClassifier : Units centred at training samples, which explain predictions.
     HiddenSizeSearchCV : Search for the number of units.
 
+    Notes
+    -----
+    If X is dense, with more features than samples, and `n_hidden` is at least the number of samples
+    (30 or more), random weights keep too little of the inner products of samples. `fit` then
+    compares them with almost linear units, whose weights are orthogonal directions in the span of
+    the samples, so that the model is close to `sklearn.linear_model.RidgeClassifier`. Random units
+    are used if their validation error is at least 5 percent less, and if `weights`, `scale`, `bias`
+    or `image_shape` is not the default.
+
     References
     ----------
     .. [1] G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and

@@ -1,6 +1,6 @@
 """Tanh units with random weights, as a part of an estimator."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,7 @@ from .layer_parameter import (
     weight_attributes,
 )
 from .linear_map import learn_map
+from .linear_units import linear_units, select_layer, suits_linear_units
 from .model_selection import select_feature_weights
 from .random_weights import (
     LabelledSamples,
@@ -78,6 +79,7 @@ class Tanh(Units):
     random_state: Any = None
     has_readout: bool = False  # whether feature weights may be "auto"
     valid_weights: tuple[str, ...] = WEIGHTS  # valid values of `weights`
+    is_complete: bool = False  # whether the samples of `fit` are all that there are
     first_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
@@ -160,6 +162,9 @@ class Tanh(Units):
             return np.zeros(self.n_units)
         return np.random.default_rng(seed).uniform(-1, 1, self.n_units)
 
+    def of_all_samples(self) -> "Tanh":
+        return replace(self, is_complete=True)
+
     def fit(self, job: Job, samples: Samples, history: SearchHistory) -> "Tanh":
         pretrained = self.pretrained
         if pretrained is not None:
@@ -178,6 +183,11 @@ class Tanh(Units):
             )
         weights, importances = self._select_weights(job, samples)
         layer = fit_tanh_layer(self, job, samples, codes, weights)
+        if self._tries_linear_units(job, samples):
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            linear = linear_units(samples, self.n_units, weights, seed)
+            if linear is not None:
+                layer = select_layer(job, samples, linear, layer, self.first_alpha, seed)
         return self.with_fitted(
             components_=layer.units, hidden_intercept_=layer.bias, precision_=self.bits,
             **weight_attributes(job, samples, weights, importances),
@@ -197,6 +207,16 @@ class Tanh(Units):
             random = generator(self.random_state)
             return select_feature_weights(job, samples, random, self.shared)
         return self._given_weights(n_features), None
+
+    def _tries_linear_units(self, job, samples):
+        """Return whether units that are not set otherwise are compared with linear ones."""
+        is_free = self.weights == "gaussian" and self.has_auto_scale and self.bias
+        has_fields, is_map = self.image_shape is not None, is_option(self.feature_weights, "map")
+        given = self._given_weights()
+        is_map = is_map or (given is not None and given.ndim == 2)
+        may_be_linear = self.is_complete and self.has_readout and is_free
+        may_be_linear = may_be_linear and not (has_fields or is_map)
+        return may_be_linear and suits_linear_units(job, samples, self.n_units)
 
     def _given_weights(self, n_features=None):
         return given_weights(self.feature_weights, self.has_readout, n_features)

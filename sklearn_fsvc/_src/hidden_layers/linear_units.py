@@ -1,0 +1,96 @@
+"""Almost linear tanh units, for data with more features than samples.
+
+Random weights keep the inner products of samples up to about ``1 / sqrt(n_units)`` of their squared
+lengths (W. B. Johnson and J. Lindenstrauss 1984). Those of different samples are only about
+``1 / sqrt(n_features)`` of these if many features are noise, so that they are lost. Orthogonal
+weights in the span of the training samples keep them exactly, and tanh is almost the identity for
+small inputs: the readout is then the ridge regression of X.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.job import Job
+from ..data.samples import Samples
+from ..data.sources import SparseSource
+from ..data.streaming import take_rows
+from ..data.validation import to_host
+from ..engines.threads import limit_blas_threads
+from ..layers import TanhLayer, hidden_dtype
+from ..readouts.cross_validation import FEW, SearchHistory, train_held_out
+from .random_weights import draw_orthogonal
+
+# With fewer samples, a validation error says nothing.
+_MIN_SAMPLES = 30
+# Part of the error by which other units have to be better: errors of few samples are noisy.
+_MIN_GAIN = 0.05
+# Root mean square of the input of a unit: tanh differs from the identity by a third of a percent.
+_INPUT = 0.1
+# Variance along a principal axis that is a rounding error, relative to the largest one.
+_ROUNDING = 1e-10
+
+
+def suits_linear_units(job: Job, samples: Samples, n_units: int) -> bool:
+    """Return whether to try linear units: more features than samples, and a unit for each sample.
+
+    Sparse matrices are left out, since the weights of these units are dense combinations of them.
+    """
+    n_features, n_rows = samples.X.shape[1], len(samples.present)
+    n_bytes = 8 * n_features * (3 * n_rows + 2 * n_units)
+    return (
+        _MIN_SAMPLES <= n_rows <= min(n_features - 1, n_units)
+        and not isinstance(samples.X, SparseSource)
+        and n_bytes <= job.memory_limit
+    )
+
+
+@limit_blas_threads(1)
+def linear_units(
+    samples: Samples, n_units: int, feature_weights: npt.NDArray | None, seed: int
+) -> TanhLayer | None:
+    """Return units with orthogonal weights in the span of the samples; None if all are equal.
+
+    Parameters
+    ----------
+    samples : Samples
+    n_units : int
+        At least the number of samples of positive weight.
+    feature_weights : ndarray of shape (n_features,) or None
+    seed : int
+    """
+    X = to_host(take_rows(samples.X, samples.present)).astype(np.float64)
+    X = X if feature_weights is None else X * feature_weights
+    mean = X.mean(axis=0)
+    X -= mean
+    peak = np.abs(X).max()
+    if not peak > 0:
+        return None
+    X /= peak  # squares neither overflow nor underflow
+    variances, vectors = np.linalg.eigh(X @ X.T)
+    kept = variances > _ROUNDING * variances[-1]
+    axes = X.T @ (vectors[:, kept] / np.sqrt(variances[kept]))
+    W = draw_orthogonal(n_units, axes.shape[1], seed)
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    W *= _INPUT / (peak * np.sqrt(variances[kept].sum() / (len(X) * axes.shape[1])))
+    W = W @ axes.T
+    bias = -(W @ mean)
+    W = W if feature_weights is None else W * feature_weights
+    return TanhLayer(W, bias).astype(hidden_dtype(samples.X.dtype))
+
+
+def select_layer(
+    job: Job, samples: Samples, linear: TanhLayer, other: TanhLayer, first_alpha: float, seed: int
+) -> TanhLayer:
+    """Return the other layer if its validation error is clearly less, else the linear one.
+
+    The errors are those at the best penalties.
+    """
+
+    def error(layer: Any) -> float:
+        leading = layer.part(slice(FEW))  # few enough to hold out all parts of the samples
+        random, history = np.random.default_rng(seed), SearchHistory(first_alpha)
+        return train_held_out(job, leading, samples, random, history, many_units=FEW)[0].error
+
+    return other if error(other) < (1 - _MIN_GAIN) * error(linear) else linear
