@@ -82,6 +82,7 @@ def test_pyarrow_tables_without_the_pipeline(estimator, mixed):
         clone(estimator).fit([{"a": 1.0}, {"a": 2.0}] * 30, y)
 
 
+@pytest.mark.filterwarnings("ignore:Determining the data types")  # old versions of polars
 def test_lazy_frames_are_not_supported():
     pl = pytest.importorskip("polars")
     X = pl.DataFrame({"a": [1.0, 2.0] * 5})
