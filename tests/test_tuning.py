@@ -201,7 +201,7 @@ def test_kinds_share_the_time():
 
 
 def test_few_rounds_are_no_comparison():
-    """Unless the time was enough for as many as were asked for."""
+    """Unless there was time for all rounds that were requested."""
     measure = FakeMeasurement(half_cost_of(M=1024))
 
     def in_time(functions, repeats, seconds, **options):

@@ -39,7 +39,7 @@ from .utils.user_warnings import warn
 GAIN = 0.97
 # The part of the time that is planned: rounds that have begun are completed.
 _PLANNED = 0.85
-# Fewer rounds than these are no comparison, unless fewer are asked for.
+# The least number of rounds of a comparison, unless `repeats` is smaller.
 _MIN_ROUNDS = 3
 # The share of the cores up to which other processes do not change what is fastest, and the seconds
 # in which it is measured.

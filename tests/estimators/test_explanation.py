@@ -144,7 +144,7 @@ def test_tiles_and_memory(rng):
 
 
 def test_after_partial_fit():
-    """The readout is solved when it is asked for; `support` are samples in order of arrival."""
+    """The readout is solved when it is needed; `support` holds samples in order of arrival."""
     model = RBFClassifier(20, **GIVEN).partial_fit(IRIS[::2], WORDS[::2], classes=np.unique(WORDS))
     model.partial_fit(IRIS[1::2], WORDS[1::2])
     found = model.explain(IRIS)

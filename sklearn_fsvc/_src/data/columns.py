@@ -4,7 +4,7 @@ The functions `explain_...` return the message for invalid input, None for valid
 called after scikit-learn has raised an error, so that valid input costs nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from numbers import Number
 from typing import Any
@@ -30,6 +30,21 @@ def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
     else:
         kinds = [_kind_of_dtype(X.dtype)] * n_columns
     return list(range(n_columns)), [X.dtype] * n_columns, kinds
+
+
+def iterate_columns(X: Any) -> Iterator[Any]:
+    """Yield the columns of a DataFrame or an array."""
+    cells = getattr(X, "iloc", X)
+    return (cells[:, j] for j in range(X.shape[1]))
+
+
+def input_names(transformer: Any, input_features: Any) -> Sequence[Any]:
+    """Return the names of the features that a fitted transformer takes.
+
+    They are those of `fit`, else `input_features`, else x0, x1, ...
+    """
+    names = getattr(transformer, "feature_names_in_", input_features)
+    return [f"x{j}" for j in range(transformer.n_features_in_)] if names is None else names
 
 
 def _kind_of_dtype(dtype: Any) -> str:

@@ -235,7 +235,7 @@ class IncrementalNetwork(BufferedNetwork):
 
     def _merge(self, models):
         self._check_incremental_state(self._parts())
-        for i, model in enumerate(models):  # a generator may make them one by one
+        for i, model in enumerate(models):  # a generator may yield one at a time
             self._merge_model(model, f"models[{i}]")
 
     def _merge_model(self, model, name):

@@ -1,20 +1,20 @@
 """CategoryEncoder: one-hot features of categories, and mean targets where there are many."""
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import is_nested
+from ..data.columns import input_names, is_nested
 from ..utils.parameters import check_positive_integer
 from ..utils.user_warnings import warn
 from .target_means import (
     MAX_ENCODED,
+    CrossFittedEncoder,
     cross_fit,
     depends_on_count,
     draw_folds,
@@ -80,7 +80,7 @@ def category_codes(encoder: OrdinalEncoder, X: Any) -> npt.NDArray[np.intp]:
     return encoder.transform(X).astype(np.intp) + 2
 
 
-class CategoryEncoder(TransformerMixin, BaseEstimator):
+class CategoryEncoder(CrossFittedEncoder):
     """Encoding of categorical features by one-hot features and by mean targets.
 
     - Up to 100 categories: one-hot features with the values 0 and 0.5.
@@ -122,16 +122,9 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):
         By `fit`, of columns that are hardly categorical, with the remedy.
     """
 
-    # Routed without a request of the user, as by the networks of this package.
-    __metadata_request__fit: ClassVar = {"groups": True}
-
     def __init__(self, task: str | None = None, max_categories: int | None = MAX_CATEGORIES):
         self.task = task
         self.max_categories = max_categories
-
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> "CategoryEncoder":
-        self.fit_transform(X, y, groups)
-        return self
 
     def fit_transform(  # type: ignore[override]
         self, X: Any, y: Any = None, groups: Any = None
@@ -170,13 +163,12 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "color_red", "mean(shop)" and "log_count(shop)"."""
-        names = getattr(self, "feature_names_in_", input_features)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names
-        suffixes = [f"_{name}" for name in self.outputs_] if len(self.outputs_) > 1 else [""]
         result = []
-        for j, name in enumerate(names):
+        for j, name in enumerate(input_names(self, input_features)):
             result += [f"{name}_{category}" for category in self._one_hot_names(j)]
-            result += [f"mean({name}){suffix}" for suffix in suffixes if j in self.means_]
+            result += [
+                f"mean({name}){suffix}" for suffix in self._output_suffixes if j in self.means_
+            ]
             result += [f"log_count({name})"] * (j in self.log_counts_)
         return np.array(result, dtype=object)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from ..data.columns import describe_columns, explain_refused_column
+from ..data.columns import describe_columns, explain_refused_column, iterate_columns
 from .dates import is_date
 
 # Values by which columns of strings and objects are recognised.
@@ -52,8 +52,9 @@ def column_kinds(X: Any, features: Any) -> list[set[str]]:
     from_dtype = isinstance(features, str) and features == "from_dtype"
     named = np.zeros(len(names), bool) if from_dtype else _mask(features or [], names)
     result: list[set[str]] = []
-    for j, (name, dtype, kind) in enumerate(zip(names, dtypes, kinds, strict=True)):
-        values = _first_values(X, j) if kind in ("category", "other") else []
+    columns = zip(iterate_columns(X), names, dtypes, kinds, strict=True)
+    for j, (column, name, dtype, kind) in enumerate(columns):
+        values = _first_values(column) if kind in ("category", "other") else []
         if named[j]:
             result.append({"categorical"})
         elif kind in ("number", "datetime"):
@@ -80,9 +81,8 @@ def _kinds_of_strings(values):
     return {"text"} if n_distinct > len(values) / 2 else {"text", "categorical"}
 
 
-def _first_values(X: Any, j: int) -> list[Any]:
+def _first_values(column: Any) -> list[Any]:
     """Return the first values of a column of strings or objects that are not missing."""
-    column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
     return list(islice(_present(column), _INSPECTED))
 
 

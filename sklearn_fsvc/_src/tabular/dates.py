@@ -9,6 +9,8 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..data.columns import input_names, iterate_columns
+
 # Dates as text are recognised if the year is first: 01/02/2024 may be January or February.
 _ISO_DATE = re.compile(r"\s*\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)")
 _DAY, _YEAR = 24 * 3600.0, 365.25
@@ -43,9 +45,7 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "sold_weekday"."""
-        names = getattr(self, "feature_names_in_", input_features)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names
-        pairs = zip(names, self.features_, strict=True)
+        pairs = zip(input_names(self, input_features), self.features_, strict=True)
         return np.array([f"{name}_{kind}" for name, kinds in pairs for kind in kinds], dtype=object)
 
 
@@ -58,11 +58,7 @@ def is_date(value: Any) -> bool:
 
 def _columns(X: Any) -> list[npt.NDArray]:
     """Return the columns of a table as datetime64 or timedelta64 of microseconds."""
-    if hasattr(X, "iloc"):
-        columns = [X.iloc[:, j] for j in range(X.shape[1])]
-    else:
-        columns = [X[:, j] for j in range(X.shape[1])]
-    return [_to_numpy(column) for column in columns]
+    return [_to_numpy(column) for column in iterate_columns(X)]
 
 
 def _to_numpy(column):

@@ -1,24 +1,24 @@
 """InteractionEncoder: target encoding of pairs of categorical features that interact."""
 
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..data.columns import input_names
 from .categories import MAX_CATEGORIES, category_codes, fit_ordinal, unify_missing
 from .target_means import (
     MAX_ENCODED,
-    SIGMAS,
-    count_and_sum,
+    CrossFittedEncoder,
+    additive_residuals,
     cross_fit,
     draw_folds,
     encode_target,
+    explained_share,
 )
 
 # With more categorical features no interactions are added: a few of very many possible ones
@@ -32,7 +32,7 @@ _MIN_EXPLAINED = 0.05
 _SMOOTHING = 10
 
 
-class InteractionEncoder(TransformerMixin, BaseEstimator):
+class InteractionEncoder(CrossFittedEncoder):
     """Target encoding of pairs of categorical features, for pairs that interact.
 
     A pair is encoded as one feature, or as one per output, or per class if there are more than
@@ -65,15 +65,8 @@ class InteractionEncoder(TransformerMixin, BaseEstimator):
         Names of the outputs.
     """
 
-    # Routed without a request of the user, as by the networks of this package.
-    __metadata_request__fit: ClassVar = {"groups": True}
-
     def __init__(self, task="classification"):
         self.task = task
-
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> "InteractionEncoder":
-        self.fit_transform(X, y, groups)
-        return self
 
     def fit_transform(  # type: ignore[override]
         self, X: Any, y: Any = None, groups: Any = None
@@ -117,11 +110,11 @@ class InteractionEncoder(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return the names, such as "a" and "a*b", with the output if there are several."""
-        names = getattr(self, "feature_names_in_", input_features)
-        names = [f"x{i}" for i in range(self.n_features_in_)] if names is None else names
+        names = input_names(self, input_features)
         pairs = [f"{names[i]}*{names[j]}" if i < j else names[i] for i, j in self.pairs_]
-        suffixes = [f"_{name}" for name in self.outputs_] if len(self.outputs_) > 1 else [""]
-        return np.array([pair + suffix for pair in pairs for suffix in suffixes], dtype=object)
+        return np.array(
+            [pair + suffix for pair in pairs for suffix in self._output_suffixes], dtype=object
+        )
 
     def _cells(self, codes):
         """Return, for each pair, the cell of each sample and the number of cells."""
@@ -135,15 +128,11 @@ class InteractionEncoder(TransformerMixin, BaseEstimator):
 def _select_pairs(codes, Y, max_pairs):
     """Return single features and interacting pairs as (i, j); nothing if the best is too weak.
 
-    The criterion is what cells of a pair explain of the residuals of the additive model, which is
-    a ridge regression on the one-hot features.
+    The criterion is what cells of a pair explain of the residuals of the additive model.
     """
-    from sklearn.linear_model import Ridge  # here, since it takes long to import
-
     if len(codes) > _SELECTION_SAMPLES:
         codes, Y = resample(codes, Y, replace=False, n_samples=_SELECTION_SAMPLES, random_state=0)
-    one_hot = OneHotEncoder().fit_transform(codes)
-    residuals = Y - Ridge().fit(one_hot, Y).predict(one_hot).reshape(Y.shape)
+    residuals = additive_residuals(codes, Y)
     pairs = list(combinations(range(codes.shape[1]), 2))
     # Where the additive model is exact, the residuals are only the shrinkage of Ridge. So 1 % of
     # the total sum of squares is a lower bound.
@@ -160,20 +149,12 @@ def _select_pairs(codes, Y, max_pairs):
 
 
 def _explained(codes, residuals, residual_squares):
-    """Return the share of the residual squares between cells, in excess of noise.
-
-    As in the analysis of variance: between cells, noise has a sum of squares that is distributed
-    as chi-squared, with the degrees of freedom of the interaction. Its mean is that number, and its
-    variance twice that number.
-    """
+    """Return the share of the residual squares that the cells of a pair explain, beyond noise."""
     first, second = codes.T
-    counts, sums = count_and_sum(first * (second.max() + 1) + second, 0, residuals)
-    is_filled = counts > 0
-    freedom = is_filled.sum() - len(np.unique(first)) - len(np.unique(second)) + 1
-    if freedom < 1:
-        return 0
-    between = (np.square(sums[is_filled]) / counts[is_filled, None]).sum() / residual_squares
-    return between - (freedom + SIGMAS * np.sqrt(2 * freedom)) / len(residuals)
+    cell = first * (second.max() + 1) + second
+    # The additive model has fitted the means of the categories of both features.
+    n_constraints = len(np.unique(first)) + len(np.unique(second)) - 1
+    return explained_share(cell, n_constraints, residuals, residual_squares)
 
 
 def _stack(columns, n_samples):

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..data.columns import input_names
 from .scalers import RankScaler
-from .target_means import SIGMAS, encode_target
+from .target_means import additive_residuals, encode_target, explained_share
 
 # With more features no interactions are added: there are too many pairs.
 MAX_FEATURES = 64
@@ -106,8 +106,7 @@ class NumericalInteractionEncoder(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "a-b" and "a==b"."""
-        names = getattr(self, "feature_names_in_", input_features)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names
+        names = input_names(self, input_features)
         return np.array(
             [f"{names[each.i]}{each.operator}{names[each.j]}" for each in self.interactions_],
             dtype=object,
@@ -125,7 +124,7 @@ def _select(X, Y):
     if len(X) > _SAMPLES:
         X, Y = resample(X, Y, replace=False, n_samples=_SAMPLES, random_state=0)
     Y = Y.toarray() if issparse(Y) else Y
-    residuals = _additive_residuals(X, Y)
+    residuals = additive_residuals(np.stack([_intervals(x) for x in X.T], axis=1), Y)
     candidates = list(_candidates(X))
     for n_samples, n_kept in [(_FIRST_SAMPLES, _MAX_CANDIDATES), (len(X), len(candidates))]:
         if len(candidates) > n_kept or n_samples == len(X):
@@ -140,15 +139,6 @@ def _select(X, Y):
         if score > _MIN_RELATIVE * scores[0]:
             best.setdefault((candidate.i, candidate.j), candidate)
     return list(best.values())[:_MAX_INTERACTIONS]
-
-
-def _additive_residuals(X, Y):
-    """Return the residuals of a ridge regression on indicators of intervals of each column."""
-    from sklearn.linear_model import Ridge  # here, since it takes long to import
-
-    intervals = np.stack([_intervals(column) for column in X.T], axis=1)
-    indicators = OneHotEncoder().fit_transform(intervals)
-    return Y - Ridge().fit(indicators, Y).predict(indicators).reshape(Y.shape)
 
 
 def _intervals(feature):
@@ -196,18 +186,5 @@ def _scores(candidates, X, residuals, Y):
     with np.errstate(over="ignore", invalid="ignore"):
         features = (np.nan_to_num(candidate.compute(X)) for candidate in candidates)
         return np.array(
-            [_explained(_intervals(feature), residuals, squares) for feature in features]
+            [explained_share(_intervals(feature), 1, residuals, squares) for feature in features]
         )
-
-
-def _explained(interval, residuals, squares):
-    """Return the share of the residual squares between intervals, in excess of noise.
-
-    As in the analysis of variance: of noise, it is distributed as chi-squared.
-    """
-    indicators = np.equal(interval, np.arange(interval.max() + 1)[:, None])
-    counts, sums = indicators.sum(axis=1), indicators.astype(residuals.dtype) @ residuals
-    is_filled = counts > 0
-    freedom = is_filled.sum() - 1
-    between = (np.square(sums[is_filled]) / counts[is_filled, None]).sum() / squares
-    return between - (freedom + SIGMAS * np.sqrt(2 * freedom)) / len(residuals)

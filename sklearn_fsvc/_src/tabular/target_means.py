@@ -5,11 +5,12 @@ of features. D. Micci-Barreca (2001), "A preprocessing scheme for high-cardinali
 attributes in classification and prediction problems".
 """
 
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_array, check_random_state
 
@@ -20,6 +21,24 @@ SIGMAS = 3
 # The same for the correlation of frequencies with mean targets, which is rare.
 _COUNT_SIGMAS = 4
 _N_FOLDS = 5
+
+
+class CrossFittedEncoder(TransformerMixin, BaseEstimator):
+    """Base of encoders whose `fit_transform` encodes a sample by the targets of other folds."""
+
+    # Routed without a request of the user, as by the networks of this package.
+    __metadata_request__fit: ClassVar = {"groups": True}
+
+    outputs_: list[Any]
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        self.fit_transform(X, y, groups)
+        return self
+
+    @property
+    def _output_suffixes(self) -> list[str]:
+        """Return what the names of the mean targets of one cell end with."""
+        return [f"_{name}" for name in self.outputs_] if len(self.outputs_) > 1 else [""]
 
 
 def encode_target(y: Any, task: str) -> tuple[Any, list[Any]]:
@@ -62,6 +81,38 @@ def draw_folds(n_samples: int, groups: npt.ArrayLike | None = None) -> npt.NDArr
         if len(labels) > 1:
             return (random.permutation(len(labels)) % _N_FOLDS)[codes]
     return random.permutation(n_samples) % _N_FOLDS
+
+
+def additive_residuals(codes: npt.NDArray[np.intp], Y: npt.NDArray) -> npt.NDArray:
+    """Return the residuals of an additive model: a ridge regression on one-hot features.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (n_samples, n_features)
+    Y : ndarray of shape (n_samples, n_columns)
+    """
+    from sklearn.linear_model import Ridge  # here, since it takes long to import
+
+    one_hot = OneHotEncoder().fit_transform(codes)
+    return Y - Ridge().fit(one_hot, Y).predict(one_hot).reshape(Y.shape)
+
+
+def explained_share(
+    cell: npt.NDArray[np.intp], n_constraints: int, residuals: npt.NDArray, squares: float
+) -> float:
+    """Return the share of the residual squares between cells, in excess of noise.
+
+    As in the analysis of variance: between cells, noise has a sum of squares that is distributed
+    as chi-squared, with as many degrees of freedom as there are cells, less the constraints. Its
+    mean is that number, and its variance twice that number.
+    """
+    counts, sums = count_and_sum(cell, 0, residuals)
+    is_filled = counts > 0
+    freedom = is_filled.sum() - n_constraints
+    if freedom < 1:
+        return 0.0
+    between = (np.square(sums[is_filled]) / counts[is_filled, None]).sum() / squares
+    return between - (freedom + SIGMAS * np.sqrt(2 * freedom)) / len(residuals)
 
 
 def count_and_sum(

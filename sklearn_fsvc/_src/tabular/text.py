@@ -10,6 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..data.columns import input_names, iterate_columns
 from ..utils.parameters import check_positive_integer
 
 # Samples from which the vocabulary and the components are learned.
@@ -74,15 +75,12 @@ class TextEncoder(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "comment_0"."""
-        names = getattr(self, "feature_names_in_", input_features)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names
         sizes = [len(decomposition.components_) for decomposition in self.decompositions_]
-        pairs = zip(names, sizes, strict=True)
+        pairs = zip(input_names(self, input_features), sizes, strict=True)
         return np.array([f"{name}_{k}" for name, size in pairs for k in range(size)], dtype=object)
 
 
 def _columns(X):
     """Yield the texts of each column, with empty ones for missing values."""
-    for j in range(X.shape[1]):
-        column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+    for column in iterate_columns(X):
         yield [value if isinstance(value, str) else "" for value in column]
