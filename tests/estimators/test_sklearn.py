@@ -8,6 +8,7 @@ from functools import cache, partial
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -176,6 +177,10 @@ def checks(estimators, wanted=lambda estimator, check: True):
 
 
 def passes(check, estimator):
+    if check.func.__name__ == "check_classifier_multioutput" and hasattr(estimator, "random_state"):
+        # The check compares ranks of scores with ranks of probabilities, but sets no seed. Of 400
+        # seeds 7 have scores that differ in the last bit only, whose probabilities are equal.
+        estimator = clone(estimator).set_params(random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         # Of some checks there are fewer rows than centres.
