@@ -124,6 +124,12 @@ def _catboost(kind, device, **params):
     return _Boosted(model)
 
 
+def _chimeraboost(kind, device, **params):
+    import chimeraboost
+
+    return getattr(chimeraboost, kind)(random_state=0, **params)
+
+
 def _forest(kind, device, **params):
     return make_pipeline(_ordinal(), kind(n_jobs=-1, random_state=0, **params))
 
@@ -202,6 +208,10 @@ METHODS = {
     "catboost": Method(
         "CatBoost", partial(_catboost, "CatBoostClassifier"),
         partial(_catboost, "CatBoostRegressor"),
+    ),
+    "chimeraboost": Method(
+        "ChimeraBoost", partial(_chimeraboost, "ChimeraBoostClassifier"),
+        partial(_chimeraboost, "ChimeraBoostRegressor"),
     ),
     "xgboost": Method(
         "XGBoost", partial(_xgboost, "XGBClassifier"), partial(_xgboost, "XGBRegressor"),
