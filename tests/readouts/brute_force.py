@@ -40,13 +40,25 @@ def hidden_of(clf, X):
     return naive.of_model(clf, X)
 
 
-def without_each_row(H, Y, alpha, weight=None):
-    """Scores (rows, classes) of each row by a readout trained on all other rows."""
-    scores = np.empty(Y.shape)
+def own_units(clf, n=60):
+    """The unit that is centred at each of n training samples, -1 for none."""
+    found = np.full(n, -1)
+    if hasattr(clf, "support_"):
+        found[clf.support_] = np.arange(len(clf.support_))
+    return found
+
+
+def without_each_row(H, Y, alpha, weight=None, own=None):
+    """Scores (rows, classes) of each row by a readout trained on all other rows.
+
+    And on all units but that of the row in `own`.
+    """
+    scores, units = np.empty(Y.shape), np.arange(H.shape[1])
     for i in range(len(H)):
-        others = np.arange(len(H)) != i
-        W, b = naive.ridge(H[others], Y[others], alpha, None if weight is None else weight[others])
-        scores[i] = H[i] @ W.T + b
+        others, kept = np.arange(len(H)) != i, units if own is None else units[units != own[i]]
+        of_others = None if weight is None else weight[others]
+        W, b = naive.ridge(H[np.ix_(others, kept)], Y[others], alpha, of_others)
+        scores[i] = H[i, kept] @ W.T + b
     return scores
 
 
@@ -54,10 +66,12 @@ def error_of(scores, Y, weight=None):
     return np.average(((Y - scores) ** 2).sum(axis=1), weights=weight)
 
 
-def press_of(clf, X, y, alphas, weight=None, device="jit", max_memory=None, rows=None):
-    """What `press` finds for the hidden layer of a fitted classifier."""
+def press_of(
+    clf, X, y, alphas, weight=None, device="jit", max_memory=None, rows=None, centers=None
+):  # fmt: skip
+    """What `press` finds for the hidden layer of a fitted classifier; `centers` are row numbers."""
     targets = OneHotTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
-    samples, layer = Samples(X, targets, weight), layer_of(clf)
+    samples, layer = Samples(X, targets, weight).with_centers(centers), layer_of(clf)
     with get_engine(device) as engine:
         job = Job(engine, max_memory)
         (statistics,) = gather(job, [layer], samples, dtype=float)

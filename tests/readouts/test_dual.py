@@ -40,8 +40,9 @@ def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
     sample = draw(job, samples)
     theirs, ours = SampledLOO(job, layer, sample, statistics), SampledLOO(job, layer, sample)
     expected, expected_scores = theirs.solve(alpha)
-    found, dual = gather_rows(job, layer, samples).try_solve(alpha)
-    scores = ours.score_dual(dual, *find_sampled_rows(job, samples, sample)).scores
+    few = gather_rows(job, layer, samples)
+    found, dual = few.try_solve(alpha)
+    scores = ours.score_dual(dual, few.H, *find_sampled_rows(job, samples, sample)).scores
     np.testing.assert_allclose(found.W, expected.W, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.b, expected.b, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(scores, expected_scores.scores, rtol=1e-6, atol=1e-6)

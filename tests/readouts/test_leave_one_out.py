@@ -12,6 +12,7 @@ from readouts.brute_force import (
     ALPHAS,
     error_of,
     hidden_of,
+    own_units,
     press_of,
     rows_of,
     some_weights,
@@ -25,6 +26,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
+from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import leave_one_out
@@ -132,12 +134,14 @@ def test_on_every_device(device, network):
     X, y = rows_of(3)
     weight = some_weights()
     clf = network.set_params(device=device, alpha=ALPHAS).fit(X, y, sample_weight=weight)
-    H, Y = hidden_of(clf, X), np.eye(3)[y]
-    expected = [without_each_row(H, Y, alpha, weight) for alpha in ALPHAS]
+    H, Y, own = hidden_of(clf, X), np.eye(3)[y], own_units(clf)
+    assert (own >= 0).sum() == (20 if hasattr(clf, "support_") else 0)
+    expected = [without_each_row(H, Y, alpha, weight, own) for alpha in ALPHAS]
     errors = [error_of(scores, Y, weight) for scores in expected]
     np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)
     assert isinstance(clf.loo_errors_, np.ndarray)
-    found = press_of(clf, X, y, ALPHAS, weight, device)
+    centers = getattr(clf, "support_", None)
+    found = press_of(clf, X, y, ALPHAS, weight, device, centers=centers)
     np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-8)
     here = clone(clf).set_params(device="jit").fit(X, y, sample_weight=weight)
     assert clf.alpha_ == here.alpha_
@@ -232,7 +236,7 @@ def test_uncovered_rows_are_calibrated_as_they_are_predicted(narrow, alpha, monk
     outside = ~H.any(axis=1)
     answered = clf.decision_function(X).reshape(len(X), -1)
     np.testing.assert_allclose(given[0][outside], answered[outside], rtol=0, atol=1e-12)
-    inside = without_each_row(H, Y, clf.alpha_)
+    inside = without_each_row(H, Y, clf.alpha_, own=own_units(clf))
     inside = np.diff(inside, axis=1) if len(clf.classes_) == 2 else inside
     np.testing.assert_allclose(given[0][~outside], inside[~outside], rtol=0, atol=1e-8)
 
@@ -280,7 +284,8 @@ def test_errors_with_fewer_rows_than_units(kind, dtype, seed):
     n_units = 60 if kind is RBFRegressor else 300
     model = kind(n_units, alpha=alphas, **given).fit(X, y)
     H, Y = naive.of_model(model, X), (y[:, None] - y.mean()) / y.std()
-    expected = np.array([error_of(without_each_row(H, Y, alpha), Y) for alpha in alphas])
+    own = own_units(model)
+    expected = np.array([error_of(without_each_row(H, Y, a, own=own), Y) for a in alphas])
     is_known = np.isfinite(model.loo_errors_)
     assert is_known[2:].all()
     np.testing.assert_allclose(model.loo_errors_[is_known], expected[is_known], rtol=0.1)
@@ -302,41 +307,55 @@ def test_interpolating_readouts_are_not_overconfident(alpha, dtype):
 @pytest.mark.parametrize("alpha", [1e-8, 1e-3, 1.0])
 @pytest.mark.parametrize("is_dual", [True, False])
 @pytest.mark.parametrize("is_merged", [True, False])
-def test_scores_without_a_fold(is_merged, is_dual, alpha, rng):
-    """Those of readouts that are trained again without its rows.
+@pytest.mark.parametrize("has_centers", [True, False])
+def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
+    """Those of readouts that are trained again without its rows, and the units centred at these.
 
     If equal rows are merged, without all that are equal to them.
     """
     X, y = rows_of(3)
     X, y, weight = np.vstack([X, X[:9]]), np.append(y, y[5:14]), rng.uniform(0.5, 2, 69)
-    layer = RBFLayer(rng.normal(size=(160 if is_dual else 30, 8)), 9.0, kernel="laplacian")
+    C, centers = rng.normal(size=(160 if is_dual else 30, 8)), np.arange(0, 60, 3)
+    if has_centers:
+        C[: len(centers)] = X[centers]
+    layer = RBFLayer(C, 9.0, kernel="laplacian")
     job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
     sample = draw(job, samples) if is_merged else draw_rows(job, samples, 69)
     assert sample.n_rows == (60 if is_merged else 69)
     folds = rng.integers(0, 4, len(sample.targets))
+    units = RBF(kernel="laplacian").with_fitted(centers_=C[:20], support_=centers)
+    units = units if has_centers else None
     if is_dual:
-        loo = SampledLOO(job, layer, sample, folds=folds)
-        _, dual = gather_rows(job, layer, samples).try_solve(alpha)
-        scores = loo.score_dual(dual, *find_sampled_rows(job, samples, sample))
+        loo = SampledLOO(job, layer, sample, folds=folds, units=units)
+        few = gather_rows(job, layer, samples)
+        _, dual = few.try_solve(alpha)
+        scores = loo.score_dual(dual, few.H, *find_sampled_rows(job, samples, sample))
     else:
         (statistics,) = gather(job, [layer], samples, dtype=float)
-        loo = SampledLOO(job, layer, sample, statistics, folds)
+        loo = SampledLOO(job, layer, sample, statistics, folds, units)
         _, scores = loo.solve(alpha)
     H, Y = naive.hidden(layer, X), np.eye(3)[y]
     numbers, at = find_sampled_rows(job, samples, sample)
     assert sorted(numbers) == list(range(69))
+
+    def expected_without(left_out):
+        """Scores of rows of the sample by a readout without these, and without their units."""
+        is_left, kept_units = np.isin(at, left_out), np.arange(len(C))
+        if has_centers:
+            kept_units = np.setdiff1d(
+                kept_units, np.flatnonzero(np.isin(centers, numbers[is_left]))
+            )
+        kept = numbers[~is_left]
+        W, b = naive.ridge(H[np.ix_(kept, kept_units)], Y[kept], alpha, weight[kept])
+        return naive.hidden(layer, sample.rows.X[left_out])[:, kept_units] @ W.T + b
+
     for fold in range(4):
-        kept = numbers[folds[at] != fold]
-        W, b = naive.ridge(H[kept], Y[kept], alpha, weight[kept])
-        own = np.flatnonzero(folds == fold)
-        expected = naive.hidden(layer, sample.rows.X[own]) @ W.T + b
-        found = scores.fold_scores[own]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-    for i, row in enumerate(sample.rows.X[::7]):
-        kept = numbers[at != 7 * i]
-        W, b = naive.ridge(H[kept], Y[kept], alpha, weight[kept])
-        expected = naive.hidden(layer, row[None]) @ W.T + b
-        np.testing.assert_allclose(scores.scores[[7 * i]], expected, rtol=0, atol=1e-6)
+        rows = np.flatnonzero(folds == fold)
+        found = scores.fold_scores[rows]
+        np.testing.assert_allclose(found, expected_without(rows), rtol=0, atol=1e-6)
+    for i in range(0, sample.n_rows, 7):
+        found = scores.scores[[i]]
+        np.testing.assert_allclose(found, expected_without(np.array([i])), rtol=0, atol=1e-6)
 
 
 def test_few_known_scores_are_shrunk_to_the_prior():

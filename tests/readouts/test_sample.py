@@ -9,13 +9,14 @@ from scipy.sparse import csr_array
 
 import naive
 from fake_sources import TiledArray
-from readouts.brute_force import without_each_row
+from readouts.brute_force import own_units, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.map_reduce import map_reduce
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
-from sklearn_fsvc._src.layers import TanhLayer
+from sklearn_fsvc._src.hidden_layers.rbf import RBF
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import sample as module
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
@@ -244,17 +245,25 @@ def test_unequal_weights_enlarge_the_sample(rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("by_eigenvectors", [False, True])
-def test_leave_one_out_scores_of_a_sample(rows, by_eigenvectors, dtype, rng, monkeypatch):
+@pytest.mark.parametrize("has_centers", [False, True])
+def test_leave_one_out_scores_of_a_sample(
+    rows, has_centers, by_eigenvectors, dtype, rng, monkeypatch
+):
+    """Those of a readout without the sample, and without the unit that is centred there."""
     if by_eigenvectors:
         monkeypatch.setattr(RidgeStatistics, "cholesky", lambda *_, **__: None)
-    (X, y, weight), n_units, alpha = rows, 9, 0.5
-    layer = TanhLayer(rng.normal(size=(n_units, 4)), rng.normal(size=n_units))
+    (X, y, weight), n_units, alpha, units = rows, 9, 0.5, None
+    layer: object = TanhLayer(rng.normal(size=(n_units, 4)), rng.normal(size=n_units))
+    if has_centers:
+        centers = np.unique(X, axis=0, return_index=True)[1][:n_units]
+        layer = RBFLayer(X[centers].astype(float), 9.0, kernel="laplacian")
+        units = RBF(kernel="laplacian").with_fitted(centers_=X[centers], support_=centers)
     samples = samples_of(X, y, weight)
     with get_engine("jit") as engine:
         job = Job(engine)
         (statistics,) = gather(job, [layer], samples, dtype=dtype)
         sample = draw(job, samples)
-        loo = SampledLOO(job, layer, sample, statistics)
+        loo = SampledLOO(job, layer, sample, statistics, units=units)
         _, of_all = loo.solve(alpha)
         _, by_size = zip(*loo.solve_leading(alpha, [4, n_units]), strict=True)
     for results, sizes in (([of_all], [n_units]), (by_size, [4, n_units])):
@@ -263,9 +272,12 @@ def test_leave_one_out_scores_of_a_sample(rows, by_eigenvectors, dtype, rng, mon
             first = layer.part(slice(result.n_units))
             for i, row in enumerate(sample.rows.X[:10]):
                 others = (row != X).any(axis=1)
-                H, Y = naive.hidden(first, X), np.eye(3)[y]
+                kept = np.arange(result.n_units)
+                if has_centers:
+                    kept = np.flatnonzero((row != X[centers[: result.n_units]]).any(axis=1))
+                H, Y = naive.hidden(first, X)[:, kept], np.eye(3)[y]
                 W, b = naive.ridge(H[others], Y[others], alpha, weight[others])
-                own = naive.hidden(first, row[None])[0]
+                own = naive.hidden(first, row[None])[0, kept]
                 np.testing.assert_allclose(
                     result.scores[i], W @ own + b, atol=10 * np.finfo(dtype).eps
                 )
@@ -285,7 +297,9 @@ def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
         model.partial_fit(X[:30], y[:30], classes=range(3)).partial_fit(X[30:], y[30:]).solve()
     else:
         model.fit(X, y)
-    scores = without_each_row(naive.of_model(model, X), np.eye(3)[y], 0.5)
+    own = own_units(model, len(X))
+    assert (own >= 0).any() == (make is RBFClassifier)
+    scores = without_each_row(naive.of_model(model, X), np.eye(3)[y], 0.5, own=own)
     few = np.argsort(exact_hashes(X))[:FEW]
     assert model.temperature_ == pytest.approx(fit_temperature(scores[few], y[few]), rel=1e-4)
 

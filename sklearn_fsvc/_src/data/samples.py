@@ -35,6 +35,8 @@ class Samples:
     groups: npt.NDArray[np.intp] | None = None
     # Samples that were given to validate choices, in place of some that are held out.
     validation: "Samples | None" = None
+    # (n_samples,), int, on the host, or None: the unit that is centred at each sample, -1 for none.
+    own_units: npt.NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -73,7 +75,20 @@ class Samples:
     def with_rows(self, X: Any, rows: Any) -> "Samples":
         """Return the subset `rows` of the samples, whose features are X."""
         targets = self.targets and self.targets.taken(rows)
-        return Samples(X, targets, self.weight_of(rows), groups=self.groups_of(rows))
+        own_units = None if self.own_units is None else self.own_units[rows]
+        weight, groups = self.weight_of(rows), self.groups_of(rows)
+        return Samples(X, targets, weight, groups=groups, own_units=own_units)
+
+    def with_centers(self, rows: npt.NDArray[np.intp] | None) -> Self:
+        """Return the samples with `own_units`, given the row numbers of the centres of all units.
+
+        None if the centres are no samples.
+        """
+        if rows is None:
+            return self
+        own_units = np.full(len(self), -1)
+        own_units[rows] = np.arange(len(rows))
+        return replace(self, own_units=own_units)
 
     def joined(self, other: "Samples") -> "Samples":
         """Return these samples and others after them, with X on the host."""

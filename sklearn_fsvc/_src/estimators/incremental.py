@@ -276,7 +276,7 @@ class Evaluator:
         layer = cast_layer(self.units.layer, sample.rows.X)
         with self._job(sample.rows.X, layer) as job:
             # Leave-one-out scores need the Cholesky factor of the solve.
-            loo = SampledLOO(job, layer, sample, total)
+            loo = SampledLOO(job, layer, sample, total, units=self.units)
             solution, scores = loo.solve(alpha)
             nearest = nearest_outputs(parts.units, parts.task, solution.b, alpha)
             fitted |= parts.task.calibrate(loo.fill_uncovered(scores, nearest), sample)

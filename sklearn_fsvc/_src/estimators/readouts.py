@@ -15,7 +15,7 @@ from ..readouts.dual import gather_rows, search_few, search_few_validated, suits
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
-from ..readouts.loo_penalty import refine_penalty_by_loo, select_from_loo_grid
+from ..readouts.loo_penalty import may_leave_out, select_from_loo_grid, train_left_out
 from ..readouts.ridge import gather
 from ..readouts.sample import draw, find_sampled_rows
 from ..readouts.softmax import train_softmax
@@ -210,7 +210,7 @@ class Ridge(Linear):
         loo = scores = None
         if self._needs_loo_scores(training):
             sample = self.sample or draw(job, samples)
-            loo = SampledLOO(job, layer, sample, statistics, self.folds)
+            loo = SampledLOO(job, layer, sample, statistics, self.folds, training.units)
             solution, scores = loo.solve(alpha, is_last=True)
         else:
             solution = statistics.solve(alpha, is_last=True)
@@ -226,13 +226,16 @@ class Ridge(Linear):
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
         job, layer, samples = training.job, training.layer, training.samples
-        random = generator(self.random_state)
-        found, statistics = train_held_out(job, layer, samples, random, training.history)
         is_small = len(samples.present) <= MAX_LOO_ROWS
         # The leave-one-out error is optimistic for groups, which are held out as a whole.
-        if self.sample and is_small and samples.may_leave_one_out:
-            alpha = refine_penalty_by_loo(job, layer, self.sample, statistics, found.alpha)
-            return alpha, statistics
+        if is_small and samples.may_leave_one_out and may_leave_out(job, layer):
+            sample = self.sample or draw(job, samples)
+            found, statistics = train_left_out(
+                job, layer, samples, sample, training.units, training.history
+            )
+        else:
+            random = generator(self.random_state)
+            found, statistics = train_held_out(job, layer, samples, random, training.history)
         return found.alpha, statistics
 
     def _train_by_dual(self, training, penalty):
@@ -257,8 +260,8 @@ class Ridge(Linear):
         if self._needs_loo_scores(training):
             job = job.reserve(2 * few.H.nbytes)
             sample = self.sample or draw(job, samples)
-            loo = SampledLOO(job, layer, sample, folds=self.folds)
-            scores = loo.score_dual(dual, *find_sampled_rows(job, samples, sample))
+            loo = SampledLOO(job, layer, sample, folds=self.folds, units=training.units)
+            scores = loo.score_dual(dual, few.H, *find_sampled_rows(job, samples, sample))
         fitted = self._calibrate(training, solution, alpha, loo, scores)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)
 
@@ -291,7 +294,8 @@ class Ridge(Linear):
         if is_option(self.alpha, "loo"):
             start = generator(random_state), training.history.first_alpha(training.layer)
         chosen = select_from_loo_grid(
-            training.job, training.layer, samples, alphas, task.needs_loo_scores,
+            training.job, training.layer, samples.with_centers(training.units.rows), alphas,
+            task.needs_loo_scores,
             task.needs_posterior, rows, start, partial(nearest_outputs, training.units, task),
         )  # fmt: skip
         return self.with_solution(

@@ -139,6 +139,9 @@ class RBF(RBFParameters, Units):
         layer = apply_weights(layer, self.feature_weights_ if A is None else A)
         return quantize_layer(layer, self.precision_)
 
+    def own_units(self, sample: Any) -> Any:
+        return sample.find_units(self.rows, self.centers_)
+
     def with_shape_of(self, layer: RBFLayer) -> "RBF":
         return self.update_fitted(kernel_=simplify_kernel(layer.kernel), radius_=layer.radius)
 

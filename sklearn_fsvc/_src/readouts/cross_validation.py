@@ -350,6 +350,38 @@ def train_held_out(
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
     """Return the penalty of the least held-out error, and the statistics of all samples.
 
+    Parameters
+    ----------
+    history : SearchHistory
+        Gives the first penalty, and records those that are evaluated.
+    many_units, large_hidden : int
+        As of `search_precisely`.
+    """
+    held_out = HeldOut.draw(samples, random, layer.n_units)
+
+    def validate(gather_rows, layer, statistics, start):
+        n_units = n_validation_units(layer.n_units)
+        # Memory of the held-out statistics, of their differences to all, and of a factor.
+        reserved = 2 * len(held_out.parts) * RidgeStatistics.nbytes(n_units)
+        reserved += RidgeStatistics.nbytes(layer.n_units)
+        held_job = job.named(f"{job.what}, held out").reserve(reserved)
+        folds = held_out.gather_folds(gather_rows, held_job, layer.part(slice(n_units)), statistics)
+        return search_penalty(folds, start)
+
+    return search_precisely(job, layer, samples, history, validate, many_units, large_hidden)
+
+
+def search_precisely(
+    job: Any,
+    layer: Any,
+    samples: Samples,
+    history: SearchHistory,
+    search_from: Callable[..., PenaltySearchResult],
+    many_units: int = MANY_UNITS,
+    large_hidden: int = LARGE_HIDDEN,
+) -> tuple[PenaltySearchResult, RidgeStatistics]:
+    """Return the result of a search for a penalty, and the statistics of all samples.
+
     Statistics are gathered in the fastest precision. Only if that makes a lesser penalty too
     ill-conditioned, they are gathered again in float64.
 
@@ -357,6 +389,9 @@ def train_held_out(
     ----------
     history : SearchHistory
         Gives the first penalty, and records those that are evaluated.
+    search_from : callable
+        ``search_from(gather_rows, layer, statistics, start)`` returns a `PenaltySearchResult` from
+        the statistics of all samples; ``gather_rows`` gathers others in the same precision.
     many_units : int
         For more units, float64 activations are multiplied in float32.
     large_hidden : int
@@ -369,32 +404,19 @@ def train_held_out(
         gather_fast = gather_coarse
         if len(samples) * layer.n_units >= large_hidden:
             fast_layer = cast_to_float32_if_safe(layer, samples.X)
-    held_out = HeldOut.draw(samples, random, layer.n_units)
+
+    def run(gather_rows, layer, start):
+        (statistics,) = gather_rows(job, [layer], samples)
+        statistics.float64_fallback = fallback
+        return search_from(gather_rows, layer, statistics, start), statistics
+
     fallback = partial(gather_float64, job, [layer], samples)
-
-    def validate(gather_all, layer, start):
-        return _validate(job, layer, samples, held_out, gather_all, start, fallback)
-
-    found, statistics = validate(gather_fast, fast_layer, history.first_alpha(layer))
+    found, statistics = run(gather_fast, fast_layer, history.first_alpha(layer))
     if found.is_cut and statistics.has_float64_fallback:
         del statistics  # before others are gathered
-        found, statistics = validate(gather_float64, layer, found.alpha)
+        found, statistics = run(gather_float64, layer, found.alpha)
     history.add(layer, found)
     return found, statistics
-
-
-def _validate(job, layer, samples, held_out, gather_all, start, float64_fallback):
-    """Return the `PenaltySearchResult` of a layer, and the statistics by ``gather_all``."""
-    n_units = n_validation_units(layer.n_units)
-    (statistics,) = gather_all(job, [layer], samples)
-    statistics.float64_fallback = float64_fallback
-    # Memory of the held-out statistics, of their differences to all, and of a factor.
-    reserved = 2 * len(held_out.parts) * RidgeStatistics.nbytes(n_units)
-    reserved += RidgeStatistics.nbytes(layer.n_units)
-    held_job = job.named(f"{job.what}, held out").reserve(reserved)
-    leading = layer.part(slice(n_units))
-    folds = held_out.gather_folds(gather_all, held_job, leading, statistics)
-    return search_penalty(folds, start), statistics
 
 
 def estimate_penalty(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import solve
 
 from ..data.streaming import Consumer, stream
 from ..data.validation import NaNOutputError, check_no_nan
@@ -120,8 +121,13 @@ class Dual:
 
     @limit_blas_threads(1)
     def hat_complement(
-        self, rows: npt.NDArray, groups: npt.NDArray, root: npt.NDArray
-    ) -> tuple[npt.NDArray, npt.NDArray]:
+        self,
+        H: npt.NDArray,
+        rows: npt.NDArray,
+        groups: npt.NDArray,
+        root: npt.NDArray,
+        own_units: npt.NDArray,
+    ) -> "HatComplement":
         """Return the residuals of groups of equal rows, and their block of I - S, over alpha.
 
         ``I - S = alpha (A A' + alpha I)^-1 - u u'`` and the residuals are alpha times `dual_coef`,
@@ -136,19 +142,58 @@ class Dual:
             Rows, and the group of each.
         root : ndarray of shape (n_groups, 1)
             Square roots of the weights of the groups.
-
-        Returns
-        -------
-        residuals : ndarray of shape (n_groups, n_outputs)
-            Times `root`.
-        remainder : ndarray of shape (n_groups, n_groups)
+        own_units : ndarray of int of shape (n_groups,)
+            The unit that is centred at each group; -1 for none.
         """
         # Equal rows of weights w are one row of weight sum w: their direction as a unit vector.
         E = np.zeros((len(self.root), len(root)), order="F")
         E[rows, groups] = self.root[rows] / root[groups, 0]
         residuals, u = HOST.multiply_transposed(E, self.dual_coef), E.T @ np.sqrt(self.share)
         HOST.solve_lower(self.factor, E)
-        return residuals, HOST.multiply_transposed(E, E) - self.u_inverse * np.outer(u, u)
+        remainder = HOST.multiply_transposed(E, E) - self.u_inverse * np.outer(u, u)
+        # Columns of the own units in A.
+        has_unit = np.flatnonzero(own_units >= 0)
+        units = H[:, own_units[has_unit]]
+        units = np.asfortranarray(self.root[:, None] * (units - self.share @ units))
+        coefficients = HOST.multiply_transposed(units, self.dual_coef)
+        HOST.solve_lower(self.factor, units)
+        inner = np.eye(len(has_unit)) - HOST.multiply_transposed(units, units)
+        outer = HOST.multiply_transposed(E, units)
+        return HatComplement(residuals, remainder, has_unit, inner, outer, coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class HatComplement:
+    """Residuals, and the block of I - S, of some rows, over alpha; and the same without units.
+
+    A unit with the column a in A is left out by a change of rank one, with
+    ``M = (A A' + alpha I)^-1``: ``(A A' - a a' + alpha I)^-1 = M + M a a' M / (1 - a' M a)``.
+    """
+
+    residuals: npt.NDArray  # (n_rows, n_outputs), times the square roots of the weights
+    remainder: npt.NDArray  # (n_rows, n_rows)
+    has_unit: npt.NDArray  # (n_own,): indices of the rows at which a unit is centred
+    inner: npt.NDArray  # (n_own, n_own): block of ``I - A' M A`` for these units
+    outer: npt.NDArray  # (n_rows, n_own): block of ``M A``
+    coefficients: npt.NDArray  # (n_own, n_outputs): of these units
+
+    def without_own_units(self) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return residuals, and the diagonal of the block, each without the own unit of the row."""
+        residuals, diagonal = self.residuals.copy(), self.remainder.diagonal().copy()
+        rows = self.has_unit
+        product = self.outer[rows, np.arange(len(rows))]
+        factor = product / self.inner.diagonal()
+        residuals[rows] += factor[:, None] * self.coefficients
+        diagonal[rows] += factor * product
+        return residuals, diagonal
+
+    def without_units_of(self, rows: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return the residuals and the block of some rows without the units centred at these."""
+        own = np.flatnonzero(np.isin(self.has_unit, rows))
+        outer = self.outer[np.ix_(rows, own)]
+        solved = solve(self.inner[np.ix_(own, own)], outer.T, assume_a="pos")
+        residuals = self.residuals[rows] + solved.T @ self.coefficients[own]
+        return residuals, self.remainder[np.ix_(rows, rows)] + outer @ solved
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,13 @@ The readout does not have to be trained again without each sample. With the leve
 readout trained without it is ``y - (y - score) / (1 - s)`` (PRESS, the predicted residual error sum
 of squares: D. M. Allen 1974, "The relationship between variable selection and data augmentation
 and a method for prediction"). A set F of samples is left out together by ``(I - S_FF)^-1`` in the
-place of ``1 / (1 - s)``, where S_FF is its block of the hat matrix. The hidden layer stays as it
-is, including centres at the samples that are left out.
+place of ``1 / (1 - s)``, where S_FF is its block of the hat matrix.
+
+If a unit is centred at a sample that is left out, the unit is left out, too: see `without_unit`.
+New samples have no unit of their own. With the unit, scores would be those of a readout with a free
+coefficient at the very sample, which no other sample determines: the smaller the penalty, the
+larger the error of such scores, where that of new samples changes little. In all other respects
+the hidden layer stays as it is.
 
 With the Cholesky factor L of the normal matrix, which a ridge has anyway, the leverage is
 ``w (1 / n + |L^-1 (h - mean)|^2)``. There are two evaluations:
@@ -83,6 +88,29 @@ def leave_out(
     return xp.where(is_unknown[..., None], mean, left_out), is_unknown
 
 
+def without_unit(
+    scores: Any, leverage: Any, product: Any, square: Any, coefficients: Any
+) -> tuple[Any, Any]:
+    """Return scores and leverages of rows by readouts without one unit, another one for each row.
+
+    The readout is trained on all rows. A coefficient of 0 for unit j is a linear constraint: with
+    the inverse P of the normal matrix, it changes the score of a row h by
+    ``-(P h)_j W_j / P_jj`` and its leverage by ``-(P h)_j^2 / P_jj``.
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, ..., n_outputs)
+    leverage : array of shape (n_rows, ...)
+        Of weight 1.
+    product, square : arrays of shape (n_rows, ...)
+        ``(P h)_j`` and ``P_jj``; 0 for rows that keep all units.
+    coefficients : array of shape (n_rows, ..., n_outputs)
+        The coefficients W_j.
+    """
+    factor = product / (square + (square == 0))
+    return scores - factor[..., None] * coefficients, leverage - factor * product
+
+
 def leave_fold_out(
     targets: npt.NDArray, residuals: npt.NDArray, remainder: npt.NDArray, root: npt.NDArray
 ) -> npt.NDArray:
@@ -131,6 +159,8 @@ class SampledLOO:
         Of all rows; `score_dual` needs none.
     folds : ndarray of int of shape (n_rows,), optional
         The fold of each row of the sample, for `LOOScores.fold_scores`.
+    units : Units, optional
+        Those that are centred at rows of the sample are left out with the rows.
     """
 
     def __init__(
@@ -140,8 +170,11 @@ class SampledLOO:
         sample: Any,
         statistics: RidgeStatistics | None = None,
         folds: npt.NDArray | None = None,
+        units: Any = None,
     ):
         self.job, self.layer, self.sample = job, layer, sample
+        own_units = None if units is None else units.own_units(sample)
+        self._own_units = np.full(sample.n_rows, -1) if own_units is None else own_units
         self._statistics: Any = statistics
         self._folds: Any = None
         if folds is not None:
@@ -193,9 +226,11 @@ class SampledLOO:
             for size in sizes:  # before H is overwritten
                 results[size].is_uncovered[part] = ~job.engine.algebra.any(H[:, :size], axis=1)
             Z, least = whitened.whiten(H)
-            leverages = whitened.leverages(Z, sizes)
+            leverages = list(whitened.leverages(Z, sizes))
+            own = _OwnUnits(whitened, self._own_units[part])
             for size, leverage in zip(sizes, leverages, strict=True):
-                results[size].leave_out(part, whitened.scores(Z, size), leverage, least)
+                scores = whitened.scores(Z, size)
+                results[size].leave_out(part, *own.removed(Z, scores, leverage, size), least)
 
         self._stream(job, consume, max(sizes))
         return [results[size].result(size) for size in sizes]
@@ -221,8 +256,12 @@ class SampledLOO:
             ends = np.cumsum([len(fold) for fold in folds])
             for fold, end in zip(folds, ends, strict=True):
                 part = slice(end - len(fold), end)
-                scores, hat = whitened.scores(Z[:, part], m), whitened.hat(Z[:, part])
-                result.leave_out(fold, scores, hat.diagonal(), least[part])
+                of_fold = Z[:, part]
+                scores, hat = whitened.scores(of_fold, m), whitened.hat(of_fold)
+                own = _OwnUnits(whitened, self._own_units[fold])
+                of_rows = own.removed(of_fold, scores, hat.diagonal(), m)
+                result.leave_out(fold, *of_rows, least[part])
+                scores, hat = own.all_removed(of_fold, scores, hat)
                 root = np.sqrt(weight[fold])[:, None]
                 residuals, remainder = root * (Y[fold] - scores), np.eye(len(fold))
                 remainder = remainder - root * hat * root.T
@@ -246,20 +285,23 @@ class SampledLOO:
         consumer = Consumer(consume, fixed_bytes=PackedSymmetric.strip_bytes(m), row_bytes=40 * m)
         stream(job, self.layer, self.sample.rows.X, consumer, rows)
 
-    def score_dual(self, dual: Any, rows: npt.NDArray, groups: npt.NDArray) -> LOOScores:
-        """Return the scores by the dual equations of few rows, a `dual.Dual`.
+    def score_dual(
+        self, dual: Any, H: npt.NDArray, rows: npt.NDArray, groups: npt.NDArray
+    ) -> LOOScores:
+        """Return the scores by the dual equations of few rows H, a `dual.Dual`.
 
-        Its `rows` are the copies of the rows `groups` of the sample.
+        Their `rows` are the copies of the rows `groups` of the sample.
         """
         Y, root = self.sample.targets, np.sqrt(self.sample.rows.weight)[:, None]
-        residuals, remainder = dual.hat_complement(rows, groups, root)
+        left_out = dual.hat_complement(H, rows, groups, root, self._own_units)
+        residuals, remainder = left_out.without_own_units()
         # No leverage is unknown here: alpha cancels in the quotient.
-        scores, fold_scores = Y - residuals / (remainder.diagonal()[:, None] * root), None
+        scores, fold_scores = Y - residuals / (remainder[:, None] * root), None
         if self._folds is not None:
             fold_scores = np.empty(Y.shape)
             for fold in self._folds:
-                block = remainder[np.ix_(fold, fold)]
-                fold_scores[fold] = leave_fold_out(Y[fold], residuals[fold], block, root[fold])
+                block = left_out.without_units_of(fold)
+                fold_scores[fold] = leave_fold_out(Y[fold], *block, root[fold])
         uncovered = np.unique(groups[dual.is_uncovered[rows]])
         is_known = np.ones(len(Y), bool)
         return LOOScores(self.layer.n_units, scores, uncovered, is_known, fold_scores)
@@ -360,12 +402,68 @@ class _WhitenedRows:
             sums = self.algebra.to_host(squares[:size].sum(axis=0)).astype(np.float64)
             yield sums + 1 / self._n
 
+    def products(self, A, Z):
+        """Return ``A' Z`` for two blocks of columns, in float64 on the host."""
+        return self.algebra.to_host(self.algebra.multiply_transposed(A, Z)).astype(np.float64)
+
+    def column_sums(self, A):
+        """Return the sums of the columns, in float64 on the host."""
+        return self.algebra.to_host(A.sum(axis=0)).astype(np.float64)
+
+    def unit_vectors(self, units):
+        """Return ``L^-1 e_j`` for units j as columns (n_units, len(units)); zeros for -1."""
+        E = np.zeros((self.n_units, len(units)), self.dtype, order="F")
+        rows = np.flatnonzero(units >= 0)
+        E[units[rows], rows] = 1
+        return self._whiten(self.algebra.to_device(E))
+
+    def coefficients(self, U, size):
+        """Return the coefficients (n_columns, n_outputs) of the units of `unit_vectors`."""
+        return self.products(U[:size], self._half[:size])
+
     def hat(self, Z):
         """Return the block of the hat matrix (n_rows, n_rows) for rows of weight 1."""
-        return (
-            self.algebra.to_host(self.algebra.multiply_transposed(Z, Z)).astype(np.float64)
-            + 1 / self._n
-        )
+        return self.products(Z, Z) + 1 / self._n
+
+
+class _OwnUnits:
+    """The units that are centred at some rows, and scores of the rows without them.
+
+    Parameters
+    ----------
+    whitened : _WhitenedRows
+    units : ndarray of int of shape (n_rows,)
+        The unit of each row; -1 for none.
+    """
+
+    def __init__(self, whitened, units):
+        # A layer may have been cut to its leading units.
+        self._whitened, self._units = whitened, np.where(units < whitened.n_units, units, -1)
+        self._are_any = bool((self._units >= 0).any())
+        self._U = whitened.unit_vectors(self._units) if self._are_any else None
+
+    def removed(self, Z, scores, leverage, size):
+        """Return scores and leverages, by the leading units, without each row's own unit."""
+        if not self._are_any:
+            return scores, leverage
+        # The root is triangular: the leading rows of U are those of a smaller layer, and are 0 for
+        # a unit that it does not have.
+        whitened, U = self._whitened, self._U[:size]
+        product, square = whitened.column_sums(U * Z[:size]), whitened.column_sums(U * U)
+        return without_unit(scores, leverage, product, square, whitened.coefficients(U, size))
+
+    def all_removed(self, Z, scores, hat):
+        """Return scores and the block of the hat matrix without the own units of all rows."""
+        if not self._are_any:
+            return scores, hat
+        whitened, rows = self._whitened, np.flatnonzero(self._units >= 0)
+        inner = whitened.products(self._U, self._U)[np.ix_(rows, rows)]
+        # Rounding may leave an ill-conditioned block indefinite.
+        inner.flat[:: len(rows) + 1] += np.finfo(whitened.dtype).eps * np.trace(inner)
+        outer = whitened.products(self._U, Z)[rows]
+        coefficients = whitened.coefficients(self._U, whitened.n_units)[rows]
+        solved = solve(inner, outer, assume_a="pos")
+        return scores - solved.T @ coefficients, hat - outer.T @ solved
 
 
 # All rows, several penalties
@@ -399,6 +497,8 @@ def press(
 
     Parameters
     ----------
+    samples : Samples
+        Their `own_units` are left out with them.
     statistics : RidgeStatistics
         Of all rows.
     alphas : sequence of float
@@ -492,7 +592,8 @@ class _PressPass(MapReduce):
             # Before H is overwritten.
             is_uncovered: Any = ~engine.algebra.any(H, axis=1) if keep_scores else None
             Y = samples.targets.matrix(part, xp)
-            scores = scorer.scores(H, Y, sums, samples.weight_of(part))
+            own_units = None if samples.own_units is None else samples.own_units[part]
+            scores = scorer.scores(H, Y, sums, samples.weight_of(part), own_units)
             if keep_scores:
                 sums.scores[:, at] = engine.to_host(scores).swapaxes(0, 1)
                 uncovered.append(at.start + np.flatnonzero(is_uncovered))
@@ -566,49 +667,76 @@ class LOOScorer:
     @staticmethod
     def row_bytes(n_units: int, n_outputs: int, itemsize: int, algebra: Any, n_alphas: int) -> int:
         """Return the bytes that `scores` allocates for a row."""
-        output_bytes = 8 * (8 * n_outputs + 6) * n_alphas
-        return (2 * algebra.n_parts + 1) * n_units * itemsize + output_bytes
+        output_bytes = 8 * (10 * n_outputs + 10) * n_alphas
+        return (2 * algebra.n_parts + 3) * n_units * itemsize + output_bytes
 
     @limit_blas_threads(1)
-    def scores(self, H: Any, Y: Any, sums: LOOSums, weight: npt.NDArray | None = None) -> Any:
+    def scores(
+        self,
+        H: Any,
+        Y: Any,
+        sums: LOOSums,
+        weight: npt.NDArray | None = None,
+        own_units: npt.NDArray | None = None,
+    ) -> Any:
         """Return scores (n_rows, n_alphas, n_outputs) of rows, each without itself, in float64.
 
-        Adds the errors and the noise to `sums`. H is overwritten.
+        And without its own unit, if there is one. Adds the errors and the noise, which is that of
+        readouts of all units, to `sums`. H is overwritten.
         """
         algebra, xp = self.algebra, self.algebra.xp
         H = H.astype(self.dtype, copy=False)
         H -= self.mean_h
         squared_norms = (H * H).sum(axis=1).astype(np.float64)
         least = min_remainder(self.dtype, squared_norms[:, None], self.alphas)
-        scores, leverage = self._in_sample(algebra.split(H), Y.shape[1])
-        if weight is not None:
-            leverage *= xp.asarray(weight)[:, None]
-        Y, remainder = Y[:, None, :], 1 - leverage
-        left_out, is_unknown = leave_out(xp, Y, scores, remainder, least, self.mean_y)
+        scores, leverage, own = self._in_sample(algebra.split(H), Y.shape[1], own_units)
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
+        Y, remainder = Y[:, None, :], 1 - weight[:, None] * leverage
+        others, least_leverage = without_unit(scores, leverage, *own) if own else (scores, leverage)
+        left_out, is_unknown = leave_out(
+            xp, Y, others, 1 - weight[:, None] * least_leverage, least, self.mean_y
+        )
         sums.errors += xp.tensordot(weight, ((Y - left_out) ** 2).sum(axis=2), 1) / self.n
         sums.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
         sums.noise += xp.tensordot(weight, remainder[:, :, None] * (Y - scores) ** 2, 1)
         sums.noise_weight += xp.tensordot(weight, remainder**2, 1)
         return left_out
 
-    def _in_sample(self, H_parts, n_outputs):
+    def _in_sample(self, H_parts, n_outputs, own_units):
         """Return scores (n_rows, n_alphas, n_outputs) of the readouts of all rows, and leverages.
 
-        Leverages have the shape (n_rows, n_alphas). `H_parts` are centred rows, split by
-        ``algebra.split``.
+        Leverages have the shape (n_rows, n_alphas). The third result is the rest of the arguments
+        of `without_unit`, or None. `H_parts` are centred rows, split by ``algebra.split``.
         """
-        xp = self.algebra.xp
-        U, scores, leverages = xp.empty(H_parts[0].shape, self.dtype), [], []
+        xp, U = self.algebra.xp, self.algebra.xp.empty(H_parts[0].shape, self.dtype)
+        results: list[list] = []
         for basis in self.bases:
+
+            def readout(A, basis=basis):
+                products = self.algebra.multiply(A, basis.readouts).astype(np.float64)
+                return products.reshape(len(A), -1, n_outputs)
+
+            def scaled(A, basis=basis):
+                return (A @ basis.scale).astype(np.float64)
+
             basis.transform(H_parts, U, self.algebra)
-            products = self.algebra.multiply(U, basis.readouts).astype(np.float64)
-            scores.append(products.reshape(len(U), -1, n_outputs))
-            leverages.append((xp.multiply(U, U, out=U) @ basis.scale).astype(np.float64))
-        of_all, leverage = xp.concatenate(scores, axis=1), xp.concatenate(leverages, axis=1)
+            result = [readout(U)]
+            if own_units is not None:
+                # The whitened unit vectors of the own units are rows of the basis.
+                V = basis.vectors[xp.asarray(np.maximum(own_units, 0))]
+                V *= xp.asarray((own_units >= 0)[:, None])
+                result += [scaled(U * V), readout(V), scaled(xp.multiply(V, V, out=V))]
+            result.append(scaled(xp.multiply(U, U, out=U)))
+            results.append(result)
+        of_all, *own, leverage = (
+            xp.concatenate(each, axis=1) for each in zip(*results, strict=True)
+        )
         of_all += self.mean_y
         leverage += 1 / self.n
-        return of_all, leverage
+        if not own:
+            return of_all, leverage, None
+        product, coefficients, square = own
+        return of_all, leverage, (product, square, coefficients)
 
     def posterior(self, k: int, sums: LOOSums) -> Posterior:
         """Return the `Posterior` at penalty number k, with the noise that all rows show.

@@ -1,7 +1,7 @@
 """Ridge penalties by leave-one-out error.
 
-`select_from_loo_grid` serves ``alpha="loo"`` and lists of penalties. `refine_penalty_by_loo` serves
-``alpha="auto"`` in a stacked ensemble: it goes on from the penalty of the least held-out error.
+`select_from_loo_grid` serves ``alpha="loo"`` and lists of penalties, `train_left_out` serves
+``alpha="auto"`` for up to a few thousand samples.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .cross_validation import hold_out, make_folds, n_validation_units, search, search_penalty
+from .cross_validation import (
+    PenaltySearchResult,
+    SearchHistory,
+    hold_out,
+    make_folds,
+    n_validation_units,
+    search,
+    search_penalty,
+    search_precisely,
+)
 from .leave_one_out import LOOScorer, PressResult, SampledLOO, press
 from .linear import Posterior, Solution, score_uncovered
 from .ridge import gather
@@ -18,7 +27,7 @@ from .statistics import FEW, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
 FEW_UNITS = 2000
-# Samples by which `refine_penalty_by_loo` chooses: as good as 4000 on 26 datasets.
+# Samples by which `train_left_out` chooses: as good as 4000 on 26 datasets.
 _PENALTY_SAMPLES = 512
 
 
@@ -173,21 +182,36 @@ def _descend(
     return *found, best_result, best
 
 
-def refine_penalty_by_loo(
-    job: Any, layer: Any, sample: Any, statistics: RidgeStatistics, start: float
-) -> float:
-    """Return the penalty with the least leave-one-out error of a sample, downhill from `start`.
+def train_left_out(
+    job: Any, layer: Any, samples: Any, sample: Any, units: Any, history: SearchHistory
+) -> tuple[PenaltySearchResult, RidgeStatistics]:
+    """Return the penalty of the least leave-one-out error of a sample, and the statistics of all.
 
-    More precise than held-out rows: it evaluates readouts of all units, trained on all other
-    rows. Each penalty takes a factor in addition to the statistics; if that does not fit in memory,
-    returns `start`.
+    More precise than held-out rows: it evaluates readouts of all units, trained on all other rows.
+    Each penalty takes a factor in addition to the statistics.
+
+    Parameters
+    ----------
+    sample : Sample
+    units : Units
+        Those that are centred at rows of the sample are left out with the rows.
+    history : SearchHistory
+        Gives the first penalty, and records those that are evaluated.
     """
-    if not statistics.may_be_copied:
-        return start
-    loo = SampledLOO(job, layer, sample.leading(_PENALTY_SAMPLES), statistics)
 
-    def error_of(alpha):
-        equations = statistics.try_cholesky(alpha, is_compared=True)
-        return np.inf if equations is None else loo.error(*loo.score(equations))
+    def search_from(gather_rows, _, statistics, start):
+        few = sample.leading(_PENALTY_SAMPLES)
+        loo = SampledLOO(job, layer, few, statistics, units=units)
 
-    return search(error_of, statistics.n, layer.n_units, start).alpha
+        def error_of(alpha):
+            equations = statistics.try_cholesky(alpha, is_compared=True)
+            return np.inf if equations is None else loo.error(*loo.score(equations))
+
+        return search(error_of, statistics.n, layer.n_units, start)
+
+    return search_precisely(job, layer, samples, history, search_from)
+
+
+def may_leave_out(job: Any, layer: Any) -> bool:
+    """Return whether a factor fits in memory beside the statistics of a layer."""
+    return 3 * RidgeStatistics.nbytes(layer.n_units) <= job.memory_limit // 2

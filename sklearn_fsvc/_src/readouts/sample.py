@@ -144,6 +144,27 @@ class Sample:
         matched = np.flatnonzero(ascending[at] == hashes)
         return matched, order[at[matched]]
 
+    def find_units(
+        self, rows: npt.NDArray[np.intp] | None, centers: npt.NDArray
+    ) -> npt.NDArray[np.intp] | None:
+        """Return the unit that is centred at each row, -1 for none.
+
+        Parameters
+        ----------
+        rows : ndarray of int of shape (n_units,) or None
+            Row numbers of the centres of all units; None if they are no training samples.
+        centers : array of shape (n_units, n_features)
+        """
+        if rows is None or self.rows is None:
+            return None
+        own_units = np.full(self.n_rows, -1)
+        if self.numbers is None:
+            units, at = self.match(exact_hashes(centers))
+        else:
+            _, at, units = np.intersect1d(self.numbers, rows, return_indices=True)
+        own_units[at] = units
+        return own_units
+
     def learn(self, samples: Samples, log_decay: npt.NDArray | None = None) -> "Sample":
         """Return the sample with more rows.
 

@@ -290,7 +290,7 @@ class TrainingSet:
             job = Job(engine, network.max_memory, network.verbose, what)
             samples, job = samples.on_device(job)
             (statistics,) = gather(job, [layer], samples)
-            loo = SampledLOO(job, layer, self.sample, statistics, self.folds)
+            loo = SampledLOO(job, layer, self.sample, statistics, self.folds, parts.units)
             solution, scores = loo.solve(network.alpha_, is_last=True)
             b = job.engine.to_host(solution.b)
             nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
