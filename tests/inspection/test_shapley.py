@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import beta
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
@@ -22,10 +23,13 @@ from sklearn_fsvc import (
     RBFProjector,
     RBFRegressor,
     StackedClassifier,
+    StackedRegressor,
     TanhClassifier,
+    TanhRegressor,
     make_tabular_pipeline,
 )
 from sklearn_fsvc._src.inspection.players import origins_of
+from sklearn_fsvc._src.inspection.product_game import quadrature
 from sklearn_fsvc.inspection import ShapleyDisplay, shapley_values
 from sklearn_fsvc.kernels import PoweredExponential
 
@@ -127,8 +131,7 @@ def test_features_of_two_columns():
     np.testing.assert_allclose(found.scores, model.predict(X[:4]), atol=1e-5)
 
 
-def test_many_features_and_little_memory():
-    """Fewer quadrature nodes than are exact, and blocks of samples."""
+def test_blocks_of_samples():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 90))
     model = RBFRegressor(33, feature_weights=None, radius=60, alpha=1, **LAPLACIAN).fit(X, X[:, 0])
@@ -140,13 +143,25 @@ def test_many_features_and_little_memory():
         shapley_values(model.set_params(max_memory=1000), X, X)
 
 
+@pytest.mark.parametrize("n", [1, 2, 31, 90, 300])
+def test_quadrature(n):
+    """It is accurate for all products, of which these are the extreme ones."""
+    nodes, weights = quadrature(n)
+    s = np.arange(n)
+    integrals = weights @ (nodes[:, None] ** s * (1 - nodes[:, None]) ** (n - 1 - s))
+    np.testing.assert_allclose(integrals, beta(s + 1, n - s), rtol=2e-9)
+    assert len(nodes) <= 0.5 + n / 2
+    assert n < 90 or len(nodes) < 0.8 * n / 2
+
+
 def test_stacked_ensemble():
-    networks = [("a", RBFClassifier(30, **LAPLACIAN)), ("b", RBFClassifier(30, **GAUSSIAN))]
-    model = StackedClassifier(networks, final_estimator=None, random_state=0).fit(IRIS, CODES)
-    found = shapley_values(model, IRIS[:5], IRIS[::9])
-    assert found.output_names == ["0", "1", "2"]
-    np.testing.assert_allclose(found.scores, model.decision_function(IRIS[:5]), atol=1e-10)
-    each = [shapley_values(m, IRIS[:5], IRIS[::9]).values for m in model.estimators_]
+    X, y = IRIS[:, :3], IRIS[:, 3]
+    networks = [("a", RBFRegressor(60, **LAPLACIAN)), ("b", RBFRegressor(9, **GAUSSIAN))]
+    model = StackedRegressor(networks, final_estimator=None, random_state=0).fit(X, y)
+    assert len(model.estimators_) == 2
+    found = shapley_values(model, X[:5], X[::9])
+    np.testing.assert_allclose(found.scores, model.predict(X[:5]), atol=1e-10)
+    each = [shapley_values(m, X[:5], X[::9]).values for m in model.estimators_]
     np.testing.assert_allclose(found.values, np.tensordot(model.weights_, each, 1), atol=1e-12)
 
 
@@ -178,6 +193,11 @@ def test_refused(model, match):
 def test_refused_estimators():
     with pytest.raises(ValueError, match=r"TanhClassifier 'b' of the ensemble"):
         shapley_values(fitted_ensemble(), IRIS[:2], IRIS)
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    networks, final = [("a", RBFRegressor(5, **LAPLACIAN))], TanhRegressor(100)
+    ensemble = StackedRegressor(networks, final_estimator=final, random_state=0)
+    with pytest.raises(ValueError, match="gets scores as features"):
+        shapley_values(ensemble.fit(X, X[:, 0] * X[:, 1]), X[:2], X)
     for model in (LinearRegression(), RBFProjector(30)):
         with pytest.raises(TypeError, match="no scores that are sums"):
             shapley_values(model.fit(IRIS, CODES), IRIS[:2], IRIS)
@@ -203,11 +223,12 @@ def test_origins_of_features():
     """Other values of a column change the features that are computed from it, and no others."""
     rng = np.random.default_rng(0)
     X = table_of(300, rng)
-    shop, X["kind"] = rng.integers(0, 40, 300), rng.choice(["new", "used"], 300)
+    shop, X["kind"] = (40 * rng.random(300) ** 2).astype(int), rng.choice(["new", "used"], 300)
     X["shop"] = [f"S{number}" for number in shop]
     X["text"] = [" ".join(words) for words in rng.choice(list("abcdefghij"), (300, 4))]
     X["other"] = rng.normal(size=300)
-    y = 2.0 * ((X["colour"] == "red") ^ (X["kind"] == "new")) + X["age"] * X["other"] + shop / 10
+    y = 2.0 * ((X["colour"] == "red") ^ (X["kind"] == "new")) + X["age"] * X["other"]
+    y += np.log(np.bincount(shop))[shop]
     tabular = make_tabular_pipeline(RBFRegressor(30, **LAPLACIAN))[0]
     first = X[["day", "size", "colour", "age"]].assign(day=np.arange(300.0))
     for steps, table in ((mixed_steps(), first), (tabular, X)):
@@ -221,20 +242,26 @@ def test_origins_of_features():
             np.testing.assert_array_equal(differs, [j in each for each in origins])
     joint = {tuple(table.columns[list(each)]) for each in origins if len(each) == 2}
     assert {("colour", "kind"), ("age", "other")} <= joint
-    assert "categorical__mean(shop)" in tabular.get_feature_names_out()
+    of_shop = {"categorical__mean(shop)", "categorical__log_count(shop)"}
+    assert of_shop <= set(tabular.get_feature_names_out())
 
 
 def test_shap_explanation(monkeypatch):
-    found = shapley_values(RBFClassifier(30, **LAPLACIAN).fit(IRIS, CODES), IRIS[:2], IRIS[::20])
+    X = table_of(60, np.random.default_rng(0))
+    found = shapley_values(
+        make_tabular_pipeline(RBFClassifier(20, **LAPLACIAN)).fit(X, X["colour"]), X[:3], X[::9]
+    )
     monkeypatch.setitem(sys.modules, "shap", None)
     with pytest.raises(ImportError, match="pip install shap"):
         found.to_shap()
     shap = SimpleNamespace(Explanation=lambda *args, **options: (args, options))
     monkeypatch.setitem(sys.modules, "shap", shap)
-    args, options = found.to_shap()
-    for mine, theirs in zip((found.values, found.base_values, found.data), args, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-    assert options == {"feature_names": ["x0", "x1", "x2", "x3"], "output_names": ["0", "1", "2"]}
+    (values, base_values, data), options = found.to_shap()
+    assert values is found.values
+    assert base_values is found.base_values
+    assert data[0].tolist()[1:] == [X["colour"][0], str(X["day"][0]), X["age"][0]]
+    names = {"feature_names": [*X], "output_names": ["blue", "green", "red"]}
+    assert options == names
 
 
 def test_display_of_points():

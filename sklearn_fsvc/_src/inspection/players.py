@@ -26,7 +26,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from ..data.columns import describe_columns, input_names, iterate_columns
+from ..data.columns import as_data_frame, describe_columns, input_names, iterate_columns
 from ..data.validation import to_host
 from ..tabular.scalers import ValueScaler
 
@@ -76,7 +76,8 @@ class Players:
 
         float64 if all are numbers, else objects.
         """
-        X = to_host(X) if hasattr(X, "shape") else np.asarray(X)
+        X = as_data_frame(to_host(X))
+        X = X if hasattr(X, "shape") else np.asarray(X)
         values = [_as_objects(np.asarray(column)) for column in iterate_columns(X)]
         kinds = describe_columns(X)[2]
         single = [each[0] for each in self.columns if len(each) == 1]
