@@ -23,6 +23,7 @@ from scipy.special import gammaln, roots_legendre
 
 from ..data.memory import check_fits, count_fitting
 from ..engines import get_engine
+from ..engines.algebra import HOST
 from ..engines.host import map_rows
 from ..engines.threads import n_threads
 
@@ -108,20 +109,15 @@ class _Factors:
         self._order = np.argsort(players, kind="stable")
         self._starts = np.searchsorted(players[self._order], np.arange(players.max() + 1))
         self._rate, self._power = units.rate, units.power
-        self._centers = self._in_vectors(units.centers[:, self._order].T)
-        self._coef = self._in_vectors(units.coef)
         n_values = self._n_vectors * lanes
+        padding = (0, n_values - n_units), (0, 0)
+        centers = np.pad(units.centers[:, self._order].astype(np.float64), padding)
+        centers = centers.reshape(self._n_vectors, lanes, n_features).swapaxes(1, 2)
+        self._centers = np.ascontiguousarray(centers)
+        self._W = np.pad(units.coef.T.astype(np.float64), padding)
         self.sample_bytes = 8 * n_values * len(self._starts)
         # Of a sample that is processed: distances by features, factors, integrals and a copy.
         self.work_bytes = 8 * n_values * (2 * n_features + 3 * len(self._starts))
-
-    def _in_vectors(self, values):
-        """Return values (n, n_units) as (n_vectors, n, lanes), padded with zeros."""
-        padding = self._n_vectors * self.lanes - values.shape[1]
-        values = np.pad(values.astype(np.float64), ((0, 0), (0, padding)))
-        return np.ascontiguousarray(
-            values.reshape(len(values), self._n_vectors, self.lanes).swapaxes(0, 1)
-        )
 
     def of_samples(self, X, n_rows):
         """Return the factors (n_samples, n_vectors, n_players, lanes), of `n_rows` at a time."""
@@ -139,7 +135,9 @@ class _Factors:
 
     def apply_readout(self, values):
         """Return (n_samples, n, n_scores) of values (n_samples, n_vectors, n, lanes) of units."""
-        return np.tensordot(values, self._coef, axes=([1, 3], [0, 2]))
+        n_samples, n = len(values), values.shape[2]
+        rows = values.swapaxes(1, 2).reshape(n_samples * n, -1)
+        return HOST.multiply(rows, self._W).reshape(n_samples, n, -1)
 
 
 @lru_cache(maxsize=64)
