@@ -8,7 +8,10 @@ from ._src.inspection import (
     ExplanationDisplay,
     FeatureWeightsDisplay,
     HiddenSizeDisplay,
+    ShapleyDisplay,
+    ShapleyValues,
     explain,
+    shapley_values,
 )
 
 __all__ = [
@@ -16,5 +19,8 @@ __all__ = [
     "ExplanationDisplay",
     "FeatureWeightsDisplay",
     "HiddenSizeDisplay",
+    "ShapleyDisplay",
+    "ShapleyValues",
     "explain",
+    "shapley_values",
 ]

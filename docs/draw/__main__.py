@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from page import DPI
 
 FOLDER = Path(__file__).resolve().parent.parent / "pictures"
-FILES = ["novelty", "parameters", "images", "tiles"]
+FILES = ["novelty", "parameters", "images", "tiles", "shapley"]
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)

@@ -34,6 +34,7 @@ CODE = {
     "streams.rst": 10,
     "regression.rst": 14,
     "evaluate.rst": 40,
+    "explain.rst": 8,
     "faq.rst": 6,
     "probabilities.rst": 5,
 }

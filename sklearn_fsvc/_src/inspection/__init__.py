@@ -2,5 +2,15 @@
 
 from .displays import FeatureWeightsDisplay, HiddenSizeDisplay
 from .explanations import ExplanationDisplay, explain
+from .shapley import ShapleyValues, shapley_values
+from .shapley_display import ShapleyDisplay
 
-__all__ = ["ExplanationDisplay", "FeatureWeightsDisplay", "HiddenSizeDisplay", "explain"]
+__all__ = [
+    "ExplanationDisplay",
+    "FeatureWeightsDisplay",
+    "HiddenSizeDisplay",
+    "ShapleyDisplay",
+    "ShapleyValues",
+    "explain",
+    "shapley_values",
+]

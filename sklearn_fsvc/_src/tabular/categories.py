@@ -172,6 +172,18 @@ class CategoryEncoder(CrossFittedEncoder):
             result += [f"log_count({name})"] * (j in self.log_counts_)
         return np.array(result, dtype=object)
 
+    def feature_origins(self) -> list[tuple[int, ...]]:
+        """Return for each encoded feature the columns that it is computed from: a single one."""
+        return [
+            (j,)
+            for j, positions in enumerate(self.positions_)
+            for _ in range(
+                positions.max() + 1
+                + len(self._output_suffixes) * (j in self.means_)
+                + (j in self.log_counts_)
+            )
+        ]  # fmt: skip
+
     def _exceeds_limit(self, known):
         return self.max_categories is not None and len(known) > self.max_categories
 

@@ -48,6 +48,10 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
         pairs = zip(input_names(self, input_features), self.features_, strict=True)
         return np.array([f"{name}_{kind}" for name, kinds in pairs for kind in kinds], dtype=object)
 
+    def feature_origins(self) -> list[tuple[int, ...]]:
+        """Return for each feature the columns that it is computed from: a single one."""
+        return [(j,) for j, kinds in enumerate(self.features_) for _ in kinds]
+
 
 def is_date(value: Any) -> bool:
     """Return whether a value is a date, or a text that begins with one whose year is first."""

@@ -116,6 +116,10 @@ class InteractionEncoder(CrossFittedEncoder):
             [pair + suffix for pair in pairs for suffix in self._output_suffixes], dtype=object
         )
 
+    def feature_origins(self) -> list[tuple[int, ...]]:
+        """Return for each encoded feature the columns that it is computed from: one or two."""
+        return [(i, j) if i < j else (i,) for i, j in self.pairs_ for _ in self._output_suffixes]
+
     def _cells(self, codes):
         """Return, for each pair, the cell of each sample and the number of cells."""
         n = self.n_categories_

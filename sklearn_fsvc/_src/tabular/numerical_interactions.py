@@ -112,6 +112,10 @@ class NumericalInteractionEncoder(TransformerMixin, BaseEstimator):
             dtype=object,
         )
 
+    def feature_origins(self) -> list[tuple[int, ...]]:
+        """Return for each feature the two columns that it is computed from."""
+        return [(each.i, each.j) for each in self.interactions_]
+
     def _compute(self, X):
         with np.errstate(over="ignore", invalid="ignore"):
             H = np.stack([each.compute(X) for each in self.interactions_], axis=1)

@@ -75,9 +75,17 @@ class TextEncoder(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "comment_0"."""
-        sizes = [len(decomposition.components_) for decomposition in self.decompositions_]
-        pairs = zip(input_names(self, input_features), sizes, strict=True)
+        pairs = zip(input_names(self, input_features), self._sizes, strict=True)
         return np.array([f"{name}_{k}" for name, size in pairs for k in range(size)], dtype=object)
+
+    def feature_origins(self) -> list[tuple[int, ...]]:
+        """Return for each component the columns that it is computed from: a single one."""
+        return [(j,) for j, size in enumerate(self._sizes) for _ in range(size)]
+
+    @property
+    def _sizes(self):
+        """Return the number of components of each column."""
+        return [len(decomposition.components_) for decomposition in self.decompositions_]
 
 
 def _columns(X):
