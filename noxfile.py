@@ -1,0 +1,55 @@
+"""Tasks, each in an environment of its own: `nox --list` describes them, `nox` runs two of them."""
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["style", "tests"]
+PROJECT = nox.project.load_toml("pyproject.toml")
+STYLE = nox.project.dependency_groups(PROJECT, "style")
+
+
+@nox.session
+def style(session):
+    """Run ruff, codespell and mypy."""
+    session.install(*STYLE)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("codespell")
+    session.run("mypy")
+
+
+@nox.session
+def tests(session):
+    """Run the tests; arguments after `--` are those of pytest."""
+    session.install("-e", ".[test]")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def coverage(session):
+    """Run the tests and measure their coverage, which must not fall below `fail_under`."""
+    session.install("-e", ".[test]", "pytest-cov")
+    session.run("pytest", "--cov", *session.posargs)
+
+
+@nox.session
+def docs(session):
+    """Build the site in docs/_build; `-- -D plot_gallery=0` leaves the examples out."""
+    session.install("-e", ".[docs]")
+    build = ("sphinx-build", "-W", "--keep-going", "docs", "docs/_build")
+    session.run(*build, *session.posargs)
+    session.run("python", "docs/links.py", "docs/_build")
+
+
+@nox.session
+def speed(session):
+    """Measure benchmarks/asv; `-- compare` etc. are commands of asv."""
+    session.install("-e", ".", "asv")
+    session.run("asv", *(session.posargs or ("run", "--python=same", "--quick")))
+
+
+@nox.session(venv_backend="none")
+def gate(session):
+    """Run `.ci/run`, as every change must pass it."""
+    session.run(".ci/run", external=True)
