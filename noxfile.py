@@ -1,10 +1,13 @@
+#!/usr/bin/env -S uv run --script
+# /// script
+# dependencies = ["nox>=2025.2.9"]
+# ///
 """Tasks, each in an environment of its own: `nox --list` describes them, `nox` runs two of them."""
 
 import nox
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = ["style", "tests"]
 PROJECT = nox.project.load_toml("pyproject.toml")
 STYLE = nox.project.dependency_groups(PROJECT, "style")
 
@@ -26,14 +29,14 @@ def tests(session):
     session.run("pytest", *session.posargs)
 
 
-@nox.session
+@nox.session(default=False)
 def coverage(session):
     """Run the tests and measure their coverage, which must not fall below `fail_under`."""
     session.install("-e", ".[test]", "pytest-cov")
     session.run("pytest", "--cov", *session.posargs)
 
 
-@nox.session
+@nox.session(default=False)
 def docs(session):
     """Build the site in docs/_build; `-- -D plot_gallery=0` leaves the examples out."""
     session.install("-e", ".[docs]")
@@ -42,14 +45,18 @@ def docs(session):
     session.run("python", "docs/links.py", "docs/_build")
 
 
-@nox.session
+@nox.session(default=False)
 def speed(session):
-    """Measure benchmarks/asv; `-- compare` etc. are commands of asv."""
+    """Measure benchmarks/speed; `-- compare` etc. are commands of asv."""
     session.install("-e", ".", "asv")
     session.run("asv", *(session.posargs or ("run", "--python=same", "--quick")))
 
 
-@nox.session(venv_backend="none")
+@nox.session(default=False, venv_backend="none")
 def gate(session):
     """Run `.ci/run`, as every change must pass it."""
     session.run(".ci/run", external=True)
+
+
+if __name__ == "__main__":
+    nox.main()
