@@ -24,8 +24,9 @@ extensions = [
     "sphinx_design",
     "myst_parser",  # for the change log
 ]
+is_online = bool(os.environ.get("DOCS_ONLINE"))
 # Links to the pages of others need a network: without one, a build would warn.
-if os.environ.get("DOCS_ONLINE"):
+if is_online:
     extensions.append("sphinx.ext.intersphinx")
 intersphinx_mapping = {
     name: (f"https://{place}/", None)
@@ -45,14 +46,26 @@ autosummary_generate = False  # The pages are there.
 default_role = "obj"  # `RBFClassifier` is a link, and what is no name of ours is code.
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_title = project
+html_title = f"{project} {release}"
+html_logo = html_favicon = "_static/logo.svg"
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
+    "logo": {"text": html_title, "alt_text": ""},
     "github_url": "https://github.com/sklearn-fsvc/sklearn-fsvc",
     "navbar_persistent": ["search-button"],
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "header_links_before_dropdown": 7,  # All sections: none of them in a menu.
 }
+if is_online:  # docs/publish writes the list of versions, for the site alone.
+    is_release = os.environ.get("GITHUB_REF_TYPE") == "tag"
+    html_theme_options |= {
+        "switcher": {
+            "json_url": "https://sklearn-fsvc.github.io/sklearn-fsvc/versions.json",
+            "version_match": release.rpartition(".")[0] if is_release else "dev",
+        },
+        "check_switcher": False,  # there is no list before the first site is published
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    }
 html_sidebars = {page: [] for page in ("index", "start", "benchmarks")}
 html_show_sourcelink = False
 copybutton_exclude = ".linenos, .gp, .go"  # Prompts and answers.

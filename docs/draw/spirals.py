@@ -33,7 +33,7 @@ def spirals():
         regions(ax, network, BOX, near=X_train)
         centres(ax, network)
         ax.set_title(
-            f"{len(network.centers_)} of {len(X_train):,} rows as centres: "
+            f"{len(network.centers_)} of {len(X_train):,} samples as centres: "
             f"{network.score(X_test, y_test):.1%}",
             fontsize=9,
         )

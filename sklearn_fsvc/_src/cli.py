@@ -3,7 +3,7 @@
 import argparse
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,9 +31,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.command is None:
         parser.print_help()
         return
-    run = {"info": info, "demo": demo, "tune": tune, "export": export}[args.command]
+    functions: dict[str, Callable[[argparse.Namespace], None]] = {
+        "info": info, "demo": demo, "tune": tune, "export": export,
+    }  # fmt: skip
     try:
-        run(args)
+        functions[args.command](args)
     except (RuntimeError, ValueError, OSError) as error:
         # These are written for users: print one line instead of a traceback.
         raise SystemExit(f"{args.command}: {error}") from error

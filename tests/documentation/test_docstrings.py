@@ -134,3 +134,12 @@ def test_pages_list_their_examples():
 def test_citation_has_the_current_version():
     citation = (PAGES.parents[1] / "CITATION.cff").read_text()
     assert f"\nversion: {sklearn_fsvc.__version__}\n" in citation
+
+
+def test_the_recipe_has_the_requirements_of_the_project():
+    """Of conda-forge: the same versions as in pyproject.toml."""
+    recipe = (PAGES.parents[1] / "conda" / "recipe.yaml").read_text()
+    (run,) = re.findall(r"^  run:\n((?:    - .*\n)+)", recipe, re.MULTILINE)
+    required = [each.strip("- ").replace(" ", "") for each in run.splitlines()]
+    assert required[1:] == PROJECT["dependencies"]
+    assert f'\n  version: "{sklearn_fsvc.__version__}"\n' in recipe

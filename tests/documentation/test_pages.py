@@ -137,7 +137,9 @@ def test_outdated_results_are_replaced():
     assert filled(wrong) == README != wrong
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.rst"], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", DOCS / "index.rst", ROOT / "paper/paper.md"], ids=lambda p: p.name
+)
 def test_results_on_front_pages_are_on_the_page_of_benchmarks(page):
     """Percentages, times and sizes are there with the commands that measured them."""
     number = re.compile(r"\d+(?:\.\d+)? (?:%|s|GiB)(?!\w)")

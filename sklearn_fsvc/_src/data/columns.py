@@ -135,7 +135,8 @@ def explain_missing_targets(y: Any) -> str | None:
 
 def explain_infinity(X: Any) -> str | None:
     """Return the message for the first column of a table with infinite values."""
-    cells, infinities = getattr(X, "iloc", X), (float("inf"), -float("inf"))
+    cells = getattr(X, "iloc", X)
+    infinities: tuple[object, ...] = float("inf"), -float("inf")
     for j, name in enumerate(describe_columns(X)[0]):
         column = list(cells[:, j])
         rows = [i for i, v in enumerate(column) if isinstance(v, Number) and v in infinities]

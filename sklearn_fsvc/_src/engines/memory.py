@@ -59,7 +59,7 @@ def _limits(root, process_id, total):
     return tuple(limit for limit in limits if limit[0] < total)
 
 
-def _control_groups(root) -> Iterator[tuple[Path, tuple[str, str, str]]]:
+def _control_groups(root: str | Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
     """Yield (folder, file names) of the control groups of this process and of their ancestors.
 
     A line of ``/proc/self/cgroup`` is ``hierarchy:controllers:path``; version 2 of control groups

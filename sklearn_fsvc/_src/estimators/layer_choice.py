@@ -100,7 +100,7 @@ class BufferedNetwork(Network):
         """Buffer a batch; choose the layer and sum all samples if there are enough of them."""
         buffer = vars(self).get("_sample_buffer")
         is_first = buffer is None
-        if is_first:
+        if buffer is None:
             buffer = SampleBuffer()
             get_engine(self.device)  # raises for an invalid device
         X, y = self._validated_batch(X, y, reset=is_first)

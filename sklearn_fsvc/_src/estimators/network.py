@@ -286,7 +286,7 @@ class PredictionRun:
                 rows = slice(share.start + part.start, share.start + part.stop)
                 with lock:  # files are written by one thread at a time
                     consume(rows, scores)
-                if other is not None:
+                if other is not None and other.take is not None:
                     other.take(rows, H)
 
             stream(job, layer, slice_rows(X, share), Consumer(take, fixed_bytes, row_bytes))

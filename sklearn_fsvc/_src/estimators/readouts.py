@@ -163,7 +163,9 @@ class Ridge(Linear):
         penalty = parse_penalty(self.alpha)
         is_given = isinstance(penalty, float)
         rounded, n_rows = training.rounded(bits), len(training.samples)
-        alpha = penalty if is_given else training.history.best_alpha(training.layer)
+        alpha = penalty
+        if not isinstance(alpha, float):
+            alpha = training.history.best_alpha(training.layer)
         is_safe = tolerates_quantisation(rounded.layer, alpha, n_rows)
         if not is_safe and (is_given or not self._may_tolerate(rounded, alpha)):
             return None

@@ -17,6 +17,7 @@ The search is greedy, one group of parameters after another:
 Each network is evaluated with its best ridge penalty.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -324,7 +325,7 @@ class _ProxySearch:
         )  # fmt: skip
         return layer, typical_distance(ordered, layer.metric)
 
-    def _errors(self, layers, lowest=np.inf) -> list[float]:
+    def _errors(self, layers: Sequence[Any], lowest: float = np.inf) -> list[float]:
         """Return the validation error of each of several layers with the same units.
 
         It is the lowest error over the penalties, unless the search for the penalty was skipped:
@@ -346,11 +347,11 @@ class _ProxySearch:
         job = self.job.reserve(len(layers) * n_bytes)
         training = gather_coarse(job, layers, self.samples, self.training)
         errors: list[float] = []
-        for layer, *statistics in zip(layers, training, validation, strict=True):
+        for layer, trained, validated in zip(layers, training, validation, strict=True):
             skip_above = self.skip_factor * min([lowest, *errors])
             # Start at the best penalty of a similar layer.
             start = self.history.best_alpha(layer)
-            result = search_penalty([tuple(statistics)], start, skip_above)
+            result = search_penalty([(trained, validated)], start, skip_above)
             self.history.add(layer, result)
             errors.append(result.error)
         return errors

@@ -149,7 +149,7 @@ def _round_rows(engine, block_rows):
     return min(engine.round_rows, max(_MIN_ROUND_ROWS, int(_ROUND_FRACTION * block_rows)))
 
 
-def _open_candidates(ordered, rule, block_rows) -> Candidates:
+def _open_candidates(ordered: OrderedSamples, rule: NoveltyRule, block_rows: int) -> Candidates:
     """Return the candidates: in memory, distributed over devices, or in remote blocks."""
     if isinstance(ordered.X, Source) and ordered.X.is_remote:
         return RemoteCandidates(ordered, rule)

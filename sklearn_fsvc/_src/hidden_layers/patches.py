@@ -278,7 +278,7 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
     return layer, _take_patches(windows, indices[selected])
 
 
-def _row_slices(P) -> Iterator[slice]:
+def _row_slices(P: npt.NDArray) -> Iterator[slice]:
     """Yield slices of few rows of P, whose temporary copies need little memory."""
     step = max(1, _BLOCK_ELEMENTS // P.shape[1])
     for start in range(0, len(P), step):

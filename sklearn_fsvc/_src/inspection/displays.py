@@ -160,7 +160,7 @@ def _combination_weights(network, importances, index):
     It is a left singular vector times its singular value, of the linear map whose rows are
     multiplied by the standard deviations of the features.
     """
-    A = getattr(network, "feature_map_", None)
+    A: Any = getattr(network, "feature_map_", None)
     n_combinations = 0 if A is None else min(A.shape)
     is_index = isinstance(index, Integral) and not isinstance(index, bool)
     if not is_index or not 0 <= index < n_combinations:

@@ -251,7 +251,8 @@ def sample_groups(samples: Samples, n_rows: int) -> npt.NDArray | None:
         return None
     sizes = np.bincount(all_groups[present])
     order = np.random.default_rng(0).permutation(np.flatnonzero(sizes))
-    n_groups = max(_MIN_FOLDS, np.searchsorted(np.cumsum(sizes[order]), n_rows, side="right"))
+    n_covered = int(np.searchsorted(np.cumsum(sizes[order]), n_rows, side="right"))
+    n_groups = max(_MIN_FOLDS, n_covered)
     return present[np.isin(all_groups[present], order[:n_groups])]
 
 

@@ -232,6 +232,7 @@ class CategoryEncoder(CrossFittedEncoder):
             counts = np.bincount(codes, minlength=n_known + 2)
             if has_missing:
                 counts[-1] = counts[0]
+            assert self.max_categories is not None
             infrequent = self.max_categories - 1
             position = np.full(n_known, infrequent)
             frequent = np.argsort(-counts[2:], kind="stable")[:infrequent]

@@ -7,7 +7,8 @@ from threading import Lock
 from typing import Any
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks  # others import it from here
 except ImportError:  # scikit-learn 1.8 has no callbacks
 
     class CallbackSupportMixin:  # type: ignore[no-redef]

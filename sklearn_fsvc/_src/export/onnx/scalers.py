@@ -54,8 +54,8 @@ def _midranks(quantiles):
 
     But the smallest value has rank 0, and the largest rank 1.
     """
-    sides = [[np.searchsorted(q, q, side) for q in quantiles.T] for side in ("left", "right")]
-    ranks = (np.sum(sides, axis=0).T - 1) / 2 / max(len(quantiles) - 1, 1)
+    sums = [np.searchsorted(q, q) + np.searchsorted(q, q, "right") for q in quantiles.T]
+    ranks = (np.transpose(sums) - 1) / 2 / max(len(quantiles) - 1, 1)
     ranks[quantiles == quantiles[-1]] = 1
     ranks[quantiles == quantiles[0]] = 0
     return ranks

@@ -161,8 +161,8 @@ def _known_codes(encoder: OrdinalEncoder) -> npt.NDArray[np.int64]:
 def _add_code(graph, name, known, codes, column, dtype):
     """Add the codes of a column of strings or numbers, whose categories have these codes."""
     pairs = list(zip(known.tolist(), codes.tolist(), strict=False))
-    missing = [code for category, code in pairs if category is None or category != category]
-    missing = missing[-1] if missing else UNKNOWN_CODE
+    of_missing = [code for category, code in pairs if category is None or category != category]
+    missing = of_missing[-1] if of_missing else UNKNOWN_CODE
     if dtype.kind == "O":
         # onnxruntime converts objects to strings in the same way.
         code_of = dict.fromkeys(_MISSING_TEXTS, missing) | {str(c): code for c, code in pairs}

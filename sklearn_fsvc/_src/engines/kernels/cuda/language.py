@@ -76,7 +76,10 @@ else:
         # Deprecations of NumPy that the compiler has yet to follow.
         warnings.simplefilter("ignore", DeprecationWarning)
         from numba_cuda_mlir import cuda  # type: ignore[no-redef]
-        from numba_cuda_mlir.cuda import experimental, vector  # type: ignore[no-redef]  # noqa: F401
+        from numba_cuda_mlir.cuda import (  # type: ignore[no-redef]  # noqa: F401
+            experimental,
+            vector,
+        )
         from numba_cuda_mlir.cuda.experimental import (  # type: ignore[no-redef]
             consteval,  # noqa: F401
         )
