@@ -36,6 +36,10 @@ CODE = {
     "evaluate.rst": 40,
     "faq.rst": 6,
     "probabilities.rst": 5,
+    "time_series.rst": 15,
+    "distillation.rst": 10,
+    "microcontrollers.rst": 12,
+    "reproducibility.rst": 8,
 }
 LINKS = re.findall(r"\]\(([^)]+)\)", README)
 
@@ -183,7 +187,7 @@ SHOWN = {
     "beyond": "teams|cluster|Dask|dask",
     "images": "MNIST, 60000 . 10000 images$|^Patches|shifted",
     "paper": r"\.csv$",
-    "serving": "header|headers|serving|ONNX",
+    "microcontrollers": "headers",
     "weights": "weights",
 }
 
