@@ -20,8 +20,13 @@ from _tabular_summary import LEAKY, MEDIAN, by_set, compared, complete, standing
 HERE = Path(__file__).resolve().parent
 PAGES = [
     HERE.parent / page
-    for page in ("README.md", "docs/index.rst", "docs/which.rst", "docs/benchmarks.rst")
-]
+    for page in (
+        "README.md",
+        *(f"docs/{name}.rst" for name in (
+            "index", "which", "benchmarks", "evaluate", "stacking", "distillation", "time_series",
+        )),
+    )
+]  # fmt: skip
 BLOCK = re.compile(
     r"^( *)((?:<!-- |\.\. )numbers: (\S+)(?: -->)?\n)(.*?)^ *((?:<!-- |\.\. )end(?: -->)?\n)",
     re.DOTALL | re.MULTILINE,
@@ -256,7 +261,87 @@ def startup():
     return rst(["", "time", "baseline"], rows)
 
 
+def grouped(title):
+    """Return the results of a benchmark, {model: {score: value}}, of names "model: score"."""
+    found = {}
+    for key, value in results_of(title, CORES).items():
+        name, colon, score = key.rpartition(": ")
+        if colon:
+            found.setdefault(name, {})[score] = value
+    return found
+
+
+def in_code(name):
+    """Return the name of a method, with calls and assignments as code."""
+    return re.sub(r'(\w+\(\)|\w+="\w+")', r"``\1``", name)
+
+
+def scores_of(title, columns):
+    """Return a table, a line per method; `columns` is {score: (heading, the best, format)}."""
+    of = grouped(title)
+    cells = [
+        best_in_bold([scores.get(score, float("nan")) for scores in of.values()], show, best)
+        for score, (_, best, show) in columns.items()
+    ]
+    head = ["", *(heading for heading, _, _ in columns.values())]
+    return rst(head, zip(map(in_code, of), *cells, strict=True))
+
+
+def imbalance():
+    three, four = "{:.3f}".format, "{:.4f}".format
+    columns = {
+        "F1": ("F1", max, three),
+        "F1, tuned threshold": ("F1, tuned threshold", max, three),
+        "ROC AUC": ("AUC", max, three),
+        "average precision": ("average precision", max, three),
+        "log-loss": ("log-loss", min, four),
+    }
+    return scores_of("imbalance: one positive sample in 201", columns)
+
+
+def with_trees(task):
+    columns = {"score": (METRICS[task], max, percent)}
+    if task == "classification":
+        columns["log-loss"] = ("log-loss", min, "{:.3f}".format)
+    columns["best on"] = ("best on", max, "{:.0f}".format)
+    return scores_of(f"with trees: {task}", columns)
+
+
+def distillation():
+    rows = []
+    for units in (300, 1000):
+        of = grouped(f"distillation: students of {units} units")
+        teachers = [name for name, scores in of.items() if len(scores) == 1 and "labels" not in name]
+        for kind in ("tanh", "RBF"):
+            alone = of[f"{kind}, labels only"]["accuracy, %"]
+            for teacher in teachers:
+                student = of[f"{kind}, distilled from {teacher}"]
+                ratios = [student[f"times as fast, {what}"] for what in ("batch", "one sample")]
+                rows.append([
+                    f"{units} {kind} units", in_code(teacher), percent(of[teacher]["accuracy, %"]),
+                    percent(student["accuracy, %"]), percent(alone),
+                    *(f"{ratio:.0f}" for ratio in ratios),
+                ])  # fmt: skip
+    accuracies = ["accuracy of the teacher", "of the student", "labels only"]
+    return rst(["student", "teacher", *accuracies, "times as fast, batch", "one sample"], rows)
+
+
+def time_series():
+    of = grouped("time series: MiniRocket features, accuracy in %")
+    datasets = [name for name in next(iter(of.values())) if name != "fit, s"]
+    rows = [
+        [name, *best_in_bold([scores[name] for scores in of.values()], "{:.1f}".format)]
+        for name in datasets
+    ]
+    return rst(["dataset", *(f"``{name}``" for name in of)], rows)
+
+
 BLOCKS = {
+    "imbalance": imbalance,
+    "with-trees": partial(with_trees, "classification"),
+    "with-trees-regression": partial(with_trees, "regression"),
+    "distillation": distillation,
+    "time-series": time_series,
     "front-tables": front_tables,
     "card-tables": card,
     "card-memory": card_of_memory,

@@ -3,7 +3,7 @@
 ========================
 
 More units usually improve accuracy, and cost more time and memory. `HiddenSizeSearchCV` replaces
-``GridSearchCV``, and evaluates all sizes and penalties in one pass over the data per fold, since a
+``GridSearchCV``. It evaluates all sizes and penalties in one pass over the data per fold, because a
 smaller network is part of a larger one. :doc:`/benchmarks` compares their times.
 """
 
