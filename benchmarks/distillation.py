@@ -6,10 +6,10 @@ python benchmarks/distillation.py --data DIR [--sets a,b] [--labelled 2000] [--u
 Classification datasets of numerical features. A teacher is fitted to the labelled samples. The
 student, `StandardScaler` and a regressor of `units` hidden units, is fitted to log(p + 0.01) of the
 teacher's class probabilities p for these and for up to 20,000 further samples, whose labels are not
-used; it predicts the class with the largest output. "labels only" is the classifier with the same units, fitted to
-the labelled samples. Accuracy is on up to 5,000 test samples, a mean over the datasets. Times are
-those of 1,000 samples in a batch, and of a single sample, for the teacher relative to the student,
-measured alternately; medians.
+used; it predicts the class with the largest output. "labels only" is the classifier with the same
+units, fitted to the labelled samples. Accuracy is on up to 5,000 test samples, a mean over the
+datasets. Times are those of 1,000 samples in a batch, and of a single sample, for the teacher
+relative to the student, measured alternately; medians.
 """
 
 from pathlib import Path

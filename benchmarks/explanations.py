@@ -2,10 +2,11 @@
 
 python benchmarks/explanations.py [--n 5] [--json FILE]
 
-`RBFClassifier(random_state=0)` on datasets of scikit-learn, in a tabular pipeline except for digits,
-which are uint8. On test samples: the median share of the listed contributions in the sum of all
-absolute contributions; in how many percent of the samples the sum of the listed contributions has
-the sign of the sum of all; and how many percent of the listed samples are of the predicted class.
+`RBFClassifier(random_state=0)` on datasets of scikit-learn, in a tabular pipeline except for the
+digits, which are uint8. On test samples: the median share of the listed contributions in the sum of
+all absolute contributions; in how many percent of the samples the sum of the listed contributions
+has the sign of the sum of all; and how many percent of the listed samples are of the predicted
+class.
 """
 
 import numpy as np

@@ -77,7 +77,9 @@ def without_kddcup():
     results = counted("classification", "large", "cuda")
     of = standing(results[results["set"] != "kddcup99_10pct"]).score.sort_values(ascending=False)
     texts = [f"{output_name(name, '``')}: {percent(value)}" for name, value in of.items()]
-    return f"Means without ``kddcup99_10pct``, where LightGBM's defaults fail:\n{'; '.join(texts)}.\n"
+    return (
+        f"Means without ``kddcup99_10pct``, where LightGBM's defaults fail:\n{'; '.join(texts)}.\n"
+    )
 
 
 @cache
@@ -158,7 +160,11 @@ def per_dataset(task, value="score"):
     scale, best, show = SCALES[value]
     sizes = results.groupby("set")[["n_train", "n_test", "n_features"]].max()
     rows = [
-        [name, *(f"{size:,}" for size in sizes.loc[name]), *best_in_bold(scale * scores, show, best)]
+        [
+            name,
+            *(f"{size:,}" for size in sizes.loc[name]),
+            *best_in_bold(scale * scores, show, best),
+        ]
         for name, scores in of_sets.iterrows()
     ]
     methods = [SHORT.get(name, name) for name in of_sets]
@@ -205,10 +211,9 @@ def card():
     of, n = means("classification")
     ours, *others = (percent(of.score[name]) for name in ("RBFClassifier", "LightGBM", "XGBoost"))
     return (
-        f"{ours} accuracy on average over {n} datasets, versus {others[0]} for LightGBM and {others[1]} "
-        "for XGBoost, all with\ndefault hyperparameters. "
-        f"LightGBM fits {times_as_fast('LightGBM')} times as fast, XGBoost {times_as_fast('XGBoost')} "
-        "times.\n"
+        f"{ours} accuracy on average over {n} datasets, versus {others[0]} for LightGBM and "
+        f"{others[1]} for XGBoost, all with\ndefault hyperparameters. LightGBM fits "
+        f"{times_as_fast('LightGBM')} times as fast, XGBoost {times_as_fast('XGBoost')} times.\n"
     )
 
 
@@ -311,7 +316,9 @@ def distillation():
     rows = []
     for units in (300, 1000):
         of = grouped(f"distillation: students of {units} units")
-        teachers = [name for name, scores in of.items() if len(scores) == 1 and "labels" not in name]
+        teachers = [
+            name for name, scores in of.items() if len(scores) == 1 and "labels" not in name
+        ]
         for kind in ("tanh", "RBF"):
             alone = of[f"{kind}, labels only"]["accuracy, %"]
             for teacher in teachers:

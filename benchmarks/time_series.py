@@ -30,7 +30,9 @@ CLASSIFIERS = {
 
 def features_of(name, seed):
     """Return the MiniRocket features and classes of the training and test series."""
-    (series, y), (new, y_new) = (load_classification(name, split=part) for part in ("train", "test"))
+    (series, y), (new, y_new) = (
+        load_classification(name, split=part) for part in ("train", "test")
+    )
     rocket, scaler = MiniRocket(random_state=seed), StandardScaler()
     X = scaler.fit_transform(rocket.fit_transform(series.astype(np.float32), y))
     return X, y, scaler.transform(rocket.transform(new.astype(np.float32))), y_new

@@ -4,11 +4,11 @@ python benchmarks/with_trees.py --data DIR [--sets a,b] [--splits 1] [--json FIL
 
 The small track of `tabular.py`: up to 4,000 training samples, all parameters at their defaults.
 Compared are a tabular pipeline of an RBF network, `HistGradientBoostingClassifier` on the same
-columns (`categorical_features="from_dtype"`), the mean of their predictions (`VotingClassifier` with
-soft voting, `VotingRegressor`), scikit-learn's `StackingClassifier` and `StackingRegressor` of both
-with five folds, and the stacked ensemble of this package, which contains no trees. Accuracy or R^2
-in % and log-loss, as means over the datasets; "best on" is on how many datasets a model is the best
-(ties go to the first).
+columns (`categorical_features="from_dtype"`), the mean of their predictions (`VotingClassifier`
+with soft voting, `VotingRegressor`), scikit-learn's `StackingClassifier` and `StackingRegressor` of
+both with five folds, and the stacked ensemble of this package, which contains no trees. Accuracy or
+R^2 in % and log-loss, as means over the datasets; "best on" is on how many datasets a model is the
+best (ties go to the first).
 """
 
 from pathlib import Path
@@ -32,7 +32,10 @@ from sklearn_fsvc import RBFClassifier, RBFRegressor, make_tabular_pipeline
 
 def make_models(task):
     if task == "classification":
-        network, trees = RBFClassifier(random_state=0), HistGradientBoostingClassifier(random_state=0)
+        network, trees = (
+            RBFClassifier(random_state=0),
+            HistGradientBoostingClassifier(random_state=0),
+        )
         mean, stack, options = VotingClassifier, StackingClassifier, {"voting": "soft"}
         ours = "classifier"
     else:
