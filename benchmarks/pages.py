@@ -220,8 +220,8 @@ def card():
 def trees():
     """Return how much faster gradient boosting is, for the page that recommends estimators."""
     return (
-        f"On {means('classification')[1]} datasets of at most 4,000 training samples LightGBM fits "
-        f"{times_as_fast('LightGBM')} times as fast as ``RBFClassifier()``,\nXGBoost "
+        f"On {means('classification')[1]} datasets with up to 4,000 training samples, LightGBM "
+        f"fits {times_as_fast('LightGBM')} times as fast as ``RBFClassifier()``,\nXGBoost "
         f"{times_as_fast('XGBoost')} times.\n"
     )
 
