@@ -2,7 +2,7 @@
 3. How many hidden units
 ========================
 
-More units usually improve accuracy, and cost more time and memory. `HiddenSizeSearchCV` replaces
+More units usually improve accuracy, and need more time and memory. `HiddenSizeSearchCV` replaces
 ``GridSearchCV``. It evaluates all sizes and penalties in one pass over the data per fold, because a
 smaller network is part of a larger one. :doc:`/benchmarks` compares their times.
 """
