@@ -1,12 +1,13 @@
-"""Figure of training time against mean score, with the Pareto front."""
+"""Figure of training time against mean test error, from zero, with the Pareto front."""
 
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from _tabular_summary import MEDIAN, SCORES, standing
+from _tabular_summary import MEDIAN, standing
 
+ERRORS = {"classification": "error (1 - accuracy), %", "regression": "1 - R², %"}
 OURS, OTHERS = "tab:red", "tab:blue"
 # Offsets of a label from its point; the first one without overlap is used.
 OFFSETS = (
@@ -28,20 +29,21 @@ def draw(results, path, title):
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axes, (task, table) in zip(panels, tasks.items(), strict=True):
         tuned = ", with tuning" if any(name.endswith(", tuned") for name in table.index) else ""
-        axes.set(xlabel=f"time to fit{tuned}, s (median)", ylabel=SCORES[task])
+        axes.set(xlabel=f"time to fit{tuned}, s (median)", ylabel=f"{ERRORS[task]}, mean")
         axes.set_title(f"{task}, {title}")
-        points = dict(zip(table.index, zip(table[MEDIAN], table.score, strict=True), strict=True))
+        errors = 100 - table.score
+        points = dict(zip(table.index, zip(table[MEDIAN], errors, strict=True), strict=True))
         _panel(figure, axes, points, ours)
     figure.savefig(path, dpi=130)
 
 
 def front(points):
-    """Return the names on the Pareto front of time and score, the fastest first."""
-    names, best = [], float("-inf")
-    for name, (_, score) in sorted(points.items(), key=lambda item: (item[1][0], -item[1][1])):
-        if score > best:
+    """Return the names on the Pareto front of time and error, the fastest first."""
+    names, least = [], float("inf")
+    for name, (_, error) in sorted(points.items(), key=lambda item: item[1]):
+        if error < least:
             names.append(name)
-            best = score
+            least = error
     return names
 
 
@@ -52,9 +54,12 @@ def _panel(figure, axes, points, ours):
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.25)
     axes.margins(0.14, 0.08)
+    axes.set_ylim(0, 1.1 * max(error for _, error in points.values()))
     best = front(points)
     x, y = zip(*(points[name] for name in best), strict=True)
-    axes.plot(x, y, drawstyle="steps-post", color="0.6", lw=4, alpha=0.4, zorder=1, label="front")
+    axes.plot(
+        x, y, drawstyle="steps-post", color="0.6", lw=4, alpha=0.4, zorder=1, label="Pareto front"
+    )
     for name, point in points.items():
         colour, tuned = OURS if name in ours else OTHERS, name.endswith(", tuned")
         face = "white" if tuned else colour

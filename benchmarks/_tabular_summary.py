@@ -13,8 +13,8 @@ BASELINE = METHODS["lightgbm"].label
 SCORES = {"classification": "accuracy, %", "regression": "R^2, %"}
 REGRESSORS = {"Classifier": "Regressor", "SVC": "SVR", "logistic": "ridge"}
 COLUMNS = (
-    "set", "split", "method", "variant", "task", "n_train", "error", "log_loss", "auc", "fit_s",
-    "tuning_s", "predict_s", "failure",
+    "set", "split", "method", "variant", "task", "n_train", "n_test", "n_features", "error",
+    "log_loss", "auc", "fit_s", "tuning_s", "predict_s", "failure",
 )  # fmt: skip
 TIME, MEDIAN = "fit, s (geometric)", "fit, s (median)"
 SHOWN = 4  # datasets listed as largest gains and losses

@@ -2,8 +2,8 @@
 1. A first model
 ================
 
-`RBFClassifier` classifies handwritten digits with default parameters. The centres of its hidden
-units are training images, so that those which contribute most to a prediction can be shown.
+`RBFClassifier` classifies handwritten digits with default hyperparameters. The centres of its
+hidden units are training images, so the images that contribute most to a prediction can be plotted.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +22,8 @@ print(f"test accuracy: {model.score(X_test, y_test):.1%}")
 # %%
 # Selected hyperparameters
 # ------------------------
-# The kernel, the radius of the units and the penalty of the readout are selected by the error on
-# held-out samples.
+# The kernel, the radius of the units and the regularisation strength are selected by the error on a
+# hold-out set.
 
 print(f"{len(model.centers_)} of {len(X_train)} training images are centres of hidden units")
 print(f"kernel {model.kernel_}, radius {model.radius_:.0f}, penalty {model.alpha_:.2g}")
@@ -31,8 +31,9 @@ print(f"kernel {model.kernel_}, radius {model.radius_:.0f}, penalty {model.alpha
 # %%
 # Explanations
 # ------------
-# On the left a test image and its prediction. Then the training images with the largest
-# contributions to its score, and their classes: blue is for the prediction, red against it.
+# On the left, a test image and its prediction. On the right, the training images with the largest
+# contributions to its score, and their classes. Blue contributions are evidence for the prediction,
+# red ones against it.
 
 display = ExplanationDisplay.from_estimator(model, X_test[:3], n=6, image_shape=(8, 8))
 display.figure_.suptitle("Three test images, and the training images that contribute most")

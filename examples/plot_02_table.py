@@ -2,9 +2,9 @@
 2. Categorical features and missing values
 ==========================================
 
-`make_tabular_pipeline` encodes a DataFrame for a network. Networks and gradient boosting have
-different strengths: networks are good at targets that are smooth functions of the features, trees
-at rule-like ones. So try both.
+`make_tabular_pipeline` preprocesses a DataFrame for a network. Networks and gradient boosting have
+different strengths: networks suit targets that are smooth functions of the features, trees suit
+rules. So try both.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 # %%
 # The data
 # --------
-# Synthetic flats for rent. A tenth of the years of construction is missing.
+# Synthetic data on rented flats. A tenth of the construction years are missing.
 
 rng = np.random.default_rng(0)
 n = 1500
@@ -36,9 +36,9 @@ print(table.head().to_string())
 # %%
 # Two targets
 # -----------
-# Whether a flat is expensive is a smooth function of area, distance and district. Whether it gets
-# a grant follows rules: either it is old and not heated by a heat pump, or it is small, but not
-# both. Both targets are noisy.
+# Whether a flat is expensive depends smoothly on area, distance and district. Whether it gets a
+# grant follows a rule: it is either old and without a heat pump, or small, but not both. Both
+# targets are noisy.
 
 value = table["area"] / 25 - np.hypot(table["distance"] - 3, 1) + 2 * (table["district"] == "south")
 old = (table["year"] < 1960) | table["year"].isna()
@@ -51,8 +51,8 @@ targets = {
 # %%
 # Both models
 # -----------
-# The pipeline recognises categorical features by their dtype. Missing years are imputed by the
-# median, with a missing-value indicator as a further feature.
+# The pipeline recognises categorical features by their dtype, and one-hot encodes them. Missing
+# years are imputed by the median, with a missing-value indicator as a further feature.
 
 models = {
     "RBFClassifier": make_tabular_pipeline(RBFClassifier(random_state=0)),

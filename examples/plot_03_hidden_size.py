@@ -2,8 +2,8 @@
 3. How many hidden units
 ========================
 
-More units usually improve accuracy, and cost more time and memory. `HiddenSizeSearchCV` replaces
-``GridSearchCV``, and evaluates all sizes and penalties in one pass over the data per fold, since a
+More units usually improve accuracy, and need more time and memory. `HiddenSizeSearchCV` replaces
+``GridSearchCV``. It evaluates all sizes and penalties in one pass over the data per fold, because a
 smaller network is part of a larger one. :doc:`/benchmarks` compares their times.
 """
 

@@ -2,8 +2,8 @@
 4. Feature weights: relevant features
 =====================================
 
-All features contribute equally to a distance, also irrelevant ones. Therefore `RBFClassifier`
-learns feature weights, which can be inspected. In this synthetic dataset the truth is known:
+All features contribute equally to a distance, even irrelevant ones. So `RBFClassifier` learns
+feature weights, which can be inspected. The relevant features of this synthetic dataset are known:
 whether a part breaks depends on heat, pressure, speed and material; nine other features are noise.
 """
 
@@ -18,7 +18,7 @@ from sklearn_fsvc.inspection import FeatureWeightsDisplay
 # %%
 # Data with known causes
 # ----------------------
-# Heat and pressure have an effect by their product, and speed at both ends of its range.
+# The product of heat and pressure has an effect, and so does speed at both ends of its range.
 
 rng = np.random.default_rng(0)
 n = 2000

@@ -3,7 +3,7 @@
 =========
 
 Three networks for images, from fast to accurate: units that compare whole images, units with a
-random rectangle as receptive field, and patch units, which are applied at all positions as in a
+random rectangle as receptive field, and patch units, which are applied at all positions, as in a
 convolution. Only the readout is trained.
 
 The images are the small digits of scikit-learn. To download MNIST::

@@ -2,8 +2,8 @@
 6. Calibrated probabilities
 ===========================
 
-Of samples predicted with probability 0.8, 80 % should be of that class. Networks are calibrated by
-leave-one-out predictions, without a separate calibration set or further fits. The readout "softmax"
+Of the samples predicted with probability 0.8, 80 % should be of that class. Networks are calibrated
+by leave-one-out predictions, without a hold-out set or further fits. The readout "softmax"
 minimises the log-loss directly.
 """
 
@@ -19,7 +19,7 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 # %%
 # Two overlapping classes
 # -----------------------
-# No model can classify all samples correctly here, so that its uncertainty is of interest.
+# No model can classify all samples correctly, so good probabilities matter.
 
 X, y = make_moons(6000, noise=0.45, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=1000, random_state=0)
@@ -33,7 +33,8 @@ models = {
 # %%
 # Calibration curves
 # ------------------
-# The dotted line is perfect calibration. The log-loss summarises it: lower is better.
+# The dotted line is perfect calibration. The log-loss summarises calibration and accuracy: lower is
+# better.
 
 fig, ax = plt.subplots(figsize=(5.5, 5.5), layout="constrained")
 for (name, model), colour, marker in zip(

@@ -37,8 +37,8 @@ T_test, y_test = measure(5000)
 # %%
 # The model
 # ---------
-# Gaussian units suit smooth functions. A 90 % prediction interval extends to 1.645 standard
-# deviations on both sides. Its coverage is estimated on test samples.
+# Gaussian units suit smooth functions. A 90 % prediction interval extends 1.645 standard deviations
+# to both sides of the prediction. Its coverage is estimated on test samples.
 
 model = RBFRegressor(80, kernel="gaussian", uncertainty=True, random_state=0).fit(T, y)
 reach = norm.ppf(0.95)

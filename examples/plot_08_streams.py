@@ -2,9 +2,9 @@
 8. Online learning
 ==================
 
-``partial_fit`` adds samples of a stream, and ``forget`` removes them again, exactly. Here two
-classes rotate by 8 degrees a day (concept drift). A model of all days does not follow; a
-sliding window of eight days does.
+``partial_fit`` adds samples of a stream, and ``forget`` removes them again, exactly. In this
+example two classes rotate by 8 degrees per day (concept drift). A model of all days fails; a
+sliding window of eight days adapts.
 """
 
 from collections import deque
@@ -30,8 +30,8 @@ def samples_of(day):
 # Three strategies
 # ----------------
 # Each day is predicted before it is learned (prequential evaluation). The hidden layer is chosen
-# from the first 2,000 samples, and that of the window, which has fewer, is chosen anew from time to
-# time; the readout is updated.
+# from the first 2,000 samples. The window contains fewer, so its layer is chosen anew from time to
+# time. The readout is updated every day.
 
 cumulative, window, decaying = (
     TanhClassifier(100, alpha=1.0, forgetting_factor=factor, random_state=0)

@@ -2,8 +2,8 @@
 9. A file larger than memory
 ============================
 
-A `TanhClassifier` is fitted out of core to the data of a file, and its predictions are written to
-the file. Both the file and ``max_memory`` are small here; the code is the same for large ones.
+A `TanhClassifier` is fitted out of core to an HDF5 file, and its predictions are written to the
+file. Both the file and ``max_memory`` are small here; the code for large ones is the same.
 """
 
 import tempfile
@@ -44,7 +44,7 @@ for k in range(N_SAMPLES // BLOCK):
 # %%
 # The fit
 # -------
-# ``fit`` accepts a dataset of the file like an array.
+# ``fit`` accepts an HDF5 dataset in place of an array.
 
 X_test, y_test = make(10_000, seed=N_SAMPLES)
 model = TanhClassifier(400, max_memory="16MB", random_state=0)
@@ -58,7 +58,7 @@ print(f"test accuracy: {model.score(X_test, y_test):.1%}")
 # %%
 # The predictions
 # ---------------
-# There are as many as samples, so they are written to the file as well.
+# There is one prediction per sample, so they are written to the file, too.
 
 predicted = model.predict(X, out=file.create_dataset("predictions", N_SAMPLES, "u1"))
 print(f"{predicted.shape[0]:,} predictions are in the file")

@@ -2,9 +2,9 @@
 10. A pipeline on the GPU
 =========================
 
-The same code runs with and without a GPU. ``device="cuda"`` uses it, or raises an error with the
-reason; ``"auto"``, the default, uses it for jobs that are large enough. If the data are on the GPU,
-as a CuPy or torch array, a whole pipeline of scikit-learn can run there: see :doc:`/engines`.
+The same code runs with and without a GPU. ``device="cuda"`` uses the GPU, or raises an error with
+the reason; ``"auto"``, the default, uses it for large jobs. If the data are on the GPU, as a CuPy
+or PyTorch array, a whole scikit-learn pipeline can run there (:doc:`/engines`).
 """
 
 from time import perf_counter
@@ -40,9 +40,9 @@ except RuntimeError as reason:
 # Classifiers and a pipeline
 # --------------------------
 # In the pipeline only the features are computed on the GPU; they are transferred back for
-# scikit-learn's classifier. The other classifiers transfer scores only. The first fit on a GPU
-# compiles kernels, so each model is fitted twice. All hyperparameters are given, so that the time
-# is that of a single fit.
+# scikit-learn's classifier. The other classifiers transfer scores only. The first fit on a GPU may
+# compile kernels, so each model is fitted twice. All hyperparameters are set, so that the time is
+# that of a single fit.
 
 models = {
     "RBFClassifier": RBFClassifier(

@@ -2,12 +2,12 @@
 11. Data on the workers of a Dask cluster
 =========================================
 
-A `TanhClassifier` is fitted to data in the memory of other processes: here two workers on this
-machine, elsewhere a cluster. Only sufficient statistics are transferred. Predictions are computed
-on the workers, too.
+A `TanhClassifier` is fitted to data in the memory of other processes: two workers on this machine
+or, with the same code, a cluster. Only sufficient statistics are transferred. Predictions are
+computed on the workers, too.
 
-Code that starts processes must be under ``if __name__ == "__main__":``, since each process imports
-this file.
+Code that starts processes must be under ``if __name__ == "__main__":``, because each process
+imports this file.
 """
 
 import dask

@@ -90,7 +90,7 @@ def tune(
 ) -> dict[str, Tuned]:  # fmt: skip
     """Measure which settings of an engine are fastest on this machine, and save them.
 
-    Kinds that differ in their kernel alone are measured once: nearly all of the time is that of the
+    Kinds that differ only in their kernel are measured once: nearly all of the time is that of the
     distances. A default is replaced only if another value is faster by 3 % in three quarters of the
     measurements, and by more than their interquartile range.
 
@@ -106,7 +106,7 @@ def tune(
     repeats : int
         Measurements of each value, unless the time is over.
     max_seconds : float
-        Time for all kinds together. What is not measured in time keeps its default.
+        Time for all kinds together. Settings that are not measured in time keep their defaults.
     save : bool
         Whether to write the profile of this machine.
     verbose : int

@@ -293,8 +293,8 @@ def test_summary_separates_the_tasks(bench):
 
 
 def test_pareto_front(bench):
-    points = {"slow": (9.0, 80.0), "fast": (1.0, 70.0), "beaten": (2.0, 70.0), "best": (9.0, 90.0)}
-    assert bench("picture").front(points) == ["fast", "best"]
+    errors = {"slow": (9.0, 20.0), "fast": (1.0, 30.0), "beaten": (2.0, 30.0), "best": (9.0, 10.0)}
+    assert bench("picture").front(errors) == ["fast", "best"]
 
 
 def test_figure_has_a_panel_per_task(bench, tmp_path):

@@ -241,7 +241,7 @@ PAGES = {
         run_sentences,
     ),
     "beyond.rst": (multi_gpu_sentences, cluster_sentences),
-    "serving.rst": (c_header_sentences,),
+    "microcontrollers.rst": (c_header_sentences,),
     "regression.rst": (interval_sentences,),
     "engines.rst": (selection_sentences,),
 }

@@ -175,7 +175,7 @@ GONE = [
     (X[:20], Y60[:20], np.full(20, 3.5), "class a can have been added"),
     (np.tile(X[:60], (2, 1)), np.tile(Y60, 2), None, "class a can have been added"),
     (X[:3] * 50, Y60[:3], np.full(3, 12.0), "sum of squares about the mean"),
-    (X[60:], Y60, None, "weights add up to 60, and those of the samples that were learnt to 60"),
+    (X[60:], Y60, None, "weights add up to 60, and those of the samples that were added to 60"),
 ]
 
 

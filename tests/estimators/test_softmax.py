@@ -92,7 +92,7 @@ def test_outputs_are_fitted_independently(network, table):
 
 @pytest.mark.parametrize("alpha", ["loo", [0.1, 1.0], 0.0])
 def test_penalties_of_ridge_only_raise(network, table, alpha):
-    with pytest.raises(ValueError, match='readout="softmax" do not go together; give a number'):
+    with pytest.raises(ValueError, match='readout="softmax" cannot be combined; give a number'):
         network.set_params(alpha=alpha).fit(*table)
 
 

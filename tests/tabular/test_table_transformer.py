@@ -37,7 +37,7 @@ def test_warning_for_integers_beyond_float64(library, dtype):
 
 def test_warning_for_nullable_integers_beyond_float64():
     X = pd.DataFrame({"a": pd.Series([2**60, 2**60 + 1, None], dtype="Int64")})
-    with pytest.warns(UserWarning, match=r"Columns \['a'\] of X hold integers beyond 2\*\*53"):
+    with pytest.warns(UserWarning, match=r"Columns \['a'\] of X contain integers beyond 2\*\*53"):
         preprocessing(missing="drop").fit(X)
 
 

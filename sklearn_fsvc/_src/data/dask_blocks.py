@@ -284,7 +284,7 @@ def check(
     if block.shape != shape:
         raise ValueError(
             f"The block of X that begins at row {first} has shape {block.shape}, and by its chunks "
-            f"it has {shape}; call X.compute_chunk_sizes(), or make X anew."
+            f"it has {shape}; call X.compute_chunk_sizes(), or rebuild X."
         )
     numbers: Any = first
     if rows is not None:

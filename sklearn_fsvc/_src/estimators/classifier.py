@@ -145,7 +145,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
-            float32, float64 and uint8 are used as they are, other dtypes are converted to
+            float32, float64 and uint8 are not converted, other dtypes are converted to
             float64. A ``numpy.memmap`` is read tile by tile. If `device` is a GPU, X and y may be
             arrays on it, of CuPy, torch or another library with DLPack.
 
@@ -158,19 +158,19 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
             that returns a new iterable of chunks on each call: ``X``, ``(X, y)``,
             ``(X, y, sample_weight)``, or tables of Arrow, pandas or polars.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Class labels, of two classes or more. Each of several columns is an output of its own;
-            if all are 0 or 1, they are the indicators of a multilabel problem. None if the chunks
-            of X contain it; for tables, the name of its column.
+            Class labels, of two classes or more. Each of several columns is a separate output; if
+            all values are 0 or 1, they are the indicators of a multilabel problem. None if the
+            chunks of X contain it; for tables, the name of its column.
         sample_weight : array-like of shape (n_samples,) or str, optional
             Weights of the samples in the readout. A weight of 0 has the effect of removing the
             sample. For tables, the name of a column. All other columns are features.
         groups : array-like of shape (n_samples,), optional
-            Group of each sample, such as its patient: parameters that are "auto" are validated on
-            held-out samples of other groups. With metadata routing it is requested by default.
+            Group of each sample, such as its patient: hyperparameters that are "auto" are validated
+            on other groups. With metadata routing it is requested by default.
         X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
-            Validation samples in place of those that would be held out from X: they validate
-            parameters that are "auto" and calibrate, and nothing is fitted to them. In a
-            `Pipeline`, ``transform_input=["X_val"]`` transforms them as X.
+            Validation set, in place of a hold-out set drawn from X. It validates hyperparameters
+            that are "auto" and calibrates probabilities; nothing is fitted to it. In a
+            `Pipeline`, ``transform_input=["X_val"]`` transforms it as X.
         y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
             Their targets, in the form of y.
         sample_weight_val : array-like of shape (n_val,), optional
@@ -195,8 +195,8 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         """Train incrementally on a batch of samples.
 
         Samples are buffered until there are enough to choose the hidden layer, as `fit` does: 8 per
-        unit, at least 2000 and at most 6000, or 2 per unit if that is more. One call may have
-        enough of them. Predictions before that use a provisional layer, see :doc:`/streams`. Then
+        unit, at least 2000 and at most 6000, or 2 per unit if that is more. One call may contain
+        enough. Earlier predictions use a provisional layer, see :doc:`/streams`. Then
         the layer is fixed, and samples are added to sums; a given `layer` is fixed at once.
 
         `predict`, the other methods that need the readout, and `solve` solve the equations; the

@@ -102,9 +102,9 @@ class ExplainMixin(Network):
     def explain(self, X, n=5, output=0):
         """Find the training samples with the largest contributions to each prediction.
 
-        The score of a prediction is the sum over all units of activation times coefficient, and an
+        The score of a prediction is the sum over all units of activation times coefficient, plus an
         intercept. The centre of each unit is a training sample. Usually hundreds of units
-        contribute: ``shares`` of the result is the part of the listed ones.
+        contribute: ``shares`` of the result are the shares of the listed samples.
 
         Parameters
         ----------

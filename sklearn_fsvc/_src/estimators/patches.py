@@ -20,7 +20,7 @@ _PATCH = read_entries(
         the memory of the readout.
 
     image_shape : (rows, columns) or (rows, columns, channels), default=None
-        Shape of the images that the rows of X are, channels last. None is a square image with
+        Shape of the images in the rows of X, channels last. None is a square image with
         one channel if the number of features is 16, 25, 36 or a larger square. Samples with any
         other number of features up to 64 are not images: each of them is a single patch, and
         nothing is averaged. With more features `image_shape` is required.

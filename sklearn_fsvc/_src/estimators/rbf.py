@@ -18,14 +18,14 @@ from .transformer import NetworkTransformer
 _RBF = read_entries(
     """
     n_hidden : int or None, default=None
-        Number of hidden units. The selection radius is searched at which slightly more samples than
-        that are novel; the first of them become the centres. If too few samples differ, there are
-        fewer units, and a warning. With a number for `selection_radius`, it is the maximum
-        number of units. None is about three quarters of the samples, at most 4000; with a number
+        Number of hidden units. A selection radius is searched at which slightly more samples are
+        novel; the first of them become the centres. If too few samples are distinct, there are
+        fewer units, and `fit` warns. With a number for `selection_radius`, the maximum number of
+        units. None is about three quarters of the samples, at most 4000; with a number
         for `radius` or `selection_radius`, all samples that are novel at that radius.
 
     selection_radius : float or None, default=None
-        Radius that is used for the selection only. None is `radius` if that is a number and the
+        Radius for the selection of centres only. None is `radius` if that is a number and the
         number of units is None; otherwise the radius that was searched for the number of units.
         With a number, centres are selected in the same order for every number of units, so the
         units of a smaller network are the first ones of a larger network.
@@ -49,7 +49,7 @@ _RBF = read_entries(
         that of X.
 
     random_state : int, RandomState or None, default=None
-        Seed of the order of presentation, and of the searches for parameters that are "auto".
+        Seed of the order of presentation, and of the hold-out sets of automatic hyperparameters.
 
     centers_ : ndarray of shape (n_units, n_features)
         The centres: training samples without feature weights, in the order of presentation.
@@ -99,7 +99,7 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     radius : float or "auto", default="auto"
         Width of the units, in units of the distance. "auto" minimises the validation error: a few
         multiples of the median distance between samples are tried, then narrower or wider
-        units as long as the error falls (see Notes). With the readouts "lms" and "none" it is
+        units as long as the error decreases (see Notes). With the readouts "lms" and "none" it is
         the selection radius instead, and with ``n_hidden=None`` the radius at which a quarter of
         the samples are novel.
     %(selection_radius)s
@@ -118,14 +118,13 @@ default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.
         "learned" weights are the root mean squared gradients of a small network with respect to
         each feature, iterated three times [2]_ and scaled to a maximum of 1. They, or weights that
-        give all features the same standard deviation, are used if that lowers the validation error.
-        "auto" learns weights for floating-point data and leaves uint8 data unweighted; it is None
-        with the readouts "lms" and "none".
-        "map" learns a linear map, of at most 500 features: the square root of the average gradient
-        outer product [2]_, whose diagonal has the squares of the learned weights. It is used if
-        it lowers the validation error, and suits targets that depend on linear combinations of
-        features, best with ``metric="euclidean"``. A matrix of shape (n_features, n_inputs) is a
-        map: samples x become ``x A``.
+        give all features the same standard deviation, are used if that reduces the validation
+        error. "auto" learns weights for floating-point data and leaves uint8 data unweighted; it is
+        None with the readouts "lms" and "none". "map" learns a linear map, of at most 500 features:
+        the square root of the average gradient outer product [2]_, whose diagonal has the squares
+        of the learned weights. It is used if it lowers the validation error, and suits targets that
+        depend on linear combinations of features, best with ``metric="euclidean"``. A matrix of
+        shape (n_features, n_inputs) is a map: samples x become ``x A``.
     %(layer)s
     readout : {"ridge", "softmax", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
@@ -202,12 +201,11 @@ default="auto"
     are unknown; the scores of an uncovered sample are the intercepts then, as they are if a kernel
     without compact support underflows to 0.
 
-    The parameters that are "auto" are selected with small networks (450 units up to 4000 samples,
+    Hyperparameters that are "auto" are selected with small networks (450 units up to 4000 samples,
     800 at most) on at most 6000 samples, a sixth of which is held out: first the feature weights,
     then kernel and radius jointly, each with its best penalty. The networks that select the kernel
-    and the radius never have more units than `n_hidden`. The penalty of the network itself comes
-    last, and is validated with half of its units: it is trained on all samples that are not held
-    out.
+    and the radius never have more units than `n_hidden`. The penalty of the network itself is
+    selected last, with half of its units, which are trained on all samples that are not held out.
 
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and
@@ -233,7 +231,7 @@ default="auto"
     >>> bool(clf.score(X_test, y_test) > 0.97)
     True
 
-    The trials of the search are an attribute:
+    The search history is an attribute:
 
     >>> tuple(clf.search_results_)
     ('kernel', 'radius', 'weighted', 'n_units', 'alpha', 'error')

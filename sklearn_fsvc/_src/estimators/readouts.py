@@ -328,7 +328,7 @@ class Softmax(Linear):
         super().check(units, task)
         if not is_option(self.alpha, "auto") and (np.iterable(self.alpha) or self.alpha <= 0):
             raise ValueError(
-                f'alpha={self.alpha!r} and readout="softmax" do not go together; give a number '
+                f'alpha={self.alpha!r} and readout="softmax" cannot be combined; give a number '
                 'above 0, or "auto", which minimises the log-loss of held-out samples.'
             )
 

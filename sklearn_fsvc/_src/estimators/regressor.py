@@ -58,7 +58,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
-            As in `RBFClassifier.fit`. float32, float64 and uint8 are used as they are, other
+            As in `RBFClassifier.fit`. float32, float64 and uint8 are not converted, other
             dtypes are converted to float64. Only tanh units accept sparse matrices. A source,
             which is never in memory as a whole, is a dataset of h5py or zarr, or a function that
             returns a new iterable of chunks on each call.
@@ -69,12 +69,12 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
             Weights of the samples in the readout. A weight of 0 has the effect of removing the
             sample. For tables, the name of a column. All other columns are features.
         groups : array-like of shape (n_samples,), optional
-            Group of each sample, such as its patient: parameters that are "auto" are validated on
-            held-out samples of other groups. With metadata routing it is requested by default.
+            Group of each sample, such as its patient: hyperparameters that are "auto" are validated
+            on other groups. With metadata routing it is requested by default.
         X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
-            Validation samples in place of those that would be held out from X: they validate
-            parameters that are "auto" and calibrate, and nothing is fitted to them. In a
-            `Pipeline`, ``transform_input=["X_val"]`` transforms them as X.
+            Validation set, in place of a hold-out set drawn from X. It validates hyperparameters
+            that are "auto"; nothing is fitted to it. In a
+            `Pipeline`, ``transform_input=["X_val"]`` transforms it as X.
         y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
             Their targets, in the form of y.
         sample_weight_val : array-like of shape (n_val,), optional

@@ -43,19 +43,19 @@ SHARED = read_entries(
     device : str, default="auto"
         Engine that computes the hidden layer: "jit", "blas" or "mkl" on the host, "cuda" on an
         NVIDIA GPU, "cuda:1" on the second GPU, "cuda:0,1" or "cuda:all" on several; "cpu" is the
-        fastest one on the host. A device that is named is used, or an error states why it cannot
-        be. "auto" is a GPU for large computations and all GPUs for very large ones; for small
+        fastest one on the host. If a named device is not available, an error states the reason.
+        "auto" is a GPU for large computations and all GPUs for very large ones; for small
         computations, or without a usable GPU, it is "cpu".
 
     max_memory : int, str or None, default=None
         Limit of the memory that fit, predict and transform allocate on the device: a number of
-        bytes, or a string such as "2GiB". None is half of the memory that is free.
+        bytes, or a string such as "2GiB". None is half of the free memory.
 
     verbose : int, default=0
         1 prints a line for each decision of a fit: the hidden layer and the readout, with kernel,
         width, penalty, validation error and seconds; and, after a second, the progress of long
-        computations, at most one line per second. 2 also prints each pass over the data, and where
-        its time is spent.
+        computations, at most one line per second. 2 also prints each pass over the data and
+        its times.
 
     classes_ : ndarray of shape (n_classes,), or list of ndarray
         The class labels; a list with those of each output if there are several. For a multilabel
@@ -83,16 +83,16 @@ SHARED = read_entries(
         ``readout="softmax"``.
 
     search_results_ : dict of str to ndarray of shape (n_trials,)
-        Results of the search for the parameters that are "auto", one element per trained readout:
+        History of the search for hyperparameters that are "auto", one element per trained readout:
         ``kernel``, ``radius``, ``weighted`` (whether there are feature weights), ``n_units``,
         ``alpha``, and the validation ``error``, the mean over samples of ``|y - score|^2``. Only if
-        there was a search. ``pandas.DataFrame(search_results_)`` is a table of them.
+        there was a search. ``pandas.DataFrame(search_results_)`` converts it to a table.
 
     drift_ : float
         With `partial_fit`: the squared error on the newest samples (about 500), predicted before
         they were added, divided by the lowest one since the layer was fixed. A value that stays
         above 1.5 shows concept drift: the layer, or a readout that forgets no samples, no longer
-        fits. It exists after 500 samples that were added after a prediction.
+        fits. Available after 500 samples that were added after a prediction.
 
     n_iter_ : int
         Number of iterations of the softmax readout; only with ``readout="softmax"``.
@@ -101,7 +101,7 @@ SHARED = read_entries(
         The weight of each feature, or the norm of its row of a linear map, times the standard
         deviation of the feature, scaled to a sum of 1. Unlike weights, importances do not depend
         on the units of the features; RFE and SelectFromModel of scikit-learn use them. Learned
-        weights count here even if they were not kept. Standard deviations are those of the
+        weights count even if the network does not use them. Standard deviations are those of the
         subset of the samples that weights are learned from; for given weights, of at most 4000
         samples, or fewer if there are more than 1000 features. Only if weights or a linear map
         were learned or given.
@@ -134,7 +134,7 @@ REGRESSION = read_entries(
     """
     target_transform : {"auto", "log", "quantiles"} or None, default=None
         Transform of y, for prices, counts and other heavy-tailed targets. "log" is the logarithm,
-        of y plus its least positive value if y contains 0; "quantiles" maps y to a normal
+        of y plus its smallest positive value if y contains 0; "quantiles" maps y to a normal
         distribution.
         "auto" transforms columns of y with an excess kurtosis above 30, if that reduces their
         validation error in the units of y: the mean absolute error by 10 % and the squared error by
@@ -143,7 +143,7 @@ REGRESSION = read_entries(
         transform there is no `partial_fit`, and no export to ONNX or C.
 
     target_transformer_ : TargetTransformer or None
-        The fitted transform; its ``kinds`` has that of each column of y. None without a transform.
+        The fitted transform; ``kinds`` lists that of each column of y. None without a transform.
 
     smearing_ : ndarray of shape (n_quantiles, n_outputs)
         Quantiles of leave-one-out residuals of the transformed y; only with a transform.
@@ -155,8 +155,8 @@ REGRESSION = read_entries(
         Intercepts of the readout.
 
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
-        Weighted mean and standard deviation of y, transformed if it is; the standard deviation of a
-        constant y is taken as 1.
+        Weighted mean and standard deviation of y, or of the transformed y; the standard deviation
+        of a constant y is replaced by 1.
 
     alpha_ : float
         The ridge penalty, for y divided by `target_scale_`.
@@ -166,7 +166,7 @@ REGRESSION = read_entries(
         ``|(y - prediction) / target_scale_|^2``; only if leave-one-out errors were computed.
 
     search_results_ : dict of str to ndarray of shape (n_trials,)
-        Results of the search for the parameters that are "auto", as described in `RBFClassifier`;
+        History of the search for hyperparameters that are "auto", as in `RBFClassifier`;
         the validation error is that of y divided by `target_scale_`.
 
     posterior_ : tuple (root, mean, n, noise)

@@ -23,7 +23,7 @@ _TANH = read_entries(
         vary; `TanhProjector` has the formula.
 
     image_shape : (rows, columns) or (rows, columns, channels), default=None
-        Shape of the images that the rows of X are, channels last. Each unit then has a random
+        Shape of the images in the rows of X, channels last. Each unit then has a random
         rectangle as its receptive field: the weights of other pixels are 0. None if the features
         are not pixels.
 
@@ -130,17 +130,17 @@ class TanhClassifier(NetworkClassifier):
     --------
     TanhRegressor : The regression version.
     TanhProjector : The hidden layer as a transformer.
-    RBFClassifier : Units centred at training samples, which explain predictions.
+    RBFClassifier : Units centred at training samples, which `explain` lists.
     HiddenSizeSearchCV : Search for the number of units.
 
     Notes
     -----
     If X is dense, with more features than samples, and `n_hidden` is at least the number of samples
-    (30 or more), random weights keep too little of the inner products of samples. `fit` then
-    compares them with almost linear units, whose weights are orthogonal directions in the span of
-    the samples, so that the model is close to `sklearn.linear_model.RidgeClassifier`. Random units
-    are used if their validation error is at least 5 percent less, and if `weights`, `scale`, `bias`
-    or `image_shape` is not the default.
+    (30 or more), random units approximate the inner products of samples poorly. `fit` then compares
+    them with almost linear units, whose weights are orthogonal directions in the span of the
+    samples, so that the model is close to `sklearn.linear_model.RidgeClassifier`. Random units are
+    used if their validation error is at least 5 percent lower, and if `weights`, `scale`, `bias` or
+    `image_shape` is not the default.
 
     References
     ----------

@@ -26,7 +26,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
-            float32, float64 and uint8 are used as they are, other dtypes are converted to
+            float32, float64 and uint8 are not converted, other dtypes are converted to
             float64. Only tanh units accept sparse matrices. A source is, as in `RBFClassifier`, a
             dataset of h5py or zarr, or a function that returns a new iterable of chunks.
         y : array-like of shape (n_samples,), or str, optional

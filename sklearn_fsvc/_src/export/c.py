@@ -39,14 +39,14 @@ class Header:
 def to_c(model: Any, name: str = "model") -> str:
     """Export a fitted model as a C header, for a machine without Python.
 
-    The header includes ``<math.h>`` and ``<stdint.h>`` only and allocates nothing. Input arrays
-    have the dtype of the centres or, with tanh units, of their weights: uint8, whose distances
-    are integers, float or double. It defines, for ``name="model"``,
+    The header includes only ``<math.h>`` and ``<stdint.h>`` and does not allocate memory. Input
+    arrays have the dtype of the centres or, with tanh units, of their weights: uint8, whose
+    distances are integers, float or double. It defines, for ``name="model"``,
 
     - ``model_predict(x)`` of a classifier, which returns the class of a sample, a number or a
       string; ``model_predict(x, y)`` of a regressor, which writes a double per output to y;
     - ``model_scores(x, y)`` of a classifier, its `decision_function`;
-    - ``MODEL_N_FEATURES``, ``MODEL_N_OUTPUTS`` and the tables.
+    - ``MODEL_N_FEATURES``, ``MODEL_N_OUTPUTS`` and the constant arrays.
 
     Parameters
     ----------

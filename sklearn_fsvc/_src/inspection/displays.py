@@ -39,7 +39,7 @@ class FeatureWeightsDisplay:
     Parameters
     ----------
     weights : ndarray of shape (n_features,)
-        The lengths of the bars. Negative only in a combination of features.
+        The lengths of the bars. They are negative only in a combination of features.
     names : sequence of str
         The names of the features.
 
@@ -248,7 +248,7 @@ class HiddenSizeDisplay:
         where : dict, default=None
             Values of other parameters, to which the candidates are restricted.
         scoring : str, default=None
-            Which score to plot if there are several; None plots the one of `refit`.
+            Which score to plot if there are several; None plots that of `refit`.
         ax : matplotlib Axes, default=None
             Axes to plot on; None creates a figure.
         line_kw, fill_kw : dict, default=None

@@ -28,7 +28,7 @@ def explain(estimator: Any, X: Any, n: int = 5, output: int = 0) -> Explanation:
     Returns
     -------
     explanation : Explanation
-        Its `support` has row numbers of the training data of the pipeline.
+        Its `support` contains row numbers of the training data of the pipeline.
 
     Raises
     ------

@@ -254,7 +254,7 @@ def _check_possible(before, left):
     if left.n <= ROUNDING * before.n:
         raise InvalidRemoval(
             f"their weights add up to {before.n - left.n:g}, and those of the samples that were "
-            f"learnt to {before.n:g}"
+            f"added to {before.n:g}"
         )
     means = np.concatenate([left.y, left.h]) / left.n
     squares = _squares(before)

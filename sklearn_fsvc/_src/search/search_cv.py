@@ -64,7 +64,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     Its results are those of `GridSearchCV`, up to rounding, without repeated work: the statistics
     of the largest network contain those of every smaller one, those of the training samples are
     those of all samples minus those of the test samples, every penalty uses the same normal
-    equations, and the distances to the centres serve every kernel and radius.
+    equations, and every kernel and radius the same distances to the centres.
     Scores, ranks and the rest of `cv_results_` come from scikit-learn itself.
 
     Parameters
@@ -76,13 +76,13 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     param_grid : dict, list of dict or None, default=None
         Lists of values by the name of the parameter, as for `GridSearchCV`. Values of
         `alpha` share a pass, and those of `n_hidden`, `radius` and `kernel` may (see Notes); each
-        combination of other parameters needs separate passes. None searches `n_hidden` out of
-        25, 50, 100, 200, 500, 1000 and 2000; for RBF units, whose centres are samples, out of
-        those up to half the number of samples.
+        combination of other parameters needs separate passes. None searches `n_hidden` among
+        25, 50, 100, 200, 500, 1000 and 2000; for RBF units, whose centres are samples, up
+        to half the number of samples.
     scoring : str, callable, list, tuple or dict, default=None
         How test samples are scored: a name or a scorer of scikit-learn, or several of them.
-        None is `score` of the estimator. A function of your own is called with the fitted
-        estimator and the test samples, and each of its predictions takes time; scorers of
+        None is `score` of the estimator. A custom function is called with the fitted estimator
+        and the test samples, and computes its own predictions; scorers of
         scikit-learn use predictions that were computed in the passes.
     n_jobs : int, default=None
         Passes that run at the same time, in threads. A single pass uses all cores already.
@@ -105,15 +105,15 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     Attributes
     ----------
     cv_results_ : dict
-        As of `GridSearchCV`. The time of a pass is divided equally between its candidates: fit
+        As in `GridSearchCV`. The time of a pass is divided equally between its candidates: fit
         and score times add up to the time of the search.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
-        These and all others as of `GridSearchCV`.
+        These and all others as in `GridSearchCV`.
 
     Raises
     ------
     TypeError
-        If the estimator is no single classifier or regressor of this package: an ensemble, a
+        If the estimator is not a single classifier or regressor of this package: an ensemble, a
         transformer or another estimator. The message says how to search it with `GridSearchCV`.
 
     Warns
@@ -197,7 +197,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
             A source is read in order: use a splitter that keeps the order, such as KFold. Sparse
             matrices are supported by tanh units.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
-            As of `RBFClassifier.fit`.
+            As in `RBFClassifier.fit`.
         **params : dict
             `sample_weight`, `groups` and other metadata, as for `GridSearchCV`.
 

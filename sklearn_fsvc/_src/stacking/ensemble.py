@@ -142,8 +142,9 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         sample_weight : array-like of shape (n_samples,) or str, optional
         groups : array-like of shape (n_samples,), optional
             Group of each sample. The hyperparameters of base estimators are validated on held-out
-            groups, and the weights are found from scores without a fold of groups, in place of
-            leave-one-out scores. With metadata routing it is requested by default.
+            groups, and the weights are computed from out-of-fold scores, with whole groups in a
+            fold, in place of leave-one-out scores. With metadata routing it is requested by
+            default.
         X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
             Validation samples: they validate the hyperparameters of base estimators, their weights
             and the final estimator, and calibrate, in place of held-out samples and leave-one-out
@@ -162,7 +163,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         ------
         TypeError, ValueError
             For base estimators that are not networks of this package for the same task, or have no
-            ridge readout, and for invalid input; the ensemble is left as it was.
+            ridge readout, and for invalid input; the ensemble is not changed.
         """
         validation = ValidationSet.from_arguments(X_val, y_val, sample_weight_val)
         atomic_update(self, lambda model: model._fit(X, y, sample_weight, groups, validation))
@@ -232,7 +233,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         """Find the training samples with the largest contributions to each prediction.
 
         As in `RBFClassifier.explain`. A training sample that is a centre of several RBF networks
-        contributes the weighted sum. Other networks, whose units are no training samples, and the
+        contributes the weighted sum. Other networks, whose units are not training samples, and the
         final estimator are part of `rest`; each counts as one contribution in `total`.
 
         Parameters

@@ -22,16 +22,16 @@ _SHARED = read_entries("""
         networks of 2000 tanh units without and with a learned linear map, ``"tanh"`` and ``"map"``.
         The last one is left out if X has more than 500 features.
     final_estimator : estimator, "auto" or None, default="auto"
-        One more network, which gets the scores of the ensemble as features in addition to those
-        of X, a dense array, and corrects them. "auto" uses `default_final_estimator`, a network of
-        2000 tanh units with the penalty that "tanh" has found, if `estimators` is None and X is an
-        array of 50 samples or more, at most 500 features and another dtype than uint8; else no
-        final estimator.
+        One more network, which gets the scores of the ensemble as features in addition to those of
+        X, a dense array, and corrects them. "auto" uses `default_final_estimator`, a network of
+        2000 tanh units with the penalty of "tanh", if `estimators` is None and X is an array with
+        at least 50 samples and at most 500 features that is not uint8; otherwise there is no final
+        estimator.
     random_state : int, RandomState or None, default=None
         Seed of the base estimators, and of the selection of samples from which weights are found. A
         base estimator keeps a `random_state` other than None.
     device : str, default="auto"
-        Where networks are computed, as for a single network. A base estimator keeps a `device`
+        Where networks are computed, as in a single network. A base estimator keeps a `device`
         other than its default; this also holds for `max_memory` and `verbose`.
     max_memory : int, str or None, default=None
         Bound of the memory that a network allocates where its layer is computed. Only one network
@@ -49,11 +49,11 @@ _SHARED = read_entries("""
     final_weight_ : float
         Its weight, between 0 and 1; the weighted sum of the base estimators has the rest.
     loo_error_ : float
-        That of the ensemble. With a final estimator, each sample is scored without its fold; with
-        `X_val`, all these errors are those of validation samples.
+        The error of the ensemble. With a final estimator, it is cross-validated; with `X_val`, all
+        these errors are those on the validation set.
     feature_importances_ : ndarray of shape (n_features,), float64
-        The mean of those of all networks, by their weights, scaled to a sum of 1. Scores that are
-        features of the final estimator count as the features that they are computed from. The
+        The weighted mean over all networks, scaled to a sum of 1. The importance of scores that are
+        features of the final estimator is that of the features that they are computed from. The
         attribute does not exist if a network has none.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -65,10 +65,10 @@ _SHARED = read_entries("""
 class StackedClassifier(ClassifierMethods, StackedEnsemble):
     """Classifier that adds the scores of several networks: stacking without cross-validation.
 
-    Each network is fitted once, to all samples. A ridge readout has in closed form the scores of a
-    readout that was trained without a sample. The non-negative weights are those that minimise the
-    log-loss of a softmax of the weighted sum of these leave-one-out scores [1]_ [2]_. A network
-    with a small weight is dropped, and costs nothing in `predict`.
+    Each network is fitted once, to all samples. The leave-one-out scores of a ridge readout have a
+    closed form. Non-negative weights minimise the log-loss of the softmax of the weighted sum of
+    these scores [1]_ [2]_. A network with a small weight is dropped, so that `predict` does not
+    evaluate it.
 
     Parameters
     ----------
@@ -115,14 +115,13 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     Notes
     -----
     Weights are found from at most 8192 samples, or 1024 without a final estimator, and fewer if
-    there are many classes. Identical samples are left out one at a time: where a dataset has
-    duplicates, new samples repeat old ones as often. `sample_weight` is another matter: a sample of
-    weight 2 is left out as a whole, so that the weights of the ensemble differ from those for two
-    identical samples.
+    there are many classes. Identical samples are left out one at a time: if a dataset has
+    duplicates, new samples are as likely to repeat old ones. A sample of weight 2, however, is left
+    out as a whole, so that the weights of the ensemble differ from those for two identical samples.
 
     The final estimator is trained on these samples with cross-validated scores, as in stacking with
-    ``passthrough=True``: each is scored without its fold, in closed form. So it learns where the
-    ensemble is wrong, at the cost of one small network. Its weight minimises the squared error on
+    ``passthrough=True``: each is scored without its fold, in closed form. So it learns to correct
+    the ensemble, at the cost of one small network. Its weight minimises the squared error on
     samples without their fold. It is dropped if it does not reduce that error by more than its
     standard error, and if these samples lack a class.
 

@@ -56,9 +56,9 @@ def make_tabular_pipeline(
         The strings stand for an estimator that `preset` selects. Or a classifier, regressor or
         transformer, of this package or any other.
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
-        Which columns are categorical. All others must hold numbers or dates.
+        Which columns are categorical. All others must contain numbers or dates.
 
-        - "from_dtype": columns of a DataFrame (pandas, polars) or a pyarrow Table that hold
+        - "from_dtype": columns of a DataFrame (pandas, polars) or a pyarrow Table that contain
           strings, categories, objects or bools, and all columns of an array of bools. Strings may
           also be recognised as dates or text, see the notes. Other arrays are numerical, also an
           array or list of objects if each can be converted to a number.
@@ -88,17 +88,17 @@ def make_tabular_pipeline(
     TypeError, ValueError
         For an invalid `categorical_features`, an unknown string, an estimator without `fit`, and
         for parameters of a preset next to a given estimator. And by `fit`, for columns that do not
-        exist, or that hold none of numbers, categories, dates and text; for categories of mixed
+        exist, or that contain none of numbers, categories, dates and text; for categories of mixed
         types, or that are lists, tuples and the like; for sparse X and lists of dictionaries; and
         for infinite values.
 
     Warns
     -----
     UserWarning
-        By `fit`, of doubtful categorical features, with the remedy: unique values in most samples,
-        such as IDs, more than 100 categories for a transformer, and numbers and dates that are
-        stored as text. And of columns of integers beyond :math:`2^{53}` that are distinct, but
-        equal in float64.
+        By `fit`, about doubtful categorical features, with the remedy: unique values in most
+        samples, such as IDs, more than 100 categories for a transformer, and numbers and dates that
+        are stored as text. And about columns of integers beyond :math:`2^{53}` that are distinct,
+        but equal in float64.
 
     See Also
     --------
@@ -120,18 +120,18 @@ def make_tabular_pipeline(
     the mean distance of two values of a numerical feature (1.14). An unknown category is encoded
     as zeros, at distance 0.5 from every other. A missing value is a category.
 
-    **Many categories**: a feature with more than 30 categories also gets the mean target of the
-    category (standardised in regression; for more than two classes or outputs, one for each), if
-    categories explain more of the target than they would of noise; and the logarithm of the
-    category's frequency, if mean targets are correlated with it. A feature with more than 100
-    categories has no one-hot features. The mean is smoothed with the overall mean, by as much as
-    the variances of the target within and between categories imply (empirical Bayes). It is
-    cross-fitted as interaction features are, see below. Beyond 100 encoded features in total, and
-    for transformers, the 99 most frequent categories have one-hot features, and all others
-    together. With 800 categories among 12,000 samples the accuracy of an RBF network rises from 69
-    to 86 % in a synthetic example (LightGBM: 86 %; ``benchmarks/categories.py``).
+    **High-cardinality categories**: a feature with more than 30 categories also gets the mean
+    target of the category (standardised in regression; for more than two classes or outputs, one
+    for each), if categories explain more of the target than they would of noise; and the logarithm
+    of the category's frequency, if mean targets are correlated with it. A feature with more than
+    100 categories has no one-hot features. The mean is shrunk towards the overall mean by empirical
+    Bayes, from the variances of the target within and between categories. It is cross-fitted as
+    interaction features are, see below. Beyond 100 encoded features in total, and for transformers,
+    the 99 most frequent categories have one-hot features, and all others together. With 800
+    categories among 12,000 samples the accuracy of an RBF network rises from 69 to 86 % in a
+    synthetic example (LightGBM: 86 %; ``benchmarks/categories.py``).
     ``set_params(preprocessing__categorical__max_categories=None)`` keeps all one-hot features, and
-    ``preprocessing__categorical__task=None`` leaves out the means.
+    ``preprocessing__categorical__task=None`` removes the means.
 
     **Dates** become the days since 1970, the position in the year as sine and cosine, and the
     weekday; if there are times of day, the hour, and the position in the day as sine and cosine. A
@@ -147,10 +147,9 @@ def make_tabular_pipeline(
 
     **Values**: regression targets tend to depend on the values of features, which ranks discard.
     Regressors therefore also get z, the standardised value, as :math:`z / \\sqrt{1 + z^2 / 9}`,
-    softly clipped at -3 and 3. Over 8 datasets that raises :math:`R^2` of tanh networks by 1.3
-    points on average, of stacked ensembles by 0.25 and of RBF networks by 0.15 (at most by 4.2,
-    1.1 and 1.2, on ``pol``); the largest loss is 0.6. Classifiers do not get it: RBF networks lost
-    0.2 points over 8 datasets. ``set_params(preprocessing__values="drop")`` removes it.
+    softly clipped at -3 and 3. It raises :math:`R^2` of tanh networks most. Classifiers do not get
+    it: RBF networks were slightly less accurate with it.
+    ``set_params(preprocessing__values="drop")`` removes it.
 
     **Missing-value indicators** are added for columns with missing values in `fit`. If values
     are missing at random they do not change the score (24 datasets, median 0.04 points); if
@@ -161,28 +160,24 @@ def make_tabular_pipeline(
     **Interaction features** are for targets that depend on combinations of categories. A pair of
     categorical features is encoded if its cells, the combinations of two categories, explain more
     of the target than an additive model of the categories, and than noise would. If the best pair
-    explains 5 % of the residual variance, all such pairs are encoded, and each single feature,
-    too. An encoding is one feature for regression and binary classification, else one per
-    output or class, up to 100 in total. Its value is the mean target of the cell (standardised in
+    explains 5 % of the residual variance, all such pairs are encoded, and each single feature, too.
+    An encoding is one feature for regression and binary classification, else one per output or
+    class, up to 100 in total. Its value is the mean target of the cell (standardised in
     regression), smoothed with the overall mean as ten samples; unknown categories get the overall
     mean. It is cross-fitted: a training sample gets the mean of the other four of five folds, so
-    that its own target is not used, and ``fit_transform`` differs from ``fit`` and
-    ``transform``. Sample weights are ignored. On ``nursery``, a rule-like dataset, RBF networks
-    reach an accuracy of 99.7 % instead of 97.5, tanh networks 99.6 instead of 95.8, and stacked
-    ensembles 99.9 instead of 99.1. Of 10 more datasets with categorical features one gets
-    interactions, with the same score. There are none without y, for transformers, and with more
-    than 12 categorical features: on one dataset with 60 of them, feature weights concentrated
-    on a few interactions. ``set_params(preprocessing__interactions="drop")`` removes them.
+    that its own target is not used, and ``fit_transform`` differs from ``fit`` and ``transform``.
+    Sample weights are ignored. They help if the target follows rules, as in the dataset
+    ``nursery``; most datasets get none. There are none without y, for transformers, and with more
+    than 12 categorical features, where feature weights may concentrate on a few interactions.
+    ``set_params(preprocessing__interactions="drop")`` removes them.
 
     **Interactions of numerical features** are for rules such as "a is larger than b" or "a and b
     are equal". Candidates for each pair of columns are their equality, if they share a set of
     values; their difference, if they share a unit, else their ratio, if all values are positive;
     and their product, of values that are centred at the median unless they are positive. Up to 10
-    are added: those whose 16 intervals explain more of the residuals of an additive model than
-    they would of noise, if the best explains 3 % of the residual variance, and the others a
-    quarter of that at least. If the class is whether two of five columns of integers are equal,
-    RBF networks reach an accuracy of 100 % instead of 77 from 4,000 samples (LightGBM: 77). There
-    are none for more than 64 columns and for transformers.
+    are added: those whose 16 intervals explain more of the residuals of an additive model than they
+    would of noise, if the best explains 3 % of the residual variance, and the others a quarter of
+    that at least. There are none for more than 64 columns and for transformers.
     ``set_params(preprocessing__numerical_interactions="drop")`` removes them.
 
     All features are float32. Do not use the pipeline for images of uint8: networks compare

@@ -32,7 +32,7 @@ class TableTransformer(ColumnTransformer):
             H = super().fit_transform(X, y, **params)
         if names := rounded(X, _columns_of("numerical", self.transformers_, X)):
             warn(
-                f"Columns {names!r} of X hold integers beyond 2**53, of which some are distinct "
+                f"Columns {names!r} of X contain integers beyond 2**53, of which some are distinct "
                 "and equal in float64. Subtract the smallest value of the column first; if it is "
                 "an ID, drop it."
             )

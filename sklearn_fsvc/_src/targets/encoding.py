@@ -204,7 +204,7 @@ def as_float64(y: Any, copy: bool = True) -> npt.NDArray:
     if converted is None:
         raise ValueError(
             f"y has dtype {y.dtype}, which is not numeric. Use a classifier for class labels; "
-            "convert text that holds numbers with y.astype(float)."
+            "convert text that contains numbers with y.astype(float)."
         )
     assert_all_finite(converted, input_name="y")  # object arrays may hold None or infinities
     return converted

@@ -150,7 +150,7 @@ def test_columns_of_dates_are_refused():
         (
             ChunkFunction(X, Y),
             {"y": Y},
-            "y is given, and the chunks of X hold one too; pass y=None",
+            "y is given, and the chunks of X contain one, too; pass y=None",
         ),
         (ChunkFunction(X, Y, Y), {"sample_weight": Y}, "sample_weight is given, and the chunks"),
     ],

@@ -45,7 +45,7 @@ class Iterated(Source):
         for name, value in given.items():
             if value is not None and name not in column_names and read[name] is not None:
                 raise ValueError(
-                    f"{name} is given, and the chunks of X hold one too; pass {name}=None, or "
+                    f"{name} is given, and the chunks of X contain one, too; pass {name}=None, or "
                     "leave it out of the chunks."
                 )
         y, sample_weight = (
