@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
+import naive
 from readouts.brute_force import (
     ALPHAS,
     error_of,
@@ -18,6 +19,7 @@ from readouts.brute_force import (
 )
 from sklearn_fsvc import (
     RBFClassifier,
+    RBFRegressor,
     StackedClassifier,
     TanhClassifier,
 )
@@ -249,39 +251,72 @@ def test_too_small_penalties_warn_only_if_chosen():
     assert "ill-conditioned" in press_of(clf, X, y, [0.0, 1.0]).solutions[0].problem
 
 
-PENALTIES = [STEP**power for power in range(-6, 9)]
+PENALTIES = [STEP**power for power in range(-8, 11)]
 
 
-def best_by_brute_force(clf, X, y, weight=None):
-    """The penalty with the least error of readouts that are trained again without each row."""
-    return PENALTIES[int(np.argmin(errors_of(clf, X, y, PENALTIES, weight)))]
+def best_by_brute_force(clf, X, y, weight=None, prefers_large=False):
+    """The penalty of readouts that are trained again without each row, and without its unit.
+
+    Of half of the units if they are centred at samples. If wanted, the largest within one standard
+    error of the least error.
+    """
+    H, Y, own = hidden_of(clf, X), np.eye(y.max() + 1)[y], own_units(clf, len(X))
+    H = H[:, : -(-H.shape[1] // 2)] if hasattr(clf, "support_") else H
+    weight = np.ones(len(y)) if weight is None else weight
+    scores = [without_each_row(H, Y, a, weight, own) for a in PENALTIES]
+    losses = np.array([((Y - s) ** 2).sum(axis=1) for s in scores])
+    share = weight / weight.sum()
+    best = at = int((losses @ share).argmin())
+    while prefers_large and at + 1 < len(PENALTIES):
+        difference = losses[at + 1] - losses[best]
+        mean = share @ difference
+        if mean > (share**2 @ (difference - mean) ** 2) ** 0.5:
+            break
+        at += 1
+    return PENALTIES[at]
 
 
+@pytest.mark.parametrize("prefers_large", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("start", [0.01, 100.0])
-def test_search_finds_the_best_penalty(network, weighted, start):
+def test_search_finds_the_best_penalty(network, weighted, start, prefers_large):
     X, y = rows_of(3)
     weight = some_weights() if weighted else None
     clf = network.fit(X, y)
     job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
     sample, history = draw(job, samples), SearchHistory(start)
     units = clf._parts().units
-    found, statistics = train_left_out(job, layer_of(clf), samples, sample, units, history)
-    assert found.alpha == pytest.approx(best_by_brute_force(clf, X, y, weight))
+    found, statistics = train_left_out(
+        job, layer_of(clf), samples, sample, units, history, prefers_large
+    )
+    best = best_by_brute_force(clf, X, y, weight, prefers_large)
+    assert found.alpha == pytest.approx(best)
     assert statistics.n == pytest.approx(60 if weight is None else weight.sum())
     assert [row["alpha"] for row in history.rows] == list(found.tried)
+    assert found.error == found.tried[found.alpha]
+
+
+def test_the_penalty_of_regressors_has_the_least_error(rng):
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=120)
+    model = RBFRegressor(60, feature_weights=None, random_state=0).fit(X, y)
+    H, Y, own = naive.of_model(model, X), (y[:, None] - y.mean()) / y.std(), own_units(model, 120)
+    errors = [error_of(without_each_row(H[:, :30], Y, a, own=own), Y) for a in PENALTIES]
+    assert model.alpha_ == pytest.approx(PENALTIES[int(np.argmin(errors))])
 
 
 @pytest.mark.parametrize("network", [RBFClassifier(40), TanhClassifier(60)], ids=str)
 def test_auto_is_the_leave_one_out_penalty(network, monkeypatch):
-    """Held-out rows, of half of the units, select another one; they do if there are many rows."""
-    X, y = make_classification(300, 8, n_informative=6, flip_y=0.2, random_state=7)
+    """Held-out rows select another one: for random units of a single network, and many rows."""
+    X, y = make_classification(300, 8, n_informative=6, flip_y=0.2, random_state=8)
     network = clone(network).set_params(feature_weights=None, random_state=0)
     single = clone(network).fit(X, y)
+    is_rbf = isinstance(network, RBFClassifier)
+    best = best_by_brute_force(single, X, y, prefers_large=is_rbf)
+    assert (single.alpha_ == pytest.approx(best)) == is_rbf
     best = best_by_brute_force(single, X, y)
-    assert single.alpha_ == pytest.approx(best)
     ensemble = StackedClassifier([("a", network)], final_estimator=None, random_state=0)
     assert ensemble.fit(X, y).estimators_[0].alpha_ == pytest.approx(best)
     monkeypatch.setattr(readouts, "MAX_LOO_ROWS", 299)
-    assert clone(network).fit(X, y).alpha_ != pytest.approx(best)
+    assert clone(network).fit(X, y).alpha_ != pytest.approx(single.alpha_) or not is_rbf
     assert clone(ensemble).fit(X, y).estimators_[0].alpha_ != pytest.approx(best)

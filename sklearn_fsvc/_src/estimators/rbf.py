@@ -205,7 +205,7 @@ default="auto"
     800 at most) on at most 6000 samples, a sixth of which is held out: first the feature weights,
     then kernel and radius jointly, each with its best penalty. The networks that select the kernel
     and the radius never have more units than `n_hidden`. The penalty of the network itself is
-    selected last, with half of its units, which are trained on all samples that are not held out.
+    selected last, with half of its units, by the leave-one-out error for up to 6000 samples.
 
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and

@@ -15,7 +15,12 @@ from ..readouts.dual import gather_rows, search_few, search_few_validated, suits
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
-from ..readouts.loo_penalty import may_leave_out, select_from_loo_grid, train_left_out
+from ..readouts.loo_penalty import (
+    PENALTY_SAMPLES,
+    may_leave_out,
+    select_from_loo_grid,
+    train_left_out,
+)
 from ..readouts.ridge import gather
 from ..readouts.sample import draw, find_sampled_rows
 from ..readouts.softmax import train_softmax
@@ -229,12 +234,15 @@ class Ridge(Linear):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
         job, layer, samples = training.job, training.layer, training.samples
         is_small = len(samples.present) <= MAX_LOO_ROWS
-        # The leave-one-out error is optimistic for groups, which are held out as a whole.
-        if is_small and samples.may_leave_one_out and may_leave_out(job, layer):
-            sample = self.sample or draw(job, samples)
+        # Random units of a single network gain nothing from leave-one-out. Its error is optimistic
+        # for groups, which are held out as a whole.
+        may_gain = self.sample or training.units.rows is not None
+        if may_gain and is_small and samples.may_leave_one_out and may_leave_out(job, layer):
             found, statistics = train_left_out(
-                job, layer, samples, sample, training.units, training.history
-            )
+                job, layer, samples, self.sample or draw(job, samples, n_rows=PENALTY_SAMPLES),
+                training.units, training.history,
+                prefers_large=not self.sample and samples.targets.is_binary,
+            )  # fmt: skip
         else:
             random = generator(self.random_state)
             found, statistics = train_held_out(job, layer, samples, random, training.history)

@@ -32,6 +32,7 @@ FEW = 1000
 # Penalties are powers of `STEP`, between these exponents.
 STEP = 10**0.5
 _MIN_POWER, _MAX_POWER = -8, 10
+LARGEST = STEP**_MAX_POWER
 # Rounding error of sums after a subtraction, relative to the sums before.
 ROUNDING = 1e-9
 

@@ -35,7 +35,6 @@ from ..data.streaming import Consumer, stream
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
 from ..utils.callbacks import NO_CALLBACKS
-from .ensemble_weights import squared_errors
 from .linear import Posterior, Solution, score_uncovered
 from .packed_symmetric import WIDTH, PackedSymmetric
 from .statistics import FEW, FactoredEquations, RidgeStatistics
@@ -324,12 +323,12 @@ class SampledLOO:
         score_uncovered(job, layer, self.sample.rows.X, scores.uncovered, nearest, replace_rows)
         return scores
 
-    def error(self, scores: LOOScores) -> float:
-        """Return the mean of ``|y - score|^2`` over the sample; infinite if one is unknown."""
+    def losses(self, scores: LOOScores) -> tuple[npt.NDArray, float]:
+        """Return ``|y - score|^2`` of each row, and the mean; infinite if a score is unknown."""
+        losses = np.square(self.sample.targets - scores.scores).sum(axis=1)
         if not scores.is_known.all():
-            return np.inf
-        (error,) = squared_errors([scores.scores], self.sample.targets, self.sample.rows.weight)
-        return float(error)
+            return losses, np.inf
+        return losses, float(np.average(losses, weights=self.sample.rows.weight))
 
     @staticmethod
     def _silent(job):

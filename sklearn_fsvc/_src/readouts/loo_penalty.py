@@ -5,12 +5,15 @@
 """
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .cross_validation import (
+    LARGEST,
+    STEP,
     PenaltySearchResult,
     SearchHistory,
     hold_out,
@@ -27,8 +30,9 @@ from .statistics import FEW, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
 FEW_UNITS = 2000
-# Samples by which `train_left_out` chooses: as good as 4000 on 26 datasets.
-_PENALTY_SAMPLES = 512
+# Samples by which `train_left_out` chooses. On 15 datasets of 4000 samples, 512 were worse by 0.1
+# points of accuracy.
+PENALTY_SAMPLES = 1000
 
 
 class LOOPenalty(NamedTuple):
@@ -183,12 +187,20 @@ def _descend(
 
 
 def train_left_out(
-    job: Any, layer: Any, samples: Any, sample: Any, units: Any, history: SearchHistory
+    job: Any,
+    layer: Any,
+    samples: Any,
+    sample: Any,
+    units: Any,
+    history: SearchHistory,
+    prefers_large: bool = False,
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
     """Return the penalty of the least leave-one-out error of a sample, and the statistics of all.
 
-    More precise than held-out rows: it evaluates readouts of all units, trained on all other rows.
-    Each penalty takes a factor in addition to the statistics.
+    For units that are centred at samples it is more precise than held-out rows, and not biased by
+    units that are centred at these. Half of them find the penalty of all, which half of random
+    units do not. In classification by a single network, it is the largest penalty whose squared
+    error is within one standard error of the least: the number of errors is smaller there.
 
     Parameters
     ----------
@@ -197,21 +209,56 @@ def train_left_out(
         Those that are centred at rows of the sample are left out with the rows.
     history : SearchHistory
         Gives the first penalty, and records those that are evaluated.
+    prefers_large : bool
+        Whether to apply the rule of one standard error.
     """
+    few, n_units = sample.leading(PENALTY_SAMPLES), layer.n_units
+    if units.rows is not None:
+        n_units = n_validation_units(n_units)
+    validated = layer.part(slice(n_units))
 
     def search_from(gather_rows, _, statistics, start):
-        few = sample.leading(_PENALTY_SAMPLES)
-        loo = SampledLOO(job, layer, few, statistics, units=units)
+        held_job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
+        leading = statistics.leading(n_units)
+        loo = SampledLOO(held_job, validated, few, leading, units=units)
+        losses: dict[float, Any] = {}
 
         def error_of(alpha):
-            equations = statistics.try_cholesky(alpha, is_compared=True)
-            return np.inf if equations is None else loo.error(*loo.score(equations))
+            equations = leading.try_cholesky(alpha, is_compared=True)
+            if equations is None:
+                return np.inf
+            losses[alpha], error = loo.losses(*loo.score(equations))
+            return error
 
-        return search(error_of, statistics.n, layer.n_units, start)
+        found = search(error_of, statistics.n, n_units, start)
+        if prefers_large:
+            return _within_standard_error(found, error_of, losses, few.rows.weight)
+        return found
 
     return search_precisely(job, layer, samples, history, search_from)
 
 
+def _within_standard_error(found, error_of, losses, weight):
+    """Return the largest penalty whose paired difference to the best is one standard error."""
+    share, tried, best = weight / weight.sum(), found.tried, found.alpha
+    if not np.isfinite(found.error):
+        return found
+    for power in count(round(np.log(best) / np.log(STEP)) + 1):
+        alpha = float(STEP**power)
+        if alpha > LARGEST:
+            break
+        if alpha not in tried:
+            tried[alpha] = error_of(alpha)
+        if not np.isfinite(tried[alpha]):
+            break
+        difference = losses[alpha] - losses[best]
+        mean = share @ difference
+        if mean > np.sqrt(np.square(share) @ np.square(difference - mean)):
+            break
+        found = found._replace(alpha=alpha, error=tried[alpha])
+    return found
+
+
 def may_leave_out(job: Any, layer: Any) -> bool:
-    """Return whether a factor fits in memory beside the statistics of a layer."""
+    """Return whether memory holds factors beside the statistics of a layer."""
     return 3 * RidgeStatistics.nbytes(layer.n_units) <= job.memory_limit // 2
