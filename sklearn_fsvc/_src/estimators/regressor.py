@@ -331,9 +331,10 @@ def _interval_ends(confidence_level=0.9):
     """Return the probabilities of the ends of an interval."""
     if isinstance(confidence_level, bool) or not isinstance(confidence_level, Real):
         raise TypeError(f"confidence_level={confidence_level!r} must be a number between 0 and 1.")
-    if not 0 < confidence_level < 1:
+    level = float(confidence_level)
+    if not 0 < level < 1:
         raise ValueError(f"confidence_level={confidence_level!r} must be between 0 and 1.")
-    return np.array([(1 - confidence_level) / 2, (1 + confidence_level) / 2])
+    return np.array([(1 - level) / 2, (1 + level) / 2])
 
 
 def check_quantiles(quantiles: Any) -> npt.NDArray[np.float64]:
