@@ -1,4 +1,4 @@
-"""Draws the pictures of "How it works", into docs/pictures: `python docs/draw`.
+"""Draws pictures of the documentation, into docs/pictures: `python docs/draw`.
 
 `python docs/draw spirals` draws those of one file, such as the picture of the README.
 """
@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from page import DPI
 
 FOLDER = Path(__file__).resolve().parent.parent / "pictures"
-FILES = ["novelty", "parameters", "images", "tiles", "shapley"]
+FILES = ["novelty", "parameters", "images", "tiles", "shapley", "intervals"]
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)

@@ -22,6 +22,7 @@ from .data.samples import Samples
 from .data.streaming import cast_layer
 from .readouts.cross_validation import SearchHistory
 from .readouts.linear import LinearReadout
+from .readouts.sample import Sample, draw
 
 
 class _Unset(Enum):
@@ -259,7 +260,12 @@ class TargetSpec(Part, ABC):
 
     @property
     def needs_loo_scores(self) -> bool:
-        """Return whether leave-one-out scores of training samples are used: see `calibrate`."""
+        """Return whether predictions depend on leave-one-out scores of training samples."""
+        return False
+
+    @property
+    def estimates_residuals(self) -> bool:
+        """Return whether leave-one-out scores are used although no prediction depends on them."""
         return False
 
     @property
@@ -401,8 +407,15 @@ class TargetSpec(Part, ABC):
         """
         raise NotImplementedError
 
-    def calibrate(self, left_out: Any, sample: Any) -> dict[str, Any]:
-        """Return fitted attributes that are computed from the `LOOScores` of a `Sample`."""
+    def draw_sample(self, job: Job, samples: Samples) -> Sample:
+        """Return the `Sample` of which scores are left out for `calibrate`."""
+        return draw(job, samples)
+
+    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
+        """Return fitted attributes that are computed from the `LOOScores` of a `Sample`.
+
+        The scores are those of the leading units of the layer.
+        """
         return {}
 
     def prior_calibration(self) -> dict[str, Any]:
@@ -432,6 +445,8 @@ class Readout(Part, ABC):
         For standard deviations of predictions.
     smearing_ : ndarray of shape (n_quantiles, n_scores)
         Equally likely residuals of a transformed y.
+    residual_distribution_ : ResidualDistribution
+        For quantiles of predictions.
     n_iter_ : int
         Number of iterations.
     is_ridge : bool
@@ -450,6 +465,7 @@ class Readout(Part, ABC):
     temperature_: Any = UNSET
     posterior_: Any = UNSET
     smearing_: Any = UNSET
+    residual_distribution_: Any = UNSET
     n_iter_: int = UNSET
     is_ridge: ClassVar[bool] = False
     fits_units: ClassVar[bool] = False

@@ -236,3 +236,12 @@ def test_blocks_are_not_fetched(rows, monkeypatch):
     )
     model.set_params(feature_weights=None).fit(blocks(X, 100, 100, 100), y)
     assert sum(part.nbytes for part in fetched if part.ndim == 2) <= 2 * 40 * X.shape[1] * 4
+
+
+def test_quantiles_are_lazy(rows):
+    X, y = rows
+    model = TanhRegressor(alpha=1.0, feature_weights=None, **SIZED).fit(X, y)
+    found = model.predict_quantiles(blocks(X, 150, 0, 100), quantiles=[0.1, 0.9])
+    compare(found, model.predict_quantiles(X, [0.1, 0.9]))
+    model.fit(blocks(X, 150, 0, 100), np.column_stack([y, -y]))
+    compare(model.predict_interval(blocks(X, 150, 0, 100)), model.predict_interval(X))

@@ -67,7 +67,7 @@ def answers(estimator, X):
 def assert_same(found, expected):
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        if name == "posterior_":
+        if name in ("posterior_", "residual_distribution_"):
             assert_same(found[name]._asdict(), value._asdict())
         elif isinstance(value, dict):
             assert_same(found[name], value)

@@ -368,7 +368,7 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     is_known = np.arange(60) < 3
     few = LOOScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
     every = LOOScores(20, right, np.empty(0, int), np.ones(60, bool))
-    at_hand = task.calibrate(every, sample)["temperature_"]
-    assert 2 * at_hand < task.calibrate(few, sample)["temperature_"] < 1
+    at_hand = task.calibrate(every, sample, None, None)["temperature_"]
+    assert 2 * at_hand < task.calibrate(few, sample, None, None)["temperature_"] < 1
     other = LOOScores(20, np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
-    assert task.calibrate(other, sample) == task.calibrate(few, sample)
+    assert task.calibrate(other, sample, None, None) == task.calibrate(few, sample, None, None)

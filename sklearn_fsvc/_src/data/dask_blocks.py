@@ -406,7 +406,7 @@ def _mapped(
     return array.map_blocks(
         _predict_block, model=model_node, method=name, options=options, empty=empty,
         number=number, dtype=empty.dtype, chunks=(array.chunks[0], *columns), meta=empty,
-        drop_axis=[1] if empty.ndim == 1 else None,
+        drop_axis=[1] if empty.ndim == 1 else None, new_axis=[2] if empty.ndim == 3 else None,
     )  # fmt: skip
 
 

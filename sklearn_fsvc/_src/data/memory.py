@@ -85,10 +85,14 @@ def rows_per_tile(n_rows: int, row_bytes: int, fixed_bytes: int, limit: int, pre
     return count_fitting(limit, row_bytes, fixed_bytes, maximum=min(n_rows, preferred))
 
 
+class MemoryLimitError(ValueError):
+    """`max_memory` is too small."""
+
+
 def check_fits(what: str, needed: int, limit: int, remedy: str = "use fewer hidden units") -> None:
-    """Raise ValueError if `what` needs more bytes than the limit."""
+    """Raise `MemoryLimitError` if `what` needs more bytes than the limit."""
     if needed > limit:
-        raise ValueError(
+        raise MemoryLimitError(
             f"max_memory={limit} bytes is too small: {what} needs {needed} "
             f"({format_bytes(needed)}). Raise max_memory, or {remedy}."
         )

@@ -88,10 +88,10 @@ class IncrementalState:
         """Return the state without samples, for the layer of fitted units."""
         layer = units.layer
         sums_bytes = max(_SMALL_BUFFER_BYTES, RidgeStatistics.nbytes(layer.n_units))
-        # A classifier calibrates its probabilities on a random sample of the data.
+        # Probabilities and prediction intervals are calibrated on a random sample of the data.
         sample = (
             Sample(sample_capacity(memory_limit, layer.n_features))
-            if task.needs_loo_scores
+            if task.needs_loo_scores or task.estimates_residuals
             else None
         )
         statistics = RunningStatistics(
@@ -277,9 +277,12 @@ class Evaluator:
         with self._job(sample.rows.X, layer) as job:
             # Leave-one-out scores need the Cholesky factor of the solve.
             loo = SampledLOO(job, layer, sample, total, units=self.units)
-            solution, scores = loo.solve(alpha)
-            nearest = nearest_outputs(parts.units, parts.task, solution.b, alpha)
-            fitted |= parts.task.calibrate(loo.fill_uncovered(scores, nearest), sample)
+            solve = loo.solve if parts.task.needs_loo_scores else loo.solve_plain
+            solution, scores = solve(alpha)
+            if scores is not None:
+                nearest = nearest_outputs(parts.units, parts.task, solution.b, alpha)
+                scores = loo.fill_uncovered(scores, nearest)
+                fitted |= parts.task.calibrate(scores, sample, job, layer)
             return solution, fitted
 
 

@@ -124,9 +124,9 @@ class IncrementalNetwork(BufferedNetwork):
         The readout becomes that of a fit without them, up to rounding. Once the hidden layer is
         fixed it does not change, even if it was chosen for these samples: a removed sample stays a
         centre. Before that, samples are removed from the buffer, without a trace. The
-        probabilities of a classifier are calibrated on a random sample of 512 training samples.
-        If some of them are removed, only samples that are added later replace them; the fewer
-        there are, the closer the probabilities are to 1 / n_classes.
+        probabilities of a classifier and the intervals of a regressor are calibrated on a random
+        sample of 512 training samples. If some of them are removed, only samples that are added
+        later replace them; the fewer there are, the closer the probabilities are to 1 / n_classes.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class IncrementalNetwork(BufferedNetwork):
         `predict` and the other methods that need the readout call it. Afterwards there are the
         fitted attributes of the readout, such as `readout_coef_` and `alpha_`, until samples are
         added or removed. Once the layer is fixed, the buffer is empty: a saved model contains sums,
-        and for a classifier the 512 samples on which its probabilities are calibrated. After `fit`
+        and the 512 samples on which probabilities or intervals are calibrated. After `fit`
         it does nothing.
 
         Parameters

@@ -257,6 +257,7 @@ class PatchRegressor(NetworkRegressor):
     %(target_mean_)s
     %(target_transformer_)s
     %(smearing_)s
+    %(residual_distribution_)s
     %(alpha_)s
     %(alphas_)s
     %(search_results_)s

@@ -343,6 +343,7 @@ default="auto"
     %(target_mean_)s
     %(target_transformer_)s
     %(smearing_)s
+    %(residual_distribution_)s
     %(alpha_)s
     %(alphas_)s
     %(search_results_)s

@@ -216,9 +216,10 @@ class Ridge(Linear):
             alpha, (statistics,) = penalty, gather(job, [layer], samples)
         loo = scores = None
         if self._needs_loo_scores(training):
-            sample = self.sample or draw(job, samples)
+            sample = self.sample or task.draw_sample(job, samples)
             loo = SampledLOO(job, layer, sample, statistics, self.folds, training.units)
-            solution, scores = loo.solve(alpha, is_last=True)
+            solve = loo.solve if task.needs_loo_scores or self.sample else loo.solve_plain
+            solution, scores = solve(alpha, is_last=True)
         else:
             solution = statistics.solve(alpha, is_last=True)
         fitted = self._calibrate(training, solution, alpha, loo, scores)
@@ -228,7 +229,10 @@ class Ridge(Linear):
         """Return whether scores are left out; those of given validation samples need not be."""
         if training.samples.validation is not None:
             return self.folds is not None
-        return bool(training.task.needs_loo_scores or self.sample)
+        return self._calibrates(training.task)
+
+    def _calibrates(self, task):
+        return bool(task.needs_loo_scores or task.estimates_residuals or self.sample)
 
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
@@ -269,7 +273,7 @@ class Ridge(Linear):
             training.history.add(layer, found)
         if self._needs_loo_scores(training):
             job = job.reserve(2 * few.H.nbytes)
-            sample = self.sample or draw(job, samples)
+            sample = self.sample or training.task.draw_sample(job, samples)
             loo = SampledLOO(job, layer, sample, folds=self.folds, units=training.units)
             scores = loo.score_dual(dual, few.H, *find_sampled_rows(job, samples, sample))
         fitted = self._calibrate(training, solution, alpha, loo, scores)
@@ -284,17 +288,19 @@ class Ridge(Linear):
         Those are leave-one-out scores, or the scores of given validation samples.
         """
         job, units, task = training.job, training.units, training.task
-        if not (task.needs_loo_scores or self.sample):
+        if not self._calibrates(task):
             return {}
         sample, validation = self.sample, training.samples.validation
         nearest = nearest_outputs(units, task, job.engine.to_host(solution.b), alpha)
         if loo is not None and scores is not None:
             sample, scores = loo.sample, loo.fill_uncovered(scores, nearest)
         if validation is not None:
-            sample = self.validation_sample or draw(job, validation)
+            sample = self.validation_sample or task.draw_sample(job, validation)
             fold_scores = None if scores is None else scores.fold_scores
             scores = score_validation(job, training.layer, sample, solution, nearest, fold_scores)
-        fitted = task.calibrate(scores, sample)
+        if scores is None:
+            return {}
+        fitted = task.calibrate(scores, sample, job, training.layer)
         return fitted | ({"left_out_": scores} if self.sample else {})
 
     def _train_by_loo(self, training, alphas):
@@ -305,7 +311,7 @@ class Ridge(Linear):
             start = generator(random_state), training.history.first_alpha(training.layer)
         chosen = select_from_loo_grid(
             training.job, training.layer, samples.with_centers(training.units.rows), alphas,
-            task.needs_loo_scores,
+            self._calibrates(task),
             task.needs_posterior, rows, start, partial(nearest_outputs, training.units, task),
         )  # fmt: skip
         return self.with_solution(

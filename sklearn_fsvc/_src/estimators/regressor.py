@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from functools import partial
+from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import lazy_on_dask
 from ..data.memory import check_fits
 from ..data.streaming import Consumer
+from ..parts import UNSET
 from ..readouts.linear import Deviations, Posterior
 from ..utils.availability import available_if
 from ..utils.parameters import check_bool
@@ -18,11 +21,16 @@ from .partial_fit import IncrementalNetwork
 from .state import on_snapshot
 from .validation_set import ValidationSet
 
+# Default of `predict_quantiles`.
+_QUANTILES = (0.05, 0.5, 0.95)
+
 
 class RegressorMethods(MultiOutputMixin, RegressorMixin):
     """Mixin: the methods of a fitted regressor, a single network or a stacked ensemble."""
 
     _score: Callable[..., float]
+    # ``_predict_quantiles(X, probabilities)`` returns an array (n_samples, ..., n_quantiles).
+    _predict_quantiles: Callable[..., npt.NDArray]
 
     def score(self, X, y=None, sample_weight=None):
         """Return R^2 of the predictions, the mean over outputs, as scikit-learn's regressors do.
@@ -39,6 +47,123 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
         float
         """
         return self._score(X, y, sample_weight)
+
+    @on_snapshot
+    @lazy_on_dask
+    def predict_interval(self, X, confidence_level=0.9):
+        """Predict intervals that contain the target of a new sample with a given probability.
+
+        The ends are the quantiles ``(1 - confidence_level) / 2`` and
+        ``(1 + confidence_level) / 2`` of `predict_quantiles`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
+            As in `fit`.
+        confidence_level : float, default=0.9
+            Probability of the interval, between 0 and 1.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2), float64
+            Lower and upper end.
+
+        Raises
+        ------
+        ValueError
+            As `predict_quantiles`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_fsvc import TanhRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, size=(1000, 1))
+        >>> y = np.sin(3 * X[:, 0]) + (1 + X[:, 0]) * rng.normal(size=1000)  # more noise at 1
+        >>> model = TanhRegressor(50, random_state=0).fit(X[:500], y[:500])
+        >>> low, high = model.predict_interval(X[500:]).T
+        >>> bool(0.85 < np.mean((low <= y[500:]) & (y[500:] <= high)) < 0.95)
+        True
+        >>> low, high = model.predict_interval([[-0.9], [0.9]]).T
+        >>> bool(high[1] - low[1] > 4 * (high[0] - low[0]))
+        True
+        """
+        return self._predict_quantiles(X, _interval_ends(confidence_level))
+
+    @on_snapshot
+    @lazy_on_dask
+    def predict_quantiles(self, X, quantiles=_QUANTILES):
+        """Predict quantiles of the target of each sample.
+
+        Leave-one-out residuals of training samples are divided by their local scale, which a ridge
+        regression of ``log |residual|`` on activations and predictions estimates. A quantile is
+        the prediction plus the scale at the sample times that quantile of these ratios [1]_ [2]_.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
+            As in `fit`.
+        quantiles : array-like of float of shape (n_quantiles,), default=(0.05, 0.5, 0.95)
+            Probabilities between 0 and 1, in any order. Beyond 1 / (n + 1) and n / (n + 1) for n
+            residuals, the smallest and the largest of them take the place of quantiles.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles), \
+float64
+            Quantiles of larger probabilities are never smaller. With `target_transform` they are
+            quantiles of the transformed y, transformed back, within the range of y in `fit`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For invalid `quantiles`, and if there are no residuals: for models that an earlier
+            version saved, and if each sample determines its own prediction.
+
+        References
+        ----------
+        .. [1] R. F. Barber, E. J. Candes, A. Ramdas and R. J. Tibshirani, "Predictive inference
+           with the jackknife+", Annals of Statistics 49 (2021).
+        .. [2] J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman, "Distribution-free
+           predictive inference for regression", Journal of the American Statistical Association
+           113 (2018), section 5.2.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_fsvc import TanhRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, size=(1000, 2))
+        >>> y = X[:, 0] + rng.exponential(size=1000)
+        >>> model = TanhRegressor(50, random_state=0).fit(X, y)
+        >>> low, median, high = model.predict_quantiles(X, [0.1, 0.5, 0.9]).T
+        >>> bool(np.mean(high - median) > 1.5 * np.mean(median - low))
+        True
+        """
+        return self._predict_quantiles(X, check_quantiles(quantiles))
+
+    def _empty_output(self, method, dtype, **options):
+        # For Dask, of estimators that have this method.
+        empty = super()._empty_output("predict", dtype)  # type: ignore[misc]
+        if method == "predict_interval":
+            probabilities = _interval_ends(**options)
+        elif method == "predict_quantiles":
+            probabilities = check_quantiles(options.get("quantiles", _QUANTILES))
+        else:
+            return empty
+        return np.empty((*empty.shape, len(probabilities)))
+
+    def _check_residuals(self, distribution):
+        """Return the residual distribution; raise if the fit has left none."""
+        if distribution is not UNSET:
+            return distribution
+        check_is_fitted(self)
+        raise ValueError(
+            f"This {type(self).__name__} has no leave-one-out residuals, from which quantiles are "
+            "predicted: an earlier version has fitted it, or its penalty is so small that each "
+            "sample determines its own prediction. Fit it again, if it has the parameter alpha "
+            'with alpha="auto" or a larger number.'
+        )
 
 
 class NetworkRegressor(RegressorMethods, IncrementalNetwork):
@@ -168,8 +293,28 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
             return _PredictionWithStd((y, run.parts.task.format_output("predict", std, None)))
 
     def _empty_output(self, method, dtype, **options):
-        empty = super()._empty_output(method, dtype)
+        empty = super()._empty_output(method, dtype, **options)
         return (empty, empty) if options.get("return_std") else empty
+
+    def _predict_quantiles(self, X, probabilities):
+        distribution = self._check_residuals(self._parts().readout.residual_distribution_)
+        with self._open_prediction(X, "predict") as run:
+            task = run.parts.task
+            scores = np.empty((len(run.X), len(distribution.intercept)))
+            scale = np.empty_like(scores)
+
+            def consume(rows, values):
+                scores[rows] = values
+
+            def make_consumer(job):
+                def take(rows, H):
+                    first = job.engine.to_host(H[:, : distribution.n_units])
+                    scale[rows] = distribution.scale(first, task.standardise(scores[rows]))
+
+                return Consumer(take, row_bytes=24 * len(distribution.coef))
+
+            run.scores(consume, make_consumer)
+        return task.format_quantiles(scores, scale, distribution.quantiles(probabilities))
 
     def _raise_no_posterior(self) -> NoReturn:
         check_is_fitted(self)
@@ -180,6 +325,28 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
 
     def __sklearn_tags__(self):
         return self._parts().units.with_tags(super().__sklearn_tags__())
+
+
+def _interval_ends(confidence_level=0.9):
+    """Return the probabilities of the ends of an interval."""
+    if isinstance(confidence_level, bool) or not isinstance(confidence_level, Real):
+        raise TypeError(f"confidence_level={confidence_level!r} must be a number between 0 and 1.")
+    level = float(confidence_level)
+    if not 0 < level < 1:
+        raise ValueError(f"confidence_level={confidence_level!r} must be between 0 and 1.")
+    return np.array([(1 - level) / 2, (1 + level) / 2])
+
+
+def check_quantiles(quantiles: Any) -> npt.NDArray[np.float64]:
+    """Return the probabilities as an array, if they are numbers between 0 and 1."""
+    array = np.asarray(quantiles)
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"quantiles={quantiles!r} must be a sequence of one or more numbers, such as [0.5]."
+        )
+    if not ((array > 0) & (array < 1)).all():
+        raise ValueError(f"quantiles={quantiles!r} must be between 0 and 1.")
+    return array.astype(np.float64)
 
 
 def _std_consumer(posterior, dtype, std, job):

@@ -149,6 +149,10 @@ REGRESSION = read_entries(
     smearing_ : ndarray of shape (n_quantiles, n_outputs)
         Quantiles of leave-one-out residuals of the transformed y; only with a transform.
 
+    residual_distribution_ : tuple
+        Quantiles of leave-one-out residuals and a model of their local scale, which
+        `predict_quantiles` uses; absent if each sample determines its own prediction.
+
     readout_coef_ : ndarray of shape (n_outputs, n_columns), float64
         Weights of the readout for the columns of H.
 

@@ -22,6 +22,7 @@ With the Cholesky factor L of the normal matrix, which a ridge has anyway, the l
   inverse factors or with eigenvectors: see `loo_penalty.py`.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ import numpy.typing as npt
 from scipy.linalg import solve
 
 from ..data.map_reduce import MapReduce, map_reduce
-from ..data.memory import check_fits
+from ..data.memory import MemoryLimitError, check_fits
 from ..data.streaming import Consumer, stream
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
@@ -180,7 +181,10 @@ class SampledLOO:
             self._folds = [np.flatnonzero(folds == number) for number in np.unique(folds)]
 
     def solve(
-        self, alpha: float, is_last: bool = False, n_units: int | None = None
+        self,
+        alpha: float,
+        is_last: bool = False,
+        n_units: int | None = None,
     ) -> tuple[Solution, LOOScores]:
         """Return a readout of the statistics, and its scores.
 
@@ -194,6 +198,17 @@ class SampledLOO:
         statistics = self._statistics if n_units is None else self._statistics.leading(n_units)
         equations = statistics.factorise(alpha, is_last, needs_root=True)
         (scores,) = self.score(equations)
+        return equations.solve(), scores
+
+    def solve_plain(self, alpha: float, is_last: bool = False) -> tuple[Solution, LOOScores | None]:
+        """Return the readout that `RidgeStatistics.solve` returns, and its scores.
+
+        They may be less precise than those of `solve`, and are None where memory is short.
+        """
+        equations = self._statistics.factorise(alpha, is_last)
+        scores = None
+        with suppress(MemoryLimitError):
+            (scores,) = self.score(equations)
         return equations.solve(), scores
 
     def solve_leading(self, alpha: float, sizes: list[int]) -> list[tuple[Solution, LOOScores]]:

@@ -1,13 +1,14 @@
 """A bounded sample of the rows, by which probabilities are calibrated and networks are weighted.
 
 The rows themselves determine which are in it: those with the least hashes (a bottom-k sketch:
-E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). There are two kinds:
+E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). There are three kinds:
 
 - `draw` merges equal rows, so that repeating a row is the same as doubling its weight. Equal rows
   are in the sample together or not at all, samples of parts of the rows merge into that of all,
   and rows that are removed can be found.
 - `draw_rows` keeps equal rows apart. Each is left out alone: in data with duplicates, new rows
   repeat old ones as often.
+- `choose_rows` does so, too, and depends on the order of the rows instead of their hashes.
 """
 
 from collections.abc import Iterator
@@ -295,7 +296,29 @@ def draw_rows(job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None 
     hashes = np.where(copy > 0, mix_bits(hashes + copy), hashes)
     capacity = _capacity(job, samples, weight, n_rows)
     kept = np.argsort(hashes, kind="stable")[:capacity]
-    hashes, numbers = hashes[kept], rows[kept]
+    return _of_numbers(job, samples, capacity, rows[kept], hashes[kept])
+
+
+def choose_rows(job: Any, samples: Samples, n_rows: int) -> Sample:
+    """Return a `Sample` of random row numbers: nothing is hashed, and no other row is read.
+
+    It has `n_rows` rows; more if weights are unequal.
+    """
+    capacity = _capacity(job, samples, samples.weight, n_rows)
+    rows = choose_row_numbers(samples, capacity)
+    return _of_numbers(job, samples, capacity, rows, np.arange(len(rows), dtype=np.uint64))
+
+
+def choose_row_numbers(samples: Samples, n_rows: int) -> npt.NDArray[np.intp]:
+    """Return the row numbers of random samples of positive weight, ascending."""
+    rows = samples.present
+    if len(rows) <= n_rows:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, n_rows, replace=False))
+
+
+def _of_numbers(job, samples, capacity, numbers, hashes):
+    """Return the `Sample` of row numbers, given a number for each that is unlike all others."""
     X = samples.X
     if isinstance(X, SparseSource):
         X = X.part(numbers)

@@ -246,7 +246,8 @@ class NetworkBuilder:
         """Return the fitted attributes of the probabilities, from leave-one-out scores."""
         task = self.parts.task
         nearest = nearest_outputs(units, task, self.engine.to_host(solution.b), alpha)
-        return task.calibrate(loo.fill_uncovered(scores, nearest), loo.sample)
+        scores = loo.fill_uncovered(scores, nearest)
+        return task.calibrate(scores, loo.sample, loo.job, loo.layer)
 
 
 def solve_group(

@@ -42,6 +42,7 @@ from ..estimators.network import (
 from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..estimators.validation_set import ValidationSet
 from ..parts import TargetSpec
+from ..readouts.residuals import first_activations
 from ..readouts.sample import draw_rows
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
@@ -336,7 +337,9 @@ class StackedParts:
             named_estimators_=dict(pairs[k] for k in ensemble.used),
             final_estimator_=ensemble.final_estimator,
         )
-        weighting = self.weighting.with_ensemble(task, ensemble)
+        networks = [network for _, network in pairs]
+        scored = training_set.scored_sample.rows.X
+        weighting = self.weighting.with_ensemble(task, ensemble, scored, networks)
         names = [name for name, _ in pairs]
         report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
         return StackedParts(task, base, weighting)
@@ -446,6 +449,23 @@ class StackedPrediction:
             scores = np.zeros((len(X), len(self._offset))) + self._offset
             scores = sum(self._weighted_scores(X), scores)
             buffer.take(part, self._format(method, scores))
+        return buffer.result
+
+    def quantiles(self, probabilities: npt.NDArray) -> npt.NDArray:
+        """Return quantiles of y, with the number of quantiles as the last dimension."""
+        task: Any = self.parts.task
+        weighting: Any = self.parts.weighting
+        distribution = weighting.residual_distribution_
+        # The scale of residuals depends on activations of the network with the largest weight.
+        networks = list(self.parts.base.named_estimators_.values())
+        network = networks[weighting.weights_.argmax()]
+        quantiles, buffer = distribution.quantiles(probabilities), OutputBuffer(len(self.X))
+        for part, X in self._blocks():
+            scores = sum(self._weighted_scores(X), np.zeros((len(X), 1)) + self._offset)
+            with network._open_prediction(X, "predict") as run:
+                H = first_activations(run.job, run.layer, run.X, distribution.n_units)
+            scale = distribution.scale(H, task.standardise(scores))
+            buffer.take(part, task.format_quantiles(scores, scale, quantiles))
         return buffer.result
 
     def contributions(self, output: int) -> npt.NDArray:

@@ -222,6 +222,7 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
         Mean and standard deviation of y, transformed if it is.
     %(target_transformer_)s
     %(smearing_)s
+    %(residual_distribution_)s
     %(feature_importances_)s
     %(n_features_in_)s
     %(feature_names_in_)s
@@ -287,3 +288,7 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64, or `out`
         """
         return self._compute_output(X, "predict", out)
+
+    def _predict_quantiles(self, X, probabilities):
+        self._check_residuals(self._stacked_parts().weighting.residual_distribution_)
+        return self._open_prediction(X).quantiles(probabilities)

@@ -14,10 +14,12 @@ import numpy.typing as npt
 from sklearn.model_selection import GroupKFold
 
 from ..data.samples import Samples
+from ..data.sources import select_rows
 from ..layers import hidden_dtype
 from ..parts import UNSET, Part, TargetSpec
 from ..readouts.ensemble_weights import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 from ..readouts.leave_one_out import LOOScores
+from ..readouts.residuals import fit_residual_distribution
 from ..readouts.sample import Sample
 
 # Upper bound of the scores, of all base estimators together, from which weights are found.
@@ -77,12 +79,11 @@ class EnsembleWeighting(Part, ABC):
         """Return predicted scores (n_samples, n_scores) as features of a final estimator."""
 
     def calibrate(
-        self, task: TargetSpec, scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDArray
+        self, task: TargetSpec, ensemble: "WeightedEnsemble", X: Any, networks: Sequence[Any]
     ) -> dict[str, Any]:
         """Return the fitted attributes that are computed from scores of the ensemble.
 
-        `scores` and the encoded targets `Y` are of shape (n_samples, n_outputs), `weight` of
-        (n_samples,).
+        `X` are the samples of `ensemble.rows`, and `networks` the base estimators.
         """
         return {}
 
@@ -110,7 +111,7 @@ class EnsembleWeighting(Part, ABC):
         if of_folds:  # all base estimators have them, or none
             fold_scores = np.tensordot(weights, np.stack(of_folds), 1)
         return WeightedEnsemble(
-            weights, squared_errors(loo_scores, Y, weight), Y, weight,
+            weights, squared_errors(loo_scores, Y, weight), Y, weight, np.arange(len(Y)),
             np.tensordot(weights, loo_scores, 1), fold_scores,
         )  # fmt: skip
 
@@ -119,8 +120,13 @@ class EnsembleWeighting(Part, ABC):
         dtype = hidden_dtype(X.dtype)
         return np.hstack([X.astype(dtype, copy=False), self.as_features(task, scores)], dtype=dtype)
 
-    def with_ensemble(self, task: TargetSpec, ensemble: "WeightedEnsemble") -> Self:
-        """Return the weighting with the fitted attributes of an ensemble."""
+    def with_ensemble(
+        self, task: TargetSpec, ensemble: "WeightedEnsemble", X: Any, networks: Sequence[Any]
+    ) -> Self:
+        """Return the weighting with the fitted attributes of an ensemble.
+
+        `X` are the samples of which the ensemble has scores, and `networks` all base estimators.
+        """
         weights, Y, weight = ensemble.weights, ensemble.Y, ensemble.sample_weight
         # Each base estimator predicts with the mean of y as its origin; the weighted sum must have
         # this origin once, though the weights need not add up to 1.
@@ -132,7 +138,7 @@ class EnsembleWeighting(Part, ABC):
             final_weight_=ensemble.final_weight,
             loo_errors_=ensemble.errors,
             loo_error_=float(error),
-            **self.calibrate(task, ensemble.scores, Y, weight),
+            **self.calibrate(task, ensemble, select_rows(X, ensemble.rows), networks),
         )
 
 
@@ -149,9 +155,9 @@ class ClassWeighting(EnsembleWeighting):
     def as_features(self, task, scores):
         return scores
 
-    def calibrate(self, task, scores, Y, weight):
-        labels, class_weights = task.labels, Y * weight[:, None]
-        scores = labels.scores_of(scores)
+    def calibrate(self, task, ensemble, X, networks):
+        labels, class_weights = task.labels, ensemble.Y * ensemble.sample_weight[:, None]
+        scores = labels.scores_of(ensemble.scores)
         return {"temperature_": labels.fit_temperatures_to_weights(scores, class_weights)}
 
 
@@ -160,15 +166,19 @@ class NumericWeighting(EnsembleWeighting):
     """Weights that minimise the squared error, for regression."""
 
     smearing_: Any = UNSET
+    residual_distribution_: Any = UNSET
 
     def find_weights(self, task, scores, Y, weight):
         return weigh_by_squared_error(scores, Y, weight)
 
     def as_features(self, task, scores):
-        return (scores - task.mean) / task.scale
+        return task.standardise(scores)
 
-    def calibrate(self, task, scores, Y, weight):
-        return task.smearing(Y - scores, weight)
+    def calibrate(self, task, ensemble, X, networks):
+        scores, Y, weight = ensemble.scores, ensemble.Y, ensemble.sample_weight
+        with networks[ensemble.weights.argmax()]._open_prediction(X, "fit") as run:
+            fitted = fit_residual_distribution(run.job, run.layer, run.X, scores, Y, weight)
+        return fitted | task.smearing(Y - scores, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +189,7 @@ class WeightedEnsemble:
     errors: npt.NDArray  # (n_estimators,): mean squared leave-one-out error of each base estimator
     Y: npt.NDArray  # (n_samples, n_outputs): encoded targets
     sample_weight: npt.NDArray  # (n_samples,)
+    rows: npt.NDArray  # (n_samples,): their indices in the sample that was scored
     scores: npt.NDArray  # (n_samples, n_outputs): leave-one-out scores of the ensemble
     # (n_rows, n_outputs): its scores without the fold of each training sample, in which the rows
     # are others if the ensemble is weighted by validation samples; None without folds.
@@ -222,8 +233,8 @@ class WeightedEnsemble:
         if not is_significant(gain, weight, min_gain):
             return self
         return replace(
-            self, Y=Y, sample_weight=weight, scores=scores, final_estimator=final_estimator,
-            final_weight=final_weight,
+            self, Y=Y, sample_weight=weight, rows=self.rows[rows], scores=scores,
+            final_estimator=final_estimator, final_weight=final_weight,
         )  # fmt: skip
 
 

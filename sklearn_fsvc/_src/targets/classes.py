@@ -244,7 +244,7 @@ class ClassTarget(TargetSpec):
         scores = self.labels.scores_of(chosen.scores)
         return {"temperature_": self.labels.fit_temperatures(scores, codes, weight)}
 
-    def calibrate(self, left_out: Any, sample: Any) -> dict[str, Any]:
+    def calibrate(self, left_out: Any, sample: Any, job: Any, layer: Any) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
         class_weights = sample.rows.sums * left_out.is_known[:, None]
         # The few scores that are known may all be right by chance, as in a small sample. A prior,

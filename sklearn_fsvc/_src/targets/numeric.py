@@ -13,6 +13,12 @@ from ..data.samples import Samples
 from ..data.streaming import take_rows
 from ..data.validation import check_out, to_host
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units
+from ..readouts.residuals import (
+    N_RESIDUALS,
+    fit_residual_distribution,
+    max_residuals,
+)
+from ..readouts.sample import Sample, choose_row_numbers, choose_rows
 from ..utils.parameters import check_bool, check_choice
 from ..utils.user_warnings import warn
 from .encoding import StandardisedTargets, as_float64, validate_weights
@@ -28,6 +34,9 @@ from .transforms import (
 # `partial_fit` refuses y farther from the first batch, in standard deviations: their squares would
 # overflow.
 _MAX_STANDARDISED = 1e100
+# Leave-one-out scores that are kept of all samples, for residuals; else those of some samples are
+# computed in another pass over these.
+_MAX_LOO_SCORES = 2**19
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,6 +79,23 @@ class NumericTarget(TargetSpec):
     @property
     def needs_loo_scores(self) -> bool:
         return self.transformer is not None
+
+    @property
+    def estimates_residuals(self) -> bool:
+        return True
+
+    def draw_sample(self, job: Any, samples: Samples) -> Sample:
+        # The average of the inverse is that of distinct samples.
+        if self.transformer is not None:
+            return super().draw_sample(job, samples)
+        n_max = max_residuals(samples.targets.n_outputs)
+        return choose_rows(job, samples, min(N_RESIDUALS, n_max))
+
+    def calibration_rows(self, samples: Samples, random_state: Any) -> npt.NDArray | None:
+        n_outputs = samples.targets.n_outputs
+        if self.transformer is not None or len(samples) * n_outputs <= _MAX_LOO_SCORES:
+            return None
+        return choose_row_numbers(samples, max_residuals(n_outputs))
 
     def check(self) -> None:
         check_bool("uncertainty", self.uncertainty)
@@ -202,6 +228,31 @@ class NumericTarget(TargetSpec):
             scores = self.transformer.inverse_mean(scores, readout.smearing_)
         return self._reshaped(scores)
 
+    def standardise(self, scores: npt.NDArray) -> npt.NDArray:
+        """Return scores (n_samples, n_outputs) in standard deviations of transformed y."""
+        return (scores - self.mean) / self.scale
+
+    def format_quantiles(
+        self, scores: npt.NDArray, scale: npt.NDArray, quantiles: npt.NDArray
+    ) -> npt.NDArray:
+        """Return quantiles of y, (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles).
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, n_outputs)
+            Predictions of transformed y.
+        scale : ndarray of shape (n_samples, n_outputs)
+            Scale of the residuals of standardised y.
+        quantiles : ndarray of shape (n_outputs, n_quantiles)
+            Of residuals over their scale.
+        """
+        spread = scale * np.atleast_1d(self.scale)
+        values = scores[..., None] + spread[..., None] * quantiles
+        if self.transformer is not None:
+            for k in range(quantiles.shape[1]):
+                values[..., k] = self.transformer.inverse_quantile(values[..., k])
+        return values.reshape(len(values), *self.mean.shape, quantiles.shape[1])
+
     def _reshaped(self, values):
         """Return values (n_samples, n_outputs) in the shape of y."""
         return values.reshape(len(values), *self.mean.shape)
@@ -239,10 +290,13 @@ class NumericTarget(TargetSpec):
 
     # Residuals of transformed y, by which predictions are averaged.
 
-    def calibrate(self, left_out: Any, sample: Any) -> dict[str, Any]:
-        known = left_out.is_known
-        residuals = sample.targets[known] - left_out.scores[known]
-        return self.smearing(residuals, sample.rows.weight[known])
+    def calibrate(self, left_out: Any, sample: Any, job: Any, layer: Any) -> dict[str, Any]:
+        known = np.flatnonzero(left_out.is_known)
+        scores, Y, weight = left_out.scores[known], sample.targets[known], sample.rows.weight[known]
+        fitted = fit_residual_distribution(
+            job, layer.part(slice(left_out.n_units)), sample.rows.X, scores, Y, weight, known
+        )
+        return fitted | self.smearing(Y - scores, weight)
 
     def smearing(self, residuals: npt.NDArray, weight: npt.NDArray) -> dict[str, Any]:
         """Return the fitted attribute for residuals of the encoded y; none without a transform."""
@@ -254,16 +308,30 @@ class NumericTarget(TargetSpec):
 
     def loo_attributes(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
         """Return the posterior on the host, its noise in the units of y."""
-        if self.needs_loo_scores:
-            samples = training.samples
-            weight = np.ones(len(samples)) if samples.weight is None else samples.weight
-            return self.smearing(samples.targets.matrix() - chosen.scores, weight)
+        samples, fitted = training.samples, {}
+        if chosen.scores is not None:
+            fitted = self._residual_attributes(training, chosen.scores, rows)
         if not self.needs_posterior:
-            return {}
+            return fitted
         posterior, to_host = chosen.posterior, training.job.engine.to_host
         root, mean, noise = map(to_host, (posterior.root, posterior.mean, posterior.noise))
-        noise = noise * training.samples.targets.scale
-        return {"posterior_": posterior._replace(root=root, mean=mean, noise=noise)}
+        noise = noise * samples.targets.scale
+        return fitted | {"posterior_": posterior._replace(root=root, mean=mean, noise=noise)}
+
+    def _residual_attributes(self, training, scores, rows):
+        """Return what `calibrate` does, for the leave-one-out scores of all samples or of rows."""
+        samples = training.samples
+        weight = np.ones(len(samples)) if samples.weight is None else samples.weight
+        fitted = {}
+        if self.transformer is not None:  # all samples were left out
+            fitted = self.smearing(samples.targets.matrix() - scores, weight)
+        if rows is None:
+            rows = choose_row_numbers(samples, max_residuals(samples.targets.n_outputs))
+            scores = scores[rows]
+        return fitted | fit_residual_distribution(
+            training.job, training.layer, samples.X, scores.astype(np.float64),
+            samples.targets.matrix(rows), weight[rows], rows,
+        )  # fmt: skip
 
     def why_not_incremental(self) -> str | None:
         if self.target_transform is not None:

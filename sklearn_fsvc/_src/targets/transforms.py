@@ -120,6 +120,10 @@ class TargetTransformer(BaseEstimator):
         ]
         return np.column_stack(columns)
 
+    def inverse_quantile(self, z: npt.NDArray) -> npt.NDArray:
+        """Return the quantile of y, which is within its range, for that of the transformed y."""
+        return self.inverse_transform(np.clip(z, *self.range_)) if len(z) else z
+
     def _smeared(self, k, z, residuals):
         inverse, total = self.transformers_[k].inverse_transform, np.zeros(len(z))
         for residual in residuals:
