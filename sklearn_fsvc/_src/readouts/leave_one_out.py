@@ -235,18 +235,21 @@ class SampledLOO:
     def _score_by_tiles(self, job, whitened, sizes):
         """Return the scores by readouts of several sizes, from tiles of H that are discarded."""
         results = {size: _Scores(self.sample, whitened.mean_y) for size in sizes}
+        own_units = self._own_units_of(whitened)
+        order = np.argsort(own_units, kind="stable")  # as `_OwnUnits` needs it
 
         def consume(part, H):
+            rows = order[part]
             for size in sizes:  # before H is overwritten
-                results[size].is_uncovered[part] = ~job.engine.algebra.any(H[:, :size], axis=1)
+                results[size].is_uncovered[rows] = ~job.engine.algebra.any(H[:, :size], axis=1)
             Z, least = whitened.whiten(H)
             leverages = list(whitened.leverages(Z, sizes))
-            own = _OwnUnits(whitened, self._own_units[part])
-            for size, leverage in zip(sizes, leverages, strict=True):
-                scores = whitened.scores(Z, size)
-                results[size].leave_out(part, *own.removed(Z, scores, leverage, size), least)
+            own = _OwnUnits(whitened, own_units[rows])
+            for size, of_all in zip(sizes, leverages, strict=True):
+                scores, leverage = own.removed(Z, whitened.scores(Z, size), of_all, size)
+                results[size].leave_out(rows, scores, leverage, least)
 
-        self._stream(job, consume, max(sizes))
+        self._stream(job, consume, max(sizes), order)
         return [results[size].result(size) for size in sizes]
 
     def _score_by_folds(self, job, whitened):
@@ -257,7 +260,9 @@ class SampledLOO:
         """
         Y, weight, m = self.sample.targets, self.sample.rows.weight, whitened.n_units
         result, fold_scores = _Scores(self.sample, whitened.mean_y), np.empty(Y.shape)
+        own_units = self._own_units_of(whitened)
         for folds in self._groups_of_folds(m * whitened.dtype.itemsize, job.memory_limit):
+            folds = [fold[np.argsort(own_units[fold], kind="stable")] for fold in folds]
             rows = np.concatenate(folds)
             Z = whitened.algebra.xp.empty((m, len(rows)), whitened.dtype, order="F")
             least = np.empty(len(rows))
@@ -272,15 +277,19 @@ class SampledLOO:
                 part = slice(end - len(fold), end)
                 of_fold = Z[:, part]
                 scores, hat = whitened.scores(of_fold, m), whitened.hat(of_fold)
-                own = _OwnUnits(whitened, self._own_units[fold])
-                of_rows = own.removed(of_fold, scores, hat.diagonal(), m)
-                result.leave_out(fold, *of_rows, least[part])
+                own = _OwnUnits(whitened, own_units[fold])
+                of_rows, leverage = own.removed(of_fold, scores, hat.diagonal(), m)
+                result.leave_out(fold, of_rows, leverage, least[part])
                 scores, hat = own.all_removed(of_fold, scores, hat)
                 root = np.sqrt(weight[fold])[:, None]
                 residuals, remainder = root * (Y[fold] - scores), np.eye(len(fold))
                 remainder = remainder - root * hat * root.T
                 fold_scores[fold] = leave_fold_out(Y[fold], residuals, remainder, root)
         return result.result(m, fold_scores)
+
+    def _own_units_of(self, whitened):
+        """Return the own units of all rows, without those that the equations do not have."""
+        return np.where(self._own_units < whitened.n_units, self._own_units, -1)
 
     def _groups_of_folds(self, row_bytes, limit):
         """Return lists of folds whose rows take up to a quarter of the memory, or of one fold.
@@ -296,7 +305,7 @@ class SampledLOO:
         return groups
 
     def _stream(self, job, consume, m, rows=None):
-        consumer = Consumer(consume, fixed_bytes=PackedSymmetric.strip_bytes(m), row_bytes=40 * m)
+        consumer = Consumer(consume, fixed_bytes=PackedSymmetric.strip_bytes(m), row_bytes=64 * m)
         stream(job, self.layer, self.sample.rows.X, consumer, rows)
 
     def score_dual(
@@ -314,8 +323,8 @@ class SampledLOO:
         if self._folds is not None:
             fold_scores = np.empty(Y.shape)
             for fold in self._folds:
-                block = left_out.without_units_of(fold)
-                fold_scores[fold] = leave_fold_out(Y[fold], *block, root[fold])
+                of_fold, block = left_out.without_units_of(fold)
+                fold_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold])
         uncovered = np.unique(groups[dual.is_uncovered[rows]])
         is_known = np.ones(len(Y), bool)
         return LOOScores(self.layer.n_units, scores, uncovered, is_known, fold_scores)
@@ -389,7 +398,7 @@ class _WhitenedRows:
     def __init__(self, statistics, engine, equations):
         s, half = statistics, equations.half
         self.algebra, self._engine, self._n, self._alpha = s.algebra, engine, s.n, equations.alpha
-        self._whiten = equations.whiten
+        self._whiten, self._whiten_units = equations.whiten, equations.whiten_units
         # Neither sums that were rounded to float32 nor a float32 factor have more digits.
         self.dtype = np.dtype(np.float32 if s.is_coarse else half.dtype)
         self.n_units, self._half = len(half), half.astype(self.dtype)
@@ -425,11 +434,8 @@ class _WhitenedRows:
         return self.algebra.to_host(A.sum(axis=0)).astype(np.float64)
 
     def unit_vectors(self, units):
-        """Return ``L^-1 e_j`` for units j as columns (n_units, len(units)); zeros for -1."""
-        E = np.zeros((self.n_units, len(units)), self.dtype, order="F")
-        rows = np.flatnonzero(units >= 0)
-        E[units[rows], rows] = 1
-        return self._whiten(self.algebra.to_device(E))
+        """Return ``L^-1 e_j`` as columns for ascending units j; zeros for -1."""
+        return self._whiten_units(units, self.dtype)
 
     def coefficients(self, U, size):
         """Return the coefficients (n_columns, n_outputs) of the units of `unit_vectors`."""
@@ -447,14 +453,13 @@ class _OwnUnits:
     ----------
     whitened : _WhitenedRows
     units : ndarray of int of shape (n_rows,)
-        The unit of each row; -1 for none.
+        The unit of each row, ascending; -1 for none.
     """
 
     def __init__(self, whitened, units):
-        # A layer may have been cut to its leading units.
-        self._whitened, self._units = whitened, np.where(units < whitened.n_units, units, -1)
-        self._are_any = bool((self._units >= 0).any())
-        self._U = whitened.unit_vectors(self._units) if self._are_any else None
+        self._whitened, self._units = whitened, units
+        self._are_any = bool((units >= 0).any())
+        self._U: Any = whitened.unit_vectors(units) if self._are_any else None
 
     def removed(self, Z, scores, leverage, size):
         """Return scores and leverages, by the leading units, without each row's own unit."""

@@ -288,6 +288,25 @@ class PackedSymmetric:
                 algebra.gemm(below, block[n:], here, -1.0)
         return right
 
+    def solve_unit_vectors(self, units: npt.NDArray, dtype: npt.DTypeLike) -> Any:
+        """Solve ``L x = e_j`` for each of `units` j, which ascend; -1 stands for a column of zeros.
+
+        The first j elements of a solution are 0, and are skipped.
+        """
+        algebra, n_without = self.algebra, int(np.searchsorted(units, 0))
+        right = np.zeros((self.order, len(units)), dtype, order="F")
+        right[units[n_without:], np.arange(n_without, len(units))] = 1
+        right = algebra.to_device(right)
+        for first, block in self._strips(right.dtype):
+            n = block.shape[1]
+            columns = slice(n_without, int(np.searchsorted(units, first + n)))
+            if columns.stop > columns.start:
+                block = algebra.to_device(block).astype(right.dtype, copy=False)
+                here, below = right[first : first + n, columns], right[first + n :, columns]
+                algebra.solve_lower(block[:n], here)
+                algebra.gemm(below, block[n:], here, -1.0)
+        return right
+
     def _strips(self, dtype):
         """Return the panels, or narrow strips of them if they have to be cast to the dtype."""
         width = WIDTH if dtype == self.dtype else self.cast_strip

@@ -312,6 +312,10 @@ class FactoredEquations(ABC):
         """Return ``L^-1`` times contiguous columns, which may be overwritten."""
 
     @abstractmethod
+    def whiten_units(self, units: Any, dtype: Any) -> Any:
+        """Return ``L^-1 e_j`` as columns for ascending units j; zeros for -1."""
+
+    @abstractmethod
     def solve_sizes(self) -> list[Solution]:
         """Return the readout of the leading units of each size."""
 
@@ -349,6 +353,9 @@ class CholeskyEquations(FactoredEquations):
 
     def whiten(self, columns: Any) -> Any:
         return self._factor.solve_lower(columns)
+
+    def whiten_units(self, units: Any, dtype: Any) -> Any:
+        return self._factor.solve_unit_vectors(units, dtype)
 
     def solve_sizes(self) -> list[Solution]:
         """Return the readouts of all sizes, by one triangular solve.
@@ -405,6 +412,11 @@ class EigenEquations(FactoredEquations):
 
     def whiten(self, columns: Any) -> Any:
         return self._root * (self._basis.T @ columns)
+
+    def whiten_units(self, units: Any, dtype: Any) -> Any:
+        columns = np.zeros((len(self._basis), len(units)), dtype)
+        columns[units[units >= 0], np.flatnonzero(units >= 0)] = 1
+        return self.whiten(self._statistics.algebra.to_device(columns)).astype(dtype, copy=False)
 
     def solve_sizes(self) -> list[Solution]:
         W = self._basis @ (self._scale * self._rotated)
