@@ -26,7 +26,6 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.estimators import readouts
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import loo_penalty as module
@@ -317,6 +316,6 @@ def test_auto_is_the_leave_one_out_penalty(network, monkeypatch):
     best = best_by_brute_force(single, X, y)
     ensemble = StackedClassifier([("a", network)], final_estimator=None, random_state=0)
     assert ensemble.fit(X, y).estimators_[0].alpha_ == pytest.approx(best)
-    monkeypatch.setattr(readouts, "MAX_LOO_ROWS", 299)
+    monkeypatch.setattr(module, "MAX_LOO_ROWS", 299)
     assert (clone(network).fit(X, y).alpha_ == pytest.approx(single.alpha_)) != is_rbf
     assert clone(ensemble).fit(X, y).estimators_[0].alpha_ != pytest.approx(best)

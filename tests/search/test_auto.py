@@ -22,7 +22,7 @@ from search.comparing import (
     count_network_fits,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.readouts import cross_validation
+from sklearn_fsvc._src.readouts import cross_validation, loo_penalty
 from sklearn_fsvc._src.search import networks
 from sklearn_fsvc.kernels import Laplacian
 
@@ -179,8 +179,11 @@ GROUP = {"n_hidden": [200, 40], "alpha": ["auto"], "radius": [3.0, 5.0, 8.0],
 
 @pytest.mark.parametrize(("limit", "is_shared"), [("6MiB", True), ("3MiB", False)])
 @pytest.mark.filterwarnings("ignore:.*could not share")
-def test_statistics_of_held_out_samples_respect_the_memory_limit(limit, is_shared, set_small_size):
+def test_statistics_of_held_out_samples_respect_the_memory_limit(
+    limit, is_shared, set_small_size, monkeypatch
+):
     """12 statistics of 313 KiB are shared if they fit into the limit."""
+    monkeypatch.setattr(loo_penalty, "MAX_LOO_ROWS", 0)
     rng = np.random.default_rng(0)
     set_small_size(100)  # one held-out part for all sizes
     X, y = rng.normal(size=(600, 4)), rng.integers(0, 2, 600)

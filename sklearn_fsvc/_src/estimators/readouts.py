@@ -17,8 +17,9 @@ from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.loo_penalty import (
     PENALTY_SAMPLES,
-    may_leave_out,
+    search_few_left_out,
     select_from_loo_grid,
+    suits_left_out,
     train_left_out,
 )
 from ..readouts.ridge import gather
@@ -39,10 +40,6 @@ from ..utils.parameters import (
 # Quantisation of H makes no difference if the penalty is this many times its noise. On two of eight
 # smooth regression datasets the penalty was 6 times the noise, and the score lost 0.5 points.
 _NOISE_FACTOR = 10
-# Samples up to which leave-one-out errors choose a better penalty than held-out samples, which are
-# few then. For 12,000 samples of eight datasets they were no better, and took a fifth of the time
-# of an ensemble.
-MAX_LOO_ROWS = 6000
 # Multiplications of H'H from which 8-bit products save more time than it takes to try them.
 MIN_QUANTISED_WORK = 2**36
 
@@ -237,20 +234,23 @@ class Ridge(Linear):
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
         job, layer, samples = training.job, training.layer, training.samples
-        is_small = len(samples.present) <= MAX_LOO_ROWS
-        # Random units of a single network gain nothing from leave-one-out. Its error is optimistic
-        # for groups, which are held out as a whole.
-        may_gain = self.sample or training.units.rows is not None
-        if may_gain and is_small and samples.may_leave_one_out and may_leave_out(job, layer):
+        if suits_left_out(job, layer, samples, training.units, is_stacked=bool(self.sample)):
             found, statistics = train_left_out(
-                job, layer, samples, self.sample or draw(job, samples, n_rows=PENALTY_SAMPLES),
-                training.units, training.history,
-                prefers_large=not self.sample and samples.targets.is_binary,
+                job, layer, samples, self._penalty_sample(training), training.units,
+                training.history, self._prefers_large(samples),
             )  # fmt: skip
         else:
             random = generator(self.random_state)
             found, statistics = train_held_out(job, layer, samples, random, training.history)
         return found.alpha, statistics
+
+    def _penalty_sample(self, training):
+        """Return the samples whose leave-one-out error selects a penalty."""
+        return self.sample or draw(training.job, training.samples, n_rows=PENALTY_SAMPLES)
+
+    def _prefers_large(self, samples):
+        """Return whether large penalties are preferred: as of `search_left_out`."""
+        return not self.sample and samples.targets.is_binary
 
     def _train_by_dual(self, training, penalty):
         """Return the readout by the dual equations; None if they are ill-conditioned."""
@@ -259,7 +259,12 @@ class Ridge(Linear):
         alpha, found, loo, scores = penalty, None, None, None
         if penalty == "auto":
             start, random = training.history.first_alpha(layer), generator(self.random_state)
-            if samples.validation is None:
+            if suits_left_out(job, layer, samples, training.units, is_stacked=bool(self.sample)):
+                found = search_few_left_out(
+                    job, layer, samples, self._penalty_sample(training), few, training.units, start,
+                    self._prefers_large(samples),
+                )  # fmt: skip
+            elif samples.validation is None:
                 found = search_few(few, random, start, samples.groups)
             else:
                 validation = draw_validation(samples, random)

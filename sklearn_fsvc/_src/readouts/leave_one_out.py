@@ -316,7 +316,8 @@ class SampledLOO:
         Their `rows` are the copies of the rows `groups` of the sample.
         """
         Y, root = self.sample.targets, np.sqrt(self.sample.rows.weight)[:, None]
-        left_out = dual.hat_complement(H, rows, groups, root, self._own_units)
+        own_units = np.where(self._own_units < H.shape[1], self._own_units, -1)
+        left_out = dual.hat_complement(H, rows, groups, root, own_units)
         residuals, remainder = left_out.without_own_units()
         # No leverage is unknown here: alpha cancels in the quotient.
         scores, fold_scores = Y - residuals / (remainder[:, None] * root), None

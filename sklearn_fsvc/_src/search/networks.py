@@ -11,6 +11,7 @@ decision values in one pass.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -256,6 +257,7 @@ def solve_group(
     layers: Sequence[Any],
     statistics: Iterable[CVStatistics],
     loo_of: Callable[..., Any] | None = None,
+    search_of: Callable[..., PenaltySearchResult] | None = None,
 ) -> tuple[dict[int, Any], dict[int, str]]:
     """Return the networks of a group, and the problems of ill-conditioned ones.
 
@@ -269,6 +271,9 @@ def solve_group(
         Of each layer; one at a time is in memory.
     loo_of : callable, optional
         ``loo_of(layer=, statistics=)`` returns a `SampledLOO`, if probabilities are needed.
+    search_of : callable, optional
+        ``search_of(layer=, statistics=, start=)`` searches a penalty by leave-one-out; by default,
+        they are searched by held-out samples.
 
     Returns
     -------
@@ -279,7 +284,9 @@ def solve_group(
     for kernel, layer, of_layer in zip(group.kernels, layers, statistics, strict=True):
         members, start = group.members_with(kernel, layer), builder.history.first_alpha(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
-        for candidate, solution, alpha, scores in _solve_members(of_layer, members, start, loo):
+        search = search_of and partial(_search_leading, search_of, layer, of_layer.total, start)
+        solved = _solve_members(of_layer, members, start, loo, search)
+        for candidate, solution, alpha, scores in solved:
             parameters = group.members[candidate]
             network = builder.build(layer, solution, alpha, parameters, loo, scores)
             if network is None:
@@ -291,18 +298,23 @@ def solve_group(
 
 
 def _solve_members(
-    statistics: CVStatistics, members: Sequence[tuple[int, Any, int]], start: float, loo: Any
+    statistics: CVStatistics,
+    members: Sequence[tuple[int, Any, int]],
+    start: float,
+    loo: Any,
+    search: Callable[[int], PenaltySearchResult] | None,
 ) -> Iterator[tuple[int, Any, Any, Any]]:
     """Yield (candidate, solution, penalty or its `PenaltySearchResult`, leave-one-out scores).
 
-    One factorisation serves all sizes with the same given penalty. Searches begin at `start`.
+    One factorisation serves all sizes with the same given penalty. Searches by held-out samples
+    begin at `start`; ``search(size)`` replaces them.
     """
     for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
         same_alpha = [(size, candidate) for size, a, candidate in members if a == alpha]
         sizes = sorted({size for size, _ in same_alpha})
         solved: list[tuple[Any, Any, Any]]
         if is_option(alpha, "auto"):
-            solved = [_search_and_solve(statistics, size, start, loo) for size in sizes]
+            solved = [_search_and_solve(statistics, size, start, loo, search) for size in sizes]
         else:
             solved = [
                 (solution, float(alpha), scores)
@@ -322,16 +334,28 @@ def _solve_leading(
 
 
 def _search_and_solve(
-    statistics: CVStatistics, size: int, start: float, loo: Any
+    statistics: CVStatistics,
+    size: int,
+    start: float,
+    loo: Any,
+    search: Callable[[int], PenaltySearchResult] | None,
 ) -> tuple[Any, PenaltySearchResult, Any]:
     """Return the readout of the leading units, the search of its penalty, and scores or None."""
-    held_out = select_folds(statistics.held, size)
-    folds = make_folds(statistics.total, held_out, n_validation_units(size))
-    result = search_penalty(folds, start)
+    if search is not None:
+        result = search(size)
+    else:
+        held_out = select_folds(statistics.held, size)
+        folds = make_folds(statistics.total, held_out, n_validation_units(size))
+        result = search_penalty(folds, start)
     if loo is None:
         return statistics.total.leading(size).solve(result.alpha), result, None
     solution, scores = loo.solve(result.alpha, n_units=size)
     return solution, result, scores
+
+
+def _search_leading(search_of, layer, total, start, size):
+    """Return the search of the penalty of the leading units."""
+    return search_of(layer=layer.part(slice(size)), statistics=total.leading(size), start=start)
 
 
 def score_group(

@@ -27,6 +27,7 @@ from ..estimators.network import with_center_targets
 from ..parts import Parts, generator, parts_of
 from ..readouts.cross_validation import FEW, CVStatistics, SearchHistory, parts_to_hold_out
 from ..readouts.leave_one_out import SampledLOO
+from ..readouts.loo_penalty import PENALTY_SAMPLES, search_left_out, suits_left_out
 from ..readouts.ridge import gather
 from ..readouts.sample import draw
 from ..readouts.statistics import RidgeStatistics
@@ -189,7 +190,7 @@ class SharedPass:
         statistics of the first part serve networks of any size. Those of the other parts serve
         small networks only, and have the leading `FEW` units.
         """
-        if not self.group.has_auto:
+        if not self.group.has_auto or self._leaves_out(samples):
             return map(CVStatistics, self.statistics(samples, what))
         random = generator(self.network.random_state)
         parts = parts_to_hold_out(samples.present, random, samples.groups)
@@ -203,6 +204,11 @@ class SharedPass:
         ]
         total = all_units.statistics(samples, what)
         return map(CVStatistics, total, zip(*held_out, strict=True))
+
+    def _leaves_out(self, samples: Samples) -> bool:
+        """Return whether penalties are searched by leave-one-out, without held-out samples."""
+        is_searched, units = self.group.has_auto, self.parts.units
+        return is_searched and suits_left_out(self._job, self.layers[0], samples, units, False)
 
     def _cv_bytes(self, leading: list[Any], n_others: int) -> int:
         """Return the bytes of statistics that exist while those of another layer are gathered.
@@ -262,8 +268,16 @@ class SharedPass:
         )
         loo_of = None
         if self.plan.needs_probabilities and builder.task.needs_loo_scores:
-            loo_of = partial(SampledLOO, job, sample=draw(job, samples, rows))
-        networks, problems = solve_group(builder, self.group, layers, statistics, loo_of)
+            loo_of = partial(
+                SampledLOO, job, sample=draw(job, samples, rows), units=self.parts.units
+            )
+        search_of = None
+        if self._leaves_out(samples):
+            search_of = partial(
+                search_left_out, job, sample=draw(job, samples, n_rows=PENALTY_SAMPLES),
+                units=self.parts.units, prefers_large=samples.targets.is_binary,
+            )  # fmt: skip
+        networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return GroupFit(pipeline, networks, problems, fit_time=fit_time)
 
