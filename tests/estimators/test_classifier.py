@@ -367,7 +367,6 @@ def test_verbose_shows_progress(digits, capsys):
     for start, detail in [
         ("[RBFClassifier fit] choosing hidden units: ", "; radius "),
         ("[RBFClassifier fit] choosing kernel, width and weights: ", " tile: copy in "),
-        ("[RBFClassifier fit] choosing the penalty: 100 of 100 rows, ", "readout "),
         ("[RBFClassifier fit] 600 of 600 rows, ", "layer "),
     ]:
         assert any(line.startswith(start) and detail in line for line in lines), start

@@ -15,7 +15,7 @@ from sklearn.model_selection import cross_val_predict, train_test_split
 
 import naive
 from modified_parts import composed
-from readouts.brute_force import some_weights, without_each_row
+from readouts.brute_force import own_units, some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts import parts_of
@@ -50,7 +50,8 @@ def rows_of(n_classes, n=60):
 class Ridge(ClassifierMixin, BaseEstimator):
     """The readout of a network on rows of its hidden layer, trained by the oracle.
 
-    The last column is what each row weighs in training; sample_weight is of the calibration.
+    The last columns are what each row weighs in training, and the unit that is centred there, -1
+    for none, which is left out with the row; sample_weight is of the calibration.
     """
 
     def __init__(self, alpha):
@@ -58,22 +59,24 @@ class Ridge(ClassifierMixin, BaseEstimator):
 
     def fit(self, H, y, sample_weight=None):
         self.classes_, codes = np.unique(y, return_inverse=True)
-        Y = np.eye(len(self.classes_))[codes]
-        self.W, self.b = naive.ridge(H[:, :-1], Y, self.alpha, H[:, -1])
+        Y, own = np.eye(len(self.classes_))[codes], H[:, -1].astype(int)
+        self.units = np.unique(own) if own.max() >= 0 else np.arange(H.shape[1] - 2)
+        self.units = self.units[self.units >= 0]
+        self.W, self.b = naive.ridge(H[:, self.units], Y, self.alpha, H[:, -2])
         return self
 
     def decision_function(self, H):
-        scores = H[:, :-1] @ self.W.T + self.b
+        scores = H[:, self.units] @ self.W.T + self.b
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, H):
         raise NotImplementedError  # scikit-learn asks that there be one
 
 
-def with_weight(clf, X, weight=1.0):
+def with_weight(clf, X, weight=1.0, own=-1):
     """Rows for `Ridge`."""
     H = naive.of_model(clf, X)
-    return np.column_stack([H, weight * np.ones(len(H))])
+    return np.column_stack([H, weight * np.ones(len(H)), own * np.ones(len(H))])
 
 
 def by_brute_force(clf, X, y, weight=None):
@@ -89,7 +92,12 @@ def by_brute_force(clf, X, y, weight=None):
         Ridge(clf.alpha_), method="temperature", cv=splits, ensemble=False
     )
     return calibrated.fit(
-        with_weight(clf, X[rows], np.where(np.arange(len(rows)) < n, weight[rows], 0)),
+        with_weight(
+            clf,
+            X[rows],
+            np.where(np.arange(len(rows)) < n, weight[rows], 0),
+            own_units(clf, n)[rows],
+        ),
         np.concatenate([y, np.repeat(np.arange(k), n)]),
         sample_weight=np.concatenate([(1 - doubt) * weight, np.tile(doubt / k * weight, k)]),
     )
@@ -248,7 +256,7 @@ def test_some_of_many_rows_are_enough_of_leave_one_out(network):
     assert len(rows) == 40
     assert (weight[rows] > 0).all()
     H = naive.of_model(clf, X)
-    scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight)
+    scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight, own_units(clf))
     expected, of_all = (fit_temperature(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
     assert clf.temperature_ == pytest.approx(expected, rel=1e-4)
     assert abs(of_all / expected - 1) > 1e-3

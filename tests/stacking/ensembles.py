@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import clone
 
 import naive
+from readouts.brute_force import own_units
 from sklearn_fsvc import (
     RBFClassifier,
     RBFRegressor,
@@ -77,14 +78,18 @@ def target_of_kind(kind, X, y):
 
 
 def naive_left_out(network, X, y, Y, weight, folds=None):
-    """Return the scores of readouts trained without the sample itself, or without its fold."""
+    """Return the scores of readouts trained without the sample itself, or without its fold.
+
+    Units that are centred at samples that are left out are left out, too.
+    """
     layer = layer_of(network.fit(X, y, weight))
-    folds = np.arange(len(X)) if folds is None else folds
+    folds, own = np.arange(len(X)) if folds is None else folds, own_units(network, len(X))
     H, scores = naive.hidden(layer, X), np.empty(Y.shape)
     for fold in np.unique(folds):
         left, others = folds == fold, folds != fold
-        W, b = naive.ridge(H[others], Y[others], network.alpha, weight[others])
-        scores[left] = H[left] @ W.T + b
+        kept = np.setdiff1d(np.arange(H.shape[1]), own[left])
+        W, b = naive.ridge(H[np.ix_(others, kept)], Y[others], network.alpha, weight[others])
+        scores[left] = H[np.ix_(left, kept)] @ W.T + b
     return scores
 
 

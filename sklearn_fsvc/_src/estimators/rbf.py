@@ -205,7 +205,8 @@ default="auto"
     800 at most) on at most 6000 samples, a sixth of which is held out: first the feature weights,
     then kernel and radius jointly, each with its best penalty. The networks that select the kernel
     and the radius never have more units than `n_hidden`. The penalty of the network itself is
-    selected last, with half of its units, by the leave-one-out error for up to 6000 samples.
+    selected last, by the leave-one-out error for up to 6000 samples; of more than 1000 units, half
+    are evaluated.
 
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and
@@ -370,10 +371,9 @@ default="auto"
     The standard deviation of a prediction is that of a Bayesian linear model of the hidden
     layer [1]_, ``noise sqrt(1 + 1 / n + |(h - mean) root|^2)``, where ``root root'`` is the
     inverse of the matrix of the ridge equations. ``noise^2`` is the sum over samples of
-    ``w (1 - s) e^2``, divided by that of ``w (1 - s)^2``, for residuals e and leverages s. So
-    leave-one-out residuals ``e / (1 - s)`` are as large as predicted, on average over samples
-    with the weights ``(1 - s)^2``, which are small for samples that determine their own
-    predictions.
+    ``w (1 - s) e^2``, divided by that of ``w (1 - s)^2``, for residuals e and leverages s, without
+    the unit of which the sample is the centre. So leave-one-out residuals ``e / (1 - s)`` are as
+    large as predicted, on average over samples with the weights ``(1 - s)^2``.
 
     References
     ----------

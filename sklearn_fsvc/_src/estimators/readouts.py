@@ -23,7 +23,7 @@ from ..readouts.loo_penalty import (
     train_left_out,
 )
 from ..readouts.ridge import gather
-from ..readouts.sample import draw, find_sampled_rows
+from ..readouts.sample import draw_for_penalty, find_sampled_rows
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
@@ -234,7 +234,7 @@ class Ridge(Linear):
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
         job, layer, samples = training.job, training.layer, training.samples
-        if suits_left_out(job, layer, samples, training.units, is_stacked=bool(self.sample)):
+        if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
             found, statistics = train_left_out(
                 job, layer, samples, self._penalty_sample(training), training.units,
                 training.history, self._prefers_large(samples),
@@ -246,7 +246,7 @@ class Ridge(Linear):
 
     def _penalty_sample(self, training):
         """Return the samples whose leave-one-out error selects a penalty."""
-        return self.sample or draw(training.job, training.samples, n_rows=PENALTY_SAMPLES)
+        return self.sample or draw_for_penalty(training.job, training.samples, PENALTY_SAMPLES)
 
     def _prefers_large(self, samples):
         """Return whether large penalties are preferred: as of `search_left_out`."""
@@ -259,7 +259,7 @@ class Ridge(Linear):
         alpha, found, loo, scores = penalty, None, None, None
         if penalty == "auto":
             start, random = training.history.first_alpha(layer), generator(self.random_state)
-            if suits_left_out(job, layer, samples, training.units, is_stacked=bool(self.sample)):
+            if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
                 found = search_few_left_out(
                     job, layer, samples, self._penalty_sample(training), few, training.units, start,
                     self._prefers_large(samples),

@@ -701,8 +701,8 @@ class LOOScorer:
     ) -> Any:
         """Return scores (n_rows, n_alphas, n_outputs) of rows, each without itself, in float64.
 
-        And without its own unit, if there is one. Adds the errors and the noise, which is that of
-        readouts of all units, to `sums`. H is overwritten.
+        And without its own unit, if there is one. Adds the errors and the noise to `sums`. H is
+        overwritten.
         """
         algebra, xp = self.algebra, self.algebra.xp
         H = H.astype(self.dtype, copy=False)
@@ -711,14 +711,12 @@ class LOOScorer:
         least = min_remainder(self.dtype, squared_norms[:, None], self.alphas)
         scores, leverage, own = self._in_sample(algebra.split(H), Y.shape[1], own_units)
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
+        others, leverage = without_unit(scores, leverage, *own) if own else (scores, leverage)
         Y, remainder = Y[:, None, :], 1 - weight[:, None] * leverage
-        others, least_leverage = without_unit(scores, leverage, *own) if own else (scores, leverage)
-        left_out, is_unknown = leave_out(
-            xp, Y, others, 1 - weight[:, None] * least_leverage, least, self.mean_y
-        )
+        left_out, is_unknown = leave_out(xp, Y, others, remainder, least, self.mean_y)
         sums.errors += xp.tensordot(weight, ((Y - left_out) ** 2).sum(axis=2), 1) / self.n
         sums.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
-        sums.noise += xp.tensordot(weight, remainder[:, :, None] * (Y - scores) ** 2, 1)
+        sums.noise += xp.tensordot(weight, remainder[:, :, None] * (Y - others) ** 2, 1)
         sums.noise_weight += xp.tensordot(weight, remainder**2, 1)
         return left_out
 
@@ -763,8 +761,8 @@ class LOOScorer:
 
         The variance of the leave-one-out residual of row i is that of the noise over ``1 - s``.
         The noise is estimated so that the squared residuals, each in units of its own variance, are
-        1 on average. Rows have the weights ``(1 - s)^2``: new rows are hardly ever as close to a
-        unit as the row at its centre, whose residual depends on the unit more than on the noise.
+        1 on average, with the weights ``(1 - s)^2``. Residuals and leverages are those without the
+        own unit of a row: new rows are hardly ever as close to a unit as the row at its centre.
         """
         noise = self.algebra.to_device(np.sqrt(sums.noise[k] / sums.noise_weight[k]))
         for basis in self.bases:

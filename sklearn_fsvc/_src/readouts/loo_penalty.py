@@ -39,6 +39,10 @@ MAX_LOO_ROWS = 6000
 # Samples by which `search_left_out` chooses. On 15 datasets of 4000 samples, 512 were worse by 0.1
 # points of accuracy.
 PENALTY_SAMPLES = 1000
+# Number of units above which half of them are validated.
+MANY_UNITS = 1000
+# Maximum increase of the squared error for a larger penalty.
+_TOLERANCE = 0.02
 
 
 class LOOPenalty(NamedTuple):
@@ -192,7 +196,7 @@ def _descend(
     return *found, best_result, best
 
 
-def suits_left_out(job: Any, layer: Any, samples: Any, units: Any, is_stacked: bool) -> bool:
+def suits_left_out(samples: Any, units: Any, is_stacked: bool) -> bool:
     """Return whether `search_left_out` selects a penalty, and not an error on held-out samples.
 
     Random units of a single network gain nothing from it. The leave-one-out error is optimistic for
@@ -200,9 +204,7 @@ def suits_left_out(job: Any, layer: Any, samples: Any, units: Any, is_stacked: b
     """
     may_gain = is_stacked or units.rows is not None
     is_small = len(samples.present) <= MAX_LOO_ROWS
-    # Factors beside the statistics.
-    has_memory = 3 * RidgeStatistics.nbytes(layer.n_units) <= job.memory_limit // 2
-    return may_gain and is_small and samples.may_leave_one_out and has_memory
+    return may_gain and is_small and samples.may_leave_one_out
 
 
 def train_left_out(
@@ -243,8 +245,8 @@ def search_left_out(
     """Return the penalty of the least leave-one-out error of a sample, by `search`.
 
     For units that are centred at samples it is more precise than held-out rows, and not biased by
-    units that are centred at these. Half of them find the penalty of all, which half of random
-    units do not.
+    units that are centred at these. Half of more than 1000 find the penalty of all, which half of
+    random units do not.
 
     Parameters
     ----------
@@ -256,8 +258,8 @@ def search_left_out(
     start : float
         The first penalty.
     prefers_large : bool
-        Return the largest penalty whose error is within one standard error of the least. In
-        classification, it has fewer errors.
+        Return the largest penalty whose error is within one standard error of the least, and 2 %
+        of it. In classification, it has fewer errors.
     """
     job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
     layer = _validated(layer, units)
@@ -295,8 +297,8 @@ def search_few_left_out(
 
 
 def _validated(layer, units):
-    """Return the units whose readouts are compared."""
-    is_half = units.rows is not None
+    """Return the units whose readouts are compared: half of many that are centred at samples."""
+    is_half = units.rows is not None and layer.n_units > MANY_UNITS
     return layer.part(slice(n_validation_units(layer.n_units))) if is_half else layer
 
 
@@ -318,8 +320,12 @@ def _search_scores(loo, scores_of, n, start, prefers_large):
 
 
 def _within_standard_error(found, error_of, losses, weight):
-    """Return the largest penalty whose paired difference to the best is one standard error."""
+    """Return the largest penalty whose paired difference to the best is one standard error.
+
+    And `_TOLERANCE` of the least error at most: the standard error of few samples is large.
+    """
     share, tried, best = weight / weight.sum(), found.tried, found.alpha
+    tolerance = _TOLERANCE * found.error
     if not np.isfinite(found.error):
         return found
     for power in count(round(np.log(best) / np.log(STEP)) + 1):
@@ -332,7 +338,8 @@ def _within_standard_error(found, error_of, losses, weight):
             break
         difference = losses[alpha] - losses[best]
         mean = share @ difference
-        if mean > np.sqrt(np.square(share) @ np.square(difference - mean)):
+        standard_error = np.sqrt(np.square(share) @ np.square(difference - mean))
+        if mean > min(standard_error, tolerance):
             break
         found = found._replace(alpha=alpha, error=tried[alpha])
     return found

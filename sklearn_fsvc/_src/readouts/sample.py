@@ -279,6 +279,14 @@ def draw(
     return map_reduce(job, samples, DrawPass(capacity), rows)
 
 
+def draw_for_penalty(job: Any, samples: Samples, n_rows: int) -> Sample:
+    """Return the `Sample` of `draw`, of `n_rows` rows whatever the memory limit.
+
+    The penalty, and with it the model, must not depend on the memory limit.
+    """
+    return map_reduce(job, samples, DrawPass(n_rows))
+
+
 def draw_rows(job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None) -> Sample:
     """Return a `Sample` of a job's rows, or of a subset, in which equal rows are kept apart.
 

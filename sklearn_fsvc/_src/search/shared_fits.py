@@ -29,7 +29,7 @@ from ..readouts.cross_validation import FEW, CVStatistics, SearchHistory, parts_
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import PENALTY_SAMPLES, search_left_out, suits_left_out
 from ..readouts.ridge import gather
-from ..readouts.sample import draw
+from ..readouts.sample import draw, draw_for_penalty
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_option
@@ -208,7 +208,7 @@ class SharedPass:
     def _leaves_out(self, samples: Samples) -> bool:
         """Return whether penalties are searched by leave-one-out, without held-out samples."""
         is_searched, units = self.group.has_auto, self.parts.units
-        return is_searched and suits_left_out(self._job, self.layers[0], samples, units, False)
+        return is_searched and suits_left_out(samples, units, False)
 
     def _cv_bytes(self, leading: list[Any], n_others: int) -> int:
         """Return the bytes of statistics that exist while those of another layer are gathered.
@@ -274,7 +274,7 @@ class SharedPass:
         search_of = None
         if self._leaves_out(samples):
             search_of = partial(
-                search_left_out, job, sample=draw(job, samples, n_rows=PENALTY_SAMPLES),
+                search_left_out, job, sample=draw_for_penalty(job, samples, PENALTY_SAMPLES),
                 units=self.parts.units, prefers_large=samples.targets.is_binary,
             )  # fmt: skip
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
