@@ -52,10 +52,11 @@ def test_the_choices_of_rbf_units(lines_of):
         f"{model.radius_:.4g}{', feature weights' * is_weighted}; validation error "
         f"{chosen['error'].min():.4g}, {n_layers} readouts evaluated"
     )
-    assert model.alpha_ == of_readout["alpha"][of_readout["error"].idxmin()]
+    (error,) = of_readout["error"][of_readout["alpha"] == model.alpha_]
+    assert error < 1.02 * of_readout["error"].min()
     assert readout == (
         f"[RBFClassifier fit] readout: ridge, alpha {model.alpha_:.4g}; validation error "
-        f"{of_readout['error'].min():.4g}, {len(of_readout)} penalties"
+        f"{error:.4g}, {len(of_readout)} penalties"
     )
     assert lines_of(clone(model).set_params(verbose=0).fit, DIGITS, LABELS) == []
 

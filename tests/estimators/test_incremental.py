@@ -201,9 +201,10 @@ def test_the_layer_is_that_of_fit(case):
         model.partial_fit(X[part], case.y[part], **case.known)
     model.solve(fix_layer=True)
     np.testing.assert_array_equal(layer_of(model).units, layer_of(fitted).units)
-    # The parts of the rows that judge the penalty are others, six of equal size nearly.
-    least = [each.search_results_["error"].min() for each in (model, fitted)]
-    np.testing.assert_allclose(*least, rtol=0.1)
+    if "Tanh" in type(model).__name__:  # an RBF network leaves out one sample at a time
+        # The parts of the rows that validate the penalty are others, six of equal size nearly.
+        least = [each.search_results_["error"].min() for each in (model, fitted)]
+        np.testing.assert_allclose(*least, rtol=0.1)
     refitted = clone(chosen).set_params(layer=FrozenEstimator(model), alpha=model.alpha_)
     assert_same(model, refitted.fit(X, case.y))
 

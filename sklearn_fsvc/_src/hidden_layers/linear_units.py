@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh
 
 from ..data.job import Job
 from ..data.samples import Samples
@@ -68,7 +69,7 @@ def linear_units(
     if not peak > 0:
         return None
     X /= peak  # squares neither overflow nor underflow
-    variances, vectors = np.linalg.eigh(X @ X.T)
+    variances, vectors = eigh(X @ X.T, driver="evd")
     kept = variances > _ROUNDING * variances[-1]
     axes = X.T @ (vectors[:, kept] / np.sqrt(variances[kept]))
     W = draw_orthogonal(n_units, axes.shape[1], seed)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 
@@ -40,7 +41,7 @@ def weigh_by_squared_error(scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDAr
     def solve(members):
         # Normal equations as a least squares problem: the root of the Gram matrix by eigenvectors,
         # without directions that are rounding errors (equal members).
-        values, vectors = np.linalg.eigh(gram[np.ix_(members, members)])
+        values, vectors = eigh(gram[np.ix_(members, members)], driver="evd")
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         if not kept.any():  # nnls of an empty matrix would return uninitialised memory
             return np.zeros(len(members))

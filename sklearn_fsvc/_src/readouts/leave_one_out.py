@@ -319,15 +319,17 @@ class SampledLOO:
         own_units = np.where(self._own_units < H.shape[1], self._own_units, -1)
         left_out = dual.hat_complement(H, rows, groups, root, own_units)
         residuals, remainder = left_out.without_own_units()
-        # No leverage is unknown here: alpha cancels in the quotient.
+        # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
+        is_known = remainder > np.finfo(np.float64).eps * remainder.max()
+        remainder = np.where(is_known, remainder, 1.0)
         scores, fold_scores = Y - residuals / (remainder[:, None] * root), None
+        scores[~is_known] = np.average(Y, axis=0, weights=self.sample.rows.weight)
         if self._folds is not None:
             fold_scores = np.empty(Y.shape)
             for fold in self._folds:
                 of_fold, block = left_out.without_units_of(fold)
                 fold_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold])
         uncovered = np.unique(groups[dual.is_uncovered[rows]])
-        is_known = np.ones(len(Y), bool)
         return LOOScores(self.layer.n_units, scores, uncovered, is_known, fold_scores)
 
     def fill_uncovered(self, scores: LOOScores, nearest: npt.NDArray | None = None) -> LOOScores:

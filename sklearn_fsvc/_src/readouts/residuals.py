@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh
 
 from ..data.memory import count_fitting
 from ..data.streaming import Consumer, cast_layer, stream
@@ -92,7 +93,7 @@ def fit_residual_distribution(
     weight: npt.NDArray,
     rows: npt.NDArray | None = None,
 ) -> dict[str, ResidualDistribution]:
-    """Return the fitted attribute for samples that were left out; none without samples.
+    """Return the fitted attribute for samples that were left out; none for fewer than two samples.
 
     Parameters
     ----------
@@ -107,7 +108,8 @@ def fit_residual_distribution(
         The rows of X of the samples, ascending; by default all.
     """
     n_rows, n_outputs = Y.shape
-    if not n_rows:
+    # Of a single sample, nothing is left to predict it.
+    if n_rows < 2 or not np.isfinite(predictions).all():
         return {}
     n_max = _fitting_rows(job.memory_limit, n_outputs)
     if n_rows > n_max:
@@ -211,7 +213,7 @@ def _ridge(features, targets, weight):
     root = np.sqrt(n_rows * share)[:, None]
     features -= origin
     features *= root
-    values, vectors = np.linalg.eigh(features.T @ features)
+    values, vectors = eigh(features.T @ features, driver="evd")
     A = features @ vectors
     projected = A.T @ (root * (targets - mean))
     squares = np.square(A, out=features)

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ..engines.threads import limit_blas_threads
@@ -204,7 +205,7 @@ def _leave_one_out(X, Z):
     X = X.astype(np.float64)
     scale = X.std(axis=0)
     X /= np.where(scale > 0, scale, 1.0)
-    values, Q = np.linalg.eigh(laplacian_kernel(X, gamma=1 / (_WIDTH * X.shape[1])))
+    values, Q = eigh(laplacian_kernel(X, gamma=1 / (_WIDTH * X.shape[1])), driver="evd")
     projected, squares = Q.T @ Z, np.square(Q)
     best, least = np.zeros_like(Z), np.full(Z.shape[1], np.inf)
     for alpha in _ALPHAS:
