@@ -270,7 +270,7 @@ def test_the_budget_is_kept(alpha):
     assert fit <= 4 * MIB + 20_000 * PER_ROW
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", [RBFRegressor, TanhRegressor])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_errors_with_fewer_rows_than_units(kind, dtype, seed):

@@ -69,7 +69,7 @@ def linear_units(
     if not peak > 0:
         return None
     X /= peak  # squares neither overflow nor underflow
-    variances, vectors = eigh(X @ X.T, driver="evd")
+    variances, vectors = eigh(X @ X.T)
     kept = variances > _ROUNDING * variances[-1]
     axes = X.T @ (vectors[:, kept] / np.sqrt(variances[kept]))
     W = draw_orthogonal(n_units, axes.shape[1], seed)

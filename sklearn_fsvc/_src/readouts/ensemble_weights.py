@@ -41,7 +41,7 @@ def weigh_by_squared_error(scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDAr
     def solve(members):
         # Normal equations as a least squares problem: the root of the Gram matrix by eigenvectors,
         # without directions that are rounding errors (equal members).
-        values, vectors = eigh(gram[np.ix_(members, members)], driver="evd")
+        values, vectors = eigh(gram[np.ix_(members, members)])
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         if not kept.any():  # nnls of an empty matrix would return uninitialised memory
             return np.zeros(len(members))

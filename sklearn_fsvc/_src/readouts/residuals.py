@@ -213,7 +213,7 @@ def _ridge(features, targets, weight):
     root = np.sqrt(n_rows * share)[:, None]
     features -= origin
     features *= root
-    values, vectors = eigh(features.T @ features, driver="evd")
+    values, vectors = eigh(features.T @ features)
     A = features @ vectors
     projected = A.T @ (root * (targets - mean))
     squares = np.square(A, out=features)

@@ -205,7 +205,7 @@ def _leave_one_out(X, Z):
     X = X.astype(np.float64)
     scale = X.std(axis=0)
     X /= np.where(scale > 0, scale, 1.0)
-    values, Q = eigh(laplacian_kernel(X, gamma=1 / (_WIDTH * X.shape[1])), driver="evd")
+    values, Q = eigh(laplacian_kernel(X, gamma=1 / (_WIDTH * X.shape[1])))
     projected, squares = Q.T @ Z, np.square(Q)
     best, least = np.zeros_like(Z), np.full(Z.shape[1], np.inf)
     for alpha in _ALPHAS:
