@@ -220,12 +220,9 @@ class Units(Part, ABC):
         """Return `support_`; None if the units are not at training samples."""
         return None if self.support_ is UNSET else self.support_
 
-    def own_units(self, sample: Any) -> Any:
-        """Return the unit that is centred at each row of a `Sample`, -1 for none.
-
-        None if no unit is centred at a sample.
-        """
-        return None
+    def own_units(self, sample: Any) -> npt.NDArray[np.intp]:
+        """Return the unit that is centred at each row of a `Sample`, -1 for none."""
+        return np.full(sample.n_rows, -1)
 
     def leading(self, n_columns: int) -> Self:
         """Return the units of the first columns of H."""

@@ -82,7 +82,7 @@ class Samples:
     def with_centers(self, rows: npt.NDArray[np.intp] | None) -> Self:
         """Return the samples with `own_units`, given the row numbers of the centres of all units.
 
-        None if the centres are no samples.
+        None if the centres are not samples.
         """
         if rows is None:
             return self

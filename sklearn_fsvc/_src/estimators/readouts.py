@@ -16,14 +16,14 @@ from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.loo_penalty import (
-    PENALTY_SAMPLES,
+    draw_penalty_sample,
     search_few_left_out,
     select_from_loo_grid,
     suits_left_out,
     train_left_out,
 )
 from ..readouts.ridge import gather
-from ..readouts.sample import draw_for_penalty, find_sampled_rows
+from ..readouts.sample import find_sampled_rows
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
@@ -165,9 +165,8 @@ class Ridge(Linear):
         penalty = parse_penalty(self.alpha)
         is_given = isinstance(penalty, float)
         rounded, n_rows = training.rounded(bits), len(training.samples)
-        alpha = penalty
-        if not isinstance(alpha, float):
-            alpha = training.history.best_alpha(training.layer)
+        best_alpha = training.history.best_alpha
+        alpha = penalty if isinstance(penalty, float) else best_alpha(training.layer)
         is_safe = tolerates_quantisation(rounded.layer, alpha, n_rows)
         if not is_safe and (is_given or not self._may_tolerate(rounded, alpha)):
             return None
@@ -246,7 +245,7 @@ class Ridge(Linear):
 
     def _penalty_sample(self, training):
         """Return the samples whose leave-one-out error selects a penalty."""
-        return self.sample or draw_for_penalty(training.job, training.samples, PENALTY_SAMPLES)
+        return self.sample or draw_penalty_sample(training.job, training.samples)
 
     def _prefers_large(self, samples):
         """Return whether large penalties are preferred: as of `search_left_out`."""

@@ -4,6 +4,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ..data.job import Job
 from ..data.samples import Samples
 from ..kernels import KERNELS, Kernel, check_kernel, simplify_kernel
@@ -139,7 +142,7 @@ class RBF(RBFParameters, Units):
         layer = apply_weights(layer, self.feature_weights_ if A is None else A)
         return quantize_layer(layer, self.precision_)
 
-    def own_units(self, sample: Any) -> Any:
+    def own_units(self, sample: Any) -> npt.NDArray[np.intp]:
         return sample.find_units(self.rows, self.centers_)
 
     def with_shape_of(self, layer: RBFLayer) -> "RBF":

@@ -39,7 +39,7 @@ class ShapleyValues:
         Mean score of the background samples, the same in each row.
     data : ndarray of shape (n_samples, n_features)
         The values of the features; NaN for those that are computed from several columns. float64,
-        or objects if some columns are no numbers.
+        or objects if some columns are not numeric.
     feature_names : list of str
         Features that are computed from several columns are named "a x b".
     output_names : list of str
@@ -85,7 +85,7 @@ class ShapleyValues:
             ) from error
         several = {"output_names": self.output_names} if self.values.ndim == 3 else {}
         data = self.data
-        if data.dtype == object:  # dates are no values for its plots
+        if data.dtype == object:  # its plots do not accept dates
             data = np.vectorize(lambda v: v if isinstance(v, Number) else str(v), otypes="O")(data)
         return Explanation(
             self.values, self.base_values, data, feature_names=self.feature_names, **several
@@ -125,11 +125,12 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     Raises
     ------
     TypeError
-        If the estimator is no network or ensemble with a readout, or no Pipeline that ends in one.
+        If the estimator is neither a network or ensemble with a readout, nor a Pipeline that ends
+        in one.
     ValueError
-        If hidden units are no products over the features: those with other kernels or metrics, with
-        a linear map or rounded activations, tanh units and image patches; for an ensemble with a
-        final estimator; and if it is unknown what columns a step of the pipeline combines.
+        If hidden units are not products over the features: those with other kernels or metrics,
+        with a linear map or rounded activations, tanh units and image patches; for an ensemble with
+        a final estimator; and if it is unknown what columns a step of the pipeline combines.
 
     See Also
     --------
@@ -201,7 +202,7 @@ def _members(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArray, Any]:
         if base.final_estimator_ is not None:
             raise ValueError(
                 f"The final_estimator_ of this {type(network).__name__} gets scores as features, "
-                "so that the ensemble is no sum of products over the features. Set "
+                "so that the ensemble is not a sum of products over the features. Set "
                 f"final_estimator=None. {_REMEDY}"
             )
         named = base.named_estimators_
@@ -232,7 +233,7 @@ def _members(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArray, Any]:
 
 
 def _why_no_product(parts: Any) -> str | None:
-    """Return why units are no products over the features; None if they are."""
+    """Return why units are not products over the features; None if they are."""
     layer = parts.units.layer
     if not isinstance(layer, RBFLayer):
         return f"the formula of a unit is {layer.formula}"

@@ -405,13 +405,13 @@ def search_precisely(
         gather_fast = gather_coarse
         if len(samples) * layer.n_units >= large_hidden:
             fast_layer = cast_to_float32_if_safe(layer, samples.X)
+    fallback = partial(gather_float64, job, [layer], samples)
 
     def run(gather_rows, layer, start):
         (statistics,) = gather_rows(job, [layer], samples)
         statistics.float64_fallback = fallback
         return search_from(gather_rows, layer, statistics, start), statistics
 
-    fallback = partial(gather_float64, job, [layer], samples)
     found, statistics = run(gather_fast, fast_layer, history.first_alpha(layer))
     if found.is_cut and statistics.has_float64_fallback:
         del statistics  # before others are gathered

@@ -173,18 +173,15 @@ class SampledLOO:
         units: Any = None,
     ):
         self.job, self.layer, self.sample = job, layer, sample
-        own_units = None if units is None else units.own_units(sample)
-        self._own_units = np.full(sample.n_rows, -1) if own_units is None else own_units
+        has_none = np.full(sample.n_rows, -1)
+        self._own_units = has_none if units is None else units.own_units(sample)
         self._statistics: Any = statistics
         self._folds: Any = None
         if folds is not None:
             self._folds = [np.flatnonzero(folds == number) for number in np.unique(folds)]
 
     def solve(
-        self,
-        alpha: float,
-        is_last: bool = False,
-        n_units: int | None = None,
+        self, alpha: float, is_last: bool = False, n_units: int | None = None
     ) -> tuple[Solution, LOOScores]:
         """Return a readout of the statistics, and its scores.
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..data.map_reduce import map_reduce
 from .cross_validation import (
     LARGEST,
     STEP,
@@ -27,7 +28,7 @@ from .dual import FewRows
 from .leave_one_out import LOOScorer, PressResult, SampledLOO, press
 from .linear import Posterior, Solution, score_uncovered
 from .ridge import gather
-from .sample import find_sampled_rows
+from .sample import DrawPass, find_sampled_rows
 from .statistics import FEW, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
@@ -38,7 +39,7 @@ FEW_UNITS = 2000
 MAX_LOO_ROWS = 6000
 # Samples by which `search_left_out` chooses. On 15 datasets of 4000 samples, 512 were worse by 0.1
 # points of accuracy.
-PENALTY_SAMPLES = 1000
+_PENALTY_SAMPLES = 1000
 # Number of units above which half of them are validated.
 MANY_UNITS = 1000
 # Maximum increase of the squared error for a larger penalty.
@@ -207,6 +208,14 @@ def suits_left_out(samples: Any, units: Any, is_stacked: bool) -> bool:
     return may_gain and is_small and samples.may_leave_one_out
 
 
+def draw_penalty_sample(job: Any, samples: Any) -> Any:
+    """Return the `Sample` by which `search_left_out` selects a penalty.
+
+    It does not depend on the memory limit, as the penalty, and with it the model, must not.
+    """
+    return map_reduce(job, samples, DrawPass(_PENALTY_SAMPLES))
+
+
 def train_left_out(
     job: Any,
     layer: Any,
@@ -264,7 +273,7 @@ def search_left_out(
     job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
     layer = _validated(layer, units)
     leading = statistics.leading(layer.n_units)
-    loo = SampledLOO(job, layer, sample.leading(PENALTY_SAMPLES), leading, units=units)
+    loo = SampledLOO(job, layer, sample.leading(_PENALTY_SAMPLES), leading, units=units)
 
     def scores_of(alpha):
         equations = leading.try_cholesky(alpha, is_compared=True)
@@ -284,7 +293,7 @@ def search_few_left_out(
     prefers_large: bool = False,
 ) -> PenaltySearchResult:
     """`search_left_out` by the dual equations of all samples, `few`."""
-    layer, sample = _validated(layer, units), sample.leading(PENALTY_SAMPLES)
+    layer, sample = _validated(layer, units), sample.leading(_PENALTY_SAMPLES)
     leading = few.leading(layer.n_units)
     loo = SampledLOO(job, layer, sample, units=units)
     found = find_sampled_rows(job, samples, sample)

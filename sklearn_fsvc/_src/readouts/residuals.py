@@ -10,7 +10,7 @@ The logarithm of the scale is the sum of two ridge regressions of ``log |residua
 prediction, and one of what is left on the first activations. The distribution uses leave-one-out
 predictions of these as well. A single regression would not do: activations determine the prediction
 by the readout of all samples, whose difference to the leave-one-out prediction is a multiple of the
-residual. The deviations of the posterior are no part of it: leverages of training samples, of which
+residual. The deviations of the posterior are not used: leverages of training samples, of which
 many are centres, are not those of other samples, and coverage fell to 78 % on one of eight
 datasets.
 """

@@ -147,18 +147,18 @@ class Sample:
 
     def find_units(
         self, rows: npt.NDArray[np.intp] | None, centers: npt.NDArray
-    ) -> npt.NDArray[np.intp] | None:
+    ) -> npt.NDArray[np.intp]:
         """Return the unit that is centred at each row, -1 for none.
 
         Parameters
         ----------
         rows : ndarray of int of shape (n_units,) or None
-            Row numbers of the centres of all units; None if they are no training samples.
+            Row numbers of the centres of all units; None if they are not training samples.
         centers : array of shape (n_units, n_features)
         """
-        if rows is None or self.rows is None:
-            return None
         own_units = np.full(self.n_rows, -1)
+        if rows is None or self.rows is None:
+            return own_units
         if self.numbers is None:
             units, at = self.match(exact_hashes(centers))
         else:
@@ -277,14 +277,6 @@ def draw(
     weight = samples.weight_of(slice(None) if rows is None else rows)
     capacity = _capacity(job, samples, weight, n_rows or ROWS)
     return map_reduce(job, samples, DrawPass(capacity), rows)
-
-
-def draw_for_penalty(job: Any, samples: Samples, n_rows: int) -> Sample:
-    """Return the `Sample` of `draw`, of `n_rows` rows whatever the memory limit.
-
-    The penalty, and with it the model, must not depend on the memory limit.
-    """
-    return map_reduce(job, samples, DrawPass(n_rows))
 
 
 def draw_rows(job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None) -> Sample:

@@ -284,9 +284,10 @@ def solve_group(
     for kernel, layer, of_layer in zip(group.kernels, layers, statistics, strict=True):
         members, start = group.members_with(kernel, layer), builder.history.first_alpha(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
-        search = search_of and partial(_search_leading, search_of, layer, of_layer.total, start)
-        solved = _solve_members(of_layer, members, start, loo, search)
-        for candidate, solution, alpha, scores in solved:
+        search = partial(_search_held_out, of_layer, start)
+        if search_of is not None:
+            search = partial(_search_left_out, search_of, layer, of_layer.total, start)
+        for candidate, solution, alpha, scores in _solve_members(of_layer, members, loo, search):
             parameters = group.members[candidate]
             network = builder.build(layer, solution, alpha, parameters, loo, scores)
             if network is None:
@@ -300,21 +301,20 @@ def solve_group(
 def _solve_members(
     statistics: CVStatistics,
     members: Sequence[tuple[int, Any, int]],
-    start: float,
     loo: Any,
-    search: Callable[[int], PenaltySearchResult] | None,
+    search: Callable[[int], PenaltySearchResult],
 ) -> Iterator[tuple[int, Any, Any, Any]]:
     """Yield (candidate, solution, penalty or its `PenaltySearchResult`, leave-one-out scores).
 
-    One factorisation serves all sizes with the same given penalty. Searches by held-out samples
-    begin at `start`; ``search(size)`` replaces them.
+    One factorisation serves all sizes with the same given penalty. ``search(size)`` searches the
+    penalty of the leading units.
     """
     for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
         same_alpha = [(size, candidate) for size, a, candidate in members if a == alpha]
         sizes = sorted({size for size, _ in same_alpha})
         solved: list[tuple[Any, Any, Any]]
         if is_option(alpha, "auto"):
-            solved = [_search_and_solve(statistics, size, start, loo, search) for size in sizes]
+            solved = [_search_and_solve(statistics, size, loo, search) for size in sizes]
         else:
             solved = [
                 (solution, float(alpha), scores)
@@ -336,25 +336,26 @@ def _solve_leading(
 def _search_and_solve(
     statistics: CVStatistics,
     size: int,
-    start: float,
     loo: Any,
-    search: Callable[[int], PenaltySearchResult] | None,
+    search: Callable[[int], PenaltySearchResult],
 ) -> tuple[Any, PenaltySearchResult, Any]:
     """Return the readout of the leading units, the search of its penalty, and scores or None."""
-    if search is not None:
-        result = search(size)
-    else:
-        held_out = select_folds(statistics.held, size)
-        folds = make_folds(statistics.total, held_out, n_validation_units(size))
-        result = search_penalty(folds, start)
+    result = search(size)
     if loo is None:
         return statistics.total.leading(size).solve(result.alpha), result, None
     solution, scores = loo.solve(result.alpha, n_units=size)
     return solution, result, scores
 
 
-def _search_leading(search_of, layer, total, start, size):
-    """Return the search of the penalty of the leading units."""
+def _search_held_out(statistics, start, size):
+    """Return the search of the penalty of the leading units, by held-out samples."""
+    held_out = select_folds(statistics.held, size)
+    folds = make_folds(statistics.total, held_out, n_validation_units(size))
+    return search_penalty(folds, start)
+
+
+def _search_left_out(search_of, layer, total, start, size):
+    """Return the search of the penalty of the leading units, by leave-one-out."""
     return search_of(layer=layer.part(slice(size)), statistics=total.leading(size), start=start)
 
 

@@ -27,9 +27,9 @@ from ..estimators.network import with_center_targets
 from ..parts import Parts, generator, parts_of
 from ..readouts.cross_validation import FEW, CVStatistics, SearchHistory, parts_to_hold_out
 from ..readouts.leave_one_out import SampledLOO
-from ..readouts.loo_penalty import PENALTY_SAMPLES, search_left_out, suits_left_out
+from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
 from ..readouts.ridge import gather
-from ..readouts.sample import draw, draw_for_penalty
+from ..readouts.sample import draw
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_option
@@ -274,7 +274,7 @@ class SharedPass:
         search_of = None
         if self._leaves_out(samples):
             search_of = partial(
-                search_left_out, job, sample=draw_for_penalty(job, samples, PENALTY_SAMPLES),
+                search_left_out, job, sample=draw_penalty_sample(job, samples),
                 units=self.parts.units, prefers_large=samples.targets.is_binary,
             )  # fmt: skip
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
