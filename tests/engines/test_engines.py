@@ -7,7 +7,7 @@ import contract
 import naive
 from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.engines.host import SparseEvaluator
-from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, quantize_layer
 
 DTYPES = [np.float32, np.float64, np.uint8]
 
@@ -40,6 +40,24 @@ def test_far_from_zero(engine, dtype):
 def test_gradients(engine, shape, dtype, n_outputs):
     """The loop sums four outputs at a time: fewer, as many, and more."""
     contract.check_gradients(engine, shape, dtype, n_outputs)
+
+
+@pytest.mark.parametrize("bits", [None, 8, 15])
+def test_bytes_as_they_are(engine, bits, rng):
+    """Engines that take bytes return the same as for these numbers in the dtype of the layer."""
+    W, b = rng.normal(size=(45, 60)).astype(np.float32) / 300, rng.random(45).astype(np.float32)
+    layer = quantize_layer(TanhLayer(W, b), bits)
+    X = rng.integers(0, 256, (70, 60), dtype=np.uint8)
+    expected = np.tanh(X @ W.T.astype(float) + b)
+    if bits:
+        expected = np.round(expected * layer.quantizer.scale) / layer.quantizer.scale
+    for rows in [X.astype(np.float32), *([X] if engine.takes_bytes(layer) else [])]:
+        H = evaluate(engine, layer, rows)
+        # One more step where rounding decides between two.
+        assert np.abs(H - expected).max() <= (1e-5 if bits is None else 1 / layer.quantizer.scale)
+        if bits:
+            assert np.array_equal(np.round(H * layer.quantizer.scale), H * layer.quantizer.scale)
+            assert (np.abs(H - expected) > 1e-6).mean() < 0.02
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

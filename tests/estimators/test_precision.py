@@ -229,6 +229,11 @@ def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(any_size, monkey
     RBFRegressor(60, **AS_MADE).fit(U.astype(np.float32), y)
     assert len(seen) == 4
     assert len(scouted) == 1
+    # Activations of 15 bits are fine enough for any features.
+    monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (15,)))
+    RBFRegressor(60, **AS_MADE).fit(U.astype(np.float32), y)
+    assert [n for _, n in seen[4:]] == [1500, 1250, 1500]
+    assert len(scouted) == 2
 
 
 def test_auto_uses_15_bits_if_8_are_too_coarse(any_size, monkeypatch):

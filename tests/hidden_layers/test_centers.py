@@ -5,7 +5,8 @@ import pytest
 
 from sklearn_fsvc import RBFClassifier, RBFProjector
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.hidden_layers.centers import presentation_order
+from sklearn_fsvc._src.hidden_layers import centers
+from sklearn_fsvc._src.hidden_layers.centers import first_of_groups, presentation_order
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,33 @@ def test_presentation_order(rng):
     assert sorted(shuffled) == list(range(100))
     assert list(shuffled) != list(range(100))
     np.testing.assert_array_equal(shuffled, presentation_order(unweighted, True, 0))
+
+
+def test_first_of_groups(rng):
+    order, groups = rng.permutation(10_000), np.repeat([0, 1, 2], [6000, 3900, 100])
+    assert np.array_equal(first_of_groups(order, None, 700), order[:700])
+    assert np.array_equal(first_of_groups(order, groups, 10_000), order)
+    kept = first_of_groups(order, groups, 5000)
+    # The part of each group, but all of the small one and 2000 at least.
+    assert np.bincount(groups[kept]).tolist() == [3000, 2000, 100]
+    for code in range(3):  # the first of each, in the order
+        of_group = order[groups[order] == code]
+        assert np.array_equal(kept[groups[kept] == code], of_group[: (groups[kept] == code).sum()])
+
+
+def test_a_search_reads_few_of_many_samples(rng, monkeypatch):
+    """Without an order by chance, or with a given radius, all samples are presented."""
+    monkeypatch.setattr(centers, "_MIN_ROWS_OF_GROUP", 10)
+    X = rng.random((4000, 3))
+    order = presentation_order(Samples(X, None), True, 0)
+    few = RBFProjector(20, selection="global", random_state=0).fit(X)
+    assert len(few.centers_) == 20
+    assert set(few.support_) <= set(order[:320])
+    y = (X[:, 0] > 0.8).astype(int)
+    few = RBFClassifier(20, random_state=0, feature_weights=None).fit(X, y)
+    assert set(few.support_) <= set(first_of_groups(order, y, 320))
+    for options in ({"shuffle": False}, {"selection_radius": 0.3}):
+        model = RBFProjector(20, selection="global", random_state=0, **options).fit(X)
+        assert len(model.centers_) == 20
+        if "shuffle" in options:
+            assert model.support_.max() > 320

@@ -28,6 +28,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
+from sklearn_fsvc._src.inspection import product_game
 from sklearn_fsvc._src.inspection.players import origins_of
 from sklearn_fsvc._src.inspection.product_game import quadrature
 from sklearn_fsvc.inspection import ShapleyDisplay, shapley_values
@@ -131,7 +132,8 @@ def test_features_of_two_columns():
     np.testing.assert_allclose(found.scores, model.predict(X[:4]), atol=1e-5)
 
 
-def test_blocks_of_samples():
+def test_blocks_of_samples(monkeypatch):
+    monkeypatch.setattr(product_game, "n_threads", lambda: 2)  # each has its own memory
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 90))
     model = RBFRegressor(33, feature_weights=None, radius=60, alpha=1, **LAPLACIAN).fit(X, X[:, 0])

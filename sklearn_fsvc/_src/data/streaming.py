@@ -208,7 +208,8 @@ def preprocess_block(engine: Engine, layer: Any, block: Any) -> Any:
     """Return rows on the device as the units expect them: cast, and weighted or mapped."""
     dtype = layer.units.dtype
     if layer.weights is None:
-        return take_rows(block, slice(None), dtype)
+        is_kept = block.dtype == np.uint8 and engine.takes_bytes(layer)
+        return take_rows(block, slice(None), block.dtype if is_kept else dtype)
     return apply_feature_weights(engine, block, layer.weights, dtype)
 
 

@@ -221,6 +221,10 @@ class Engine(ABC):
             Only these columns of `out` are computed. It starts at a multiple of 256.
         """
 
+    def takes_bytes(self, layer: Any) -> bool:
+        """Return whether `hidden` takes samples of uint8, too, whatever the dtype of the layer."""
+        return False
+
     def activate_distances(self, layer: Any, D: Any, out: Any) -> Any:
         """Return the activations of an `RBFLayer` at distances `D`, in `out`."""
         return layer.from_distances(D, out, self.xp)

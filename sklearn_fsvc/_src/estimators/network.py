@@ -26,7 +26,8 @@ from ..data.validation import is_on_other_device, to_host, validate_samples, val
 from ..engines import get_engine
 from ..parts import Parts, ReadoutTraining, TargetSpec, Units
 from ..readouts.cross_validation import SearchHistory
-from ..readouts.linear import score_uncovered
+from ..readouts.linear import ScoreQueue, score_uncovered
+from ..readouts.ridge import raise_overflow
 from ..targets.encoding import encode_groups, encode_labels
 from ..utils.callbacks import CallbackMixin, on_compile, with_callbacks
 from ..utils.parameters import check_verbosity
@@ -235,6 +236,10 @@ def _empty_output(parts: Parts, layer: Any, method: str) -> Any:
     return parts.task.format_output(method, scores, readout)
 
 
+# Part of the memory of a device for scores that are not copied to the host yet.
+_QUEUE_SHARE = 32
+
+
 @dataclass(frozen=True, eq=False)
 class PredictionRun:
     """One call of `predict` or another method: validated samples, and the fitted parts."""
@@ -281,15 +286,29 @@ class PredictionRun:
             if other is not None:
                 fixed_bytes, row_bytes = other.fixed_bytes, row_bytes + other.row_bytes
 
-            def take(part, H):
-                scores = readout.scores(part, H)
-                rows = slice(share.start + part.start, share.start + part.stop)
+            def consume_part(part, scores):
                 with lock:  # files are written by one thread at a time
-                    consume(rows, scores)
-                if other is not None and other.take is not None:
-                    other.take(rows, H)
+                    consume(rows_of(part), scores)
 
-            stream(job, layer, slice_rows(X, share), Consumer(take, fixed_bytes, row_bytes))
+            def rows_of(part):
+                return slice(share.start + part.start, share.start + part.stop)
+
+            def explain(part):
+                rows = rows_of(part)
+                raise_overflow(job, layer, X, np.arange(rows.start, rows.stop))
+
+            # Another consumer may use the scores of the same tile.
+            max_bytes = job.memory_limit // _QUEUE_SHARE if other is None else 0
+            queue = ScoreQueue(readout, job.engine, consume_part, explain, max_bytes)
+
+            def take(part, H):
+                queue.put(part, H)
+                if other is not None and other.take is not None:
+                    other.take(rows_of(part), H)
+
+            consumer = Consumer(take, fixed_bytes + queue.nbytes, row_bytes)
+            stream(job, layer, slice_rows(X, share), consumer)
+            queue.flush()
             return share.start + readout.uncovered
 
         job = self.job

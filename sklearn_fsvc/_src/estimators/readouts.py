@@ -180,10 +180,12 @@ class Ridge(Linear):
         """Return whether all samples may need a larger penalty than `alpha`.
 
         That is the best one of small networks, which were trained on few samples. A quarter of the
-        units predicts the penalty of all, for 8-bit features: others lost 0.1 points.
+        units predicts the penalty of all. It does so for 8-bit activations of other than 8-bit
+        features, too, but these lost 0.1 points.
         """
         history, n_rows = rounded.history, len(rounded.samples)
-        if rounded.samples.X.dtype != np.uint8 or history.n_rows is None:
+        is_coarse = rounded.layer.quantizer.bits == 8 and rounded.samples.X.dtype != np.uint8
+        if is_coarse or history.n_rows is None:
             return False
         if not tolerates_quantisation(rounded.layer, alpha, history.n_rows):
             return False

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.streaming import Consumer, stream
-from ..data.validation import check_no_nan
+from ..data.validation import NaNOutputError, check_no_nan
 from ..utils.user_warnings import warn
 
 # Rows of a tile up to which NumPy sums the activations.
 _FEW_ROWS = 8
+# Tiles whose scores are copied from a device together, and their bytes.
+_MAX_QUEUE_TILES, _MAX_QUEUE_BYTES = 16, 2**25
 # Engines flush small activations to 0 at different distances. All of them compute those whose sum
 # is more than this many times the smallest normal number.
 _FLUSH_MARGIN = 64
@@ -97,7 +99,23 @@ class LinearReadout:
 
         Raises `NaNOutputError` if they are not finite.
         """
-        products, activity = self._products(H)
+        if self._engine.xp is np and len(H) <= _FEW_ROWS:  # building the columns takes longer
+            products = self._engine.algebra.multiply(H, self._W.T)
+            return self._finish(part, products, H.sum(axis=1) if self._finds_uncovered else None)
+        return self.scores_of_products(part, self.multiply(H))
+
+    def multiply(self, H: Any) -> Any:
+        """Return ``H W'``, and in another column the sums of activations, if these are needed."""
+        return self._engine.algebra.multiply(H, self._columns)
+
+    def scores_of_products(self, part: slice, products: Any) -> npt.NDArray:
+        """`scores` of a tile, given what `multiply` returns."""
+        products = self._engine.to_host(products)
+        if self._finds_uncovered:
+            return self._finish(part, products[:, :-1], products[:, -1])
+        return self._finish(part, products, None)
+
+    def _finish(self, part, products, activity):
         if self._finds_uncovered:
             is_uncovered = activity <= self._least
             if is_uncovered.any():
@@ -106,13 +124,52 @@ class LinearReadout:
         check_no_nan(scores)
         return scores
 
-    def _products(self, H):
-        """Return ``H W'`` and the sums of the activations, on the host, by one product."""
-        multiply = self._engine.algebra.multiply
-        if self._engine.xp is np and len(H) <= _FEW_ROWS:  # building the columns takes longer
-            return multiply(H, self._W.T), H.sum(axis=1) if self._finds_uncovered else None
-        products = self._engine.to_host(multiply(H, self._columns))
-        return (products[:, :-1], products[:, -1]) if self._finds_uncovered else (products, None)
+
+class ScoreQueue:
+    """Passes the scores of tiles to a function, those of several tiles at a time on a GPU.
+
+    Copying scores to the host waits for the GPU, which would then idle until the next tile is
+    launched.
+
+    Parameters
+    ----------
+    readout : LinearReadout
+    engine : Engine
+    consume : callable
+        ``consume(part, scores)``.
+    raise_overflow : callable
+        ``raise_overflow(part)`` raises an error for scores that are not finite.
+    max_bytes : int
+        Bytes of scores that may be kept on the device.
+    """
+
+    def __init__(
+        self, readout: LinearReadout, engine: Any, consume: Callable[[slice, npt.NDArray], None],
+        raise_overflow: Callable[[slice], NoReturn], max_bytes: int,
+    ):  # fmt: skip
+        self._readout, self._consume, self._raise_overflow = readout, consume, raise_overflow
+        self.nbytes = 0 if engine.xp is np else min(max_bytes, _MAX_QUEUE_BYTES)
+        self._pending: list[tuple[slice, Any]] = []
+
+    def put(self, part: slice, H: Any) -> None:
+        if not self.nbytes:
+            return self._consume(part, self._readout.scores(part, H))
+        products = self._readout.multiply(H)
+        self._pending.append((part, products))
+        # A further tile must fit.
+        n_bytes = (len(self._pending) + 1) * products.nbytes
+        if len(self._pending) == _MAX_QUEUE_TILES or n_bytes > self.nbytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Pass on the scores of all tiles so far."""
+        pending, self._pending = self._pending, []
+        for part, products in pending:
+            try:
+                scores = self._readout.scores_of_products(part, products)
+            except NaNOutputError:
+                self._raise_overflow(part)
+            self._consume(part, scores)
 
 
 # Samples that no unit covers: their activations are 0, or too small to be the same on all engines.

@@ -29,7 +29,7 @@ from ..utils.callbacks import NO_CALLBACKS
 
 # Samples that are left out in a fit, where not all are anyway. The coverage of 90 % intervals from
 # n residuals has the standard deviation 30 % / sqrt(n).
-N_RESIDUALS = 1536
+N_RESIDUALS = 1000
 # Residuals that are used, at most: samples, samples times outputs, and the part of the memory.
 _MAX_ROWS, _MAX_VALUES, _MEMORY_SHARE = 2**13, 2**16, 1 / 8
 # The scale depends on so many activations, at most, and on fewer if there are fewer samples for

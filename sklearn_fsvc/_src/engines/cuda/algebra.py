@@ -88,12 +88,14 @@ class CuPyAlgebra:
 
     @staticmethod
     def gemm_split(C: Any, A: Sequence[Any], B: Sequence[Any]) -> None:
+        """Write ``A B`` to C; B may be one term, of numbers that are the same in TF32."""
         if len(A) == 1:
             return CuPyAlgebra.gemm(C, A[0], B[0], beta=0.0)
-        (large_A, small_A), (large_B, small_B) = A, B
-        with _tf32():  # small_A small_B is below the rounding error
+        (large_A, small_A), (large_B, *small_B) = A, B
+        with _tf32():  # the product of the small terms is below the rounding error
             CuPyAlgebra.gemm(C, small_A, large_B, beta=0.0)
-            CuPyAlgebra.gemm(C, large_A, small_B)
+            for small in small_B:
+                CuPyAlgebra.gemm(C, large_A, small)
             CuPyAlgebra.gemm(C, large_A, large_B)
 
     @staticmethod

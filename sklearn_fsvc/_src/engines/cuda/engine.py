@@ -187,9 +187,12 @@ class CudaEngine(Engine):
             out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
         units = units or slice(0, layer.n_units)
         prepared.hidden(X, out, units)
-        if layer.quantizer is not None and layer.table is None:
+        if layer.quantizer is not None and layer.table is None and not prepared.is_rounding:
             integers.round_columns(self, out, units, layer.quantizer)
         return out
+
+    def takes_bytes(self, layer: Any) -> bool:
+        return layer.accumulation == "product" and layer.units.dtype == np.float32
 
     def activate_distances(self, layer: Any, D: Any, out: Any) -> Any:
         return outputs(self, layer, D, out)

@@ -19,7 +19,15 @@ from .launch import ceil_div, round_up
 
 
 class CudaLayer(ABC):
-    """A layer in the memory of the current GPU of an engine."""
+    """A layer in the memory of the current GPU of an engine.
+
+    Attributes
+    ----------
+    is_rounding : bool
+        Whether `hidden` quantises activations of a layer that has a quantizer.
+    """
+
+    is_rounding = False
 
     def __init__(self, engine: Any, layer: Any) -> None:
         self.engine, self.layer, self.xp = engine, layer, engine.xp
@@ -149,6 +157,7 @@ class Product(CudaLayer):
         super().__init__(engine, layer)
         self.units, self.bias = engine.to_device(layer.units), engine.to_device(layer.bias)[None]
         self.parts = engine.algebra.split(self.units)
+        self.is_rounding = layer.function in FUNCTIONS
 
     @staticmethod
     def prepared_bytes(engine: Any, layer: Any) -> int:
@@ -165,14 +174,19 @@ class Product(CudaLayer):
         return n_numbers * layer.units.itemsize
 
     def hidden(self, X: Any, out: Any, units: slice) -> None:
-        algebra = self.engine.algebra
+        algebra, dtype = self.engine.algebra, self.units.dtype
         if isinstance(X, self.xp.ndarray):
-            rows, weights = algebra.split(X), [part[units] for part in self.parts]
+            # TF32 represents bytes exactly.
+            rows = (X.astype(dtype),) if X.dtype == np.uint8 else algebra.split(X)
+            weights = [part[units] for part in self.parts]
             algebra.gemm_split(out[:, units].T, weights, [part.T for part in rows])
         else:
             self._multiply(X, self.units, out, units)
-        affine, function = self.layer.affine, self.layer.function
-        _finish(self.engine, out, units, affine, function, bias=self.bias)
+        layer, quantizer = self.layer, self.layer.quantizer if self.is_rounding else None
+        _finish(
+            self.engine, out, units, layer.affine, layer.function, bias=self.bias,
+            quantizer=quantizer,
+        )  # fmt: skip
 
 
 # By `accumulation` of a layer.
@@ -205,20 +219,23 @@ def _finish(
     function: Function,
     is_squared: bool = False,
     bias: Any = None,
+    quantizer: Any = None,
 ) -> None:
     """Compute ``H = function(affine(H))``, or of the square of H, in place in some columns.
 
-    One kernel computes all of it, except functions that it does not have: those are left to CuPy.
+    One kernel computes all of it, and quantises the result if a quantizer is given, except
+    functions that it does not have: those are left to CuPy.
     """
     width = 16 // H.itemsize if H.shape[1] % (16 // H.itemsize) == 0 else 1
     if bias is None:
         bias = engine.to_device(np.full((1, H.shape[1]), affine.offset, H.dtype))
     fused = function if function in FUNCTIONS else IDENTITY
-    threads = engine.block_sizes.threads
+    threads, item = engine.block_sizes.threads, H.dtype.type
+    steps, max_code = (0, 0) if quantizer is None else (quantizer.scale, quantizer.max_code)
     engine.launch(
         apply_function(fused.name, is_squared, H.dtype, width, threads),
         column_grid(engine, H, units, width), threads, H, bias, units.start, units.stop,
-        as_finite(affine.scale, H.dtype), H.dtype.type(affine.floor),
+        as_finite(affine.scale, H.dtype), item(affine.floor), item(steps), item(max_code),
     )  # fmt: skip
     if fused is not function:
         function.apply(H[:, units], engine.xp)

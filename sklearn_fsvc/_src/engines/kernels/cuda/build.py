@@ -76,7 +76,7 @@ def _elementwise() -> Iterator[KernelAndTypes]:
                     kernel = elementwise.apply_function(
                         function.name, is_squared, dtype, width, SIZES.threads
                     )
-                    yield kernel, (H, H, INT, INT, number, number)
+                    yield kernel, (H, H, INT, INT, *[number] * 4)
         types = H, H, H, norms, norms, INT, INT, *[number] * 4, FLAG, number
         yield elementwise.expand_distances(dtype, SIZES.threads), types
 

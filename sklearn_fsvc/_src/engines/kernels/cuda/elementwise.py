@@ -20,7 +20,8 @@ FUNCTIONS = (IDENTITY, EXP, TANH)
 def apply_function(name, is_squared, dtype, width, threads):
     """Kernel: ``H = function(max(floor, scale * h + b[j]))``, where h is H or its square.
 
-    In the columns from `first` to `last`, which are multiples of `width`.
+    Quantised by `quantiser_of`, if there are steps. In the columns from `first` to `last`, which
+    are multiples of `width`.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def apply_function(name, is_squared, dtype, width, threads):
     is_wide, is_vector = width == 4, width > 1
     W, STEP = width, threads * width
     dtype = np.dtype(dtype).type
-    make = vector_of(dtype)
+    make, quantised = vector_of(dtype), quantiser_of(dtype)
     is_tanh, is_exp = name == TANH.name, name == EXP.name
 
     @device
@@ -56,8 +57,15 @@ def apply_function(name, is_squared, dtype, width, threads):
             return dtype(math.exp(a))
         return a
 
+    @device
+    def activation(h, b, scale, floor, steps, max_code):
+        a = function(h, b, scale, floor)
+        if steps > 0:
+            return quantised(a, steps, max_code)
+        return a
+
     @jit(threads)
-    def kernel(H, B, first, last, scale, floor):
+    def kernel(H, B, first, last, scale, floor, steps, max_code):
         # H (rows, units) IN OUT, B (1, units) IN
         column = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x * W
         row = cuda.blockIdx.y
@@ -68,16 +76,23 @@ def apply_function(name, is_squared, dtype, width, threads):
                     h = vector.load(H, (row, column), W, alignment=16)
                     if is_wide:
                         v = make(
-                            function(h.x, b.x, scale, floor), function(h.y, b.y, scale, floor),
-                            function(h.z, b.z, scale, floor), function(h.w, b.w, scale, floor),
-                        )  # fmt: skip
+                            activation(h.x, b.x, scale, floor, steps, max_code),
+                            activation(h.y, b.y, scale, floor, steps, max_code),
+                            activation(h.z, b.z, scale, floor, steps, max_code),
+                            activation(h.w, b.w, scale, floor, steps, max_code),
+                        )
                     else:
-                        v = make(function(h.x, b.x, scale, floor), function(h.y, b.y, scale, floor))
+                        v = make(
+                            activation(h.x, b.x, scale, floor, steps, max_code),
+                            activation(h.y, b.y, scale, floor, steps, max_code),
+                        )
                     vector.store(H, (row, column), v, alignment=16)
                     row += cuda.gridDim.y
             else:
                 while row < H.shape[0]:
-                    H[row, column] = function(H[row, column], B[0, column], scale, floor)
+                    H[row, column] = activation(
+                        H[row, column], B[0, column], scale, floor, steps, max_code
+                    )
                     row += cuda.gridDim.y
 
     return kernel
@@ -123,19 +138,37 @@ def expand_distances(dtype, threads):
     return kernel
 
 
-@cuda_kernel
-def quantise(dtype, threads):
-    """Kernel: round H to the nearest multiple of ``1 / scale``, halves to even multiples.
+def quantiser_of(dtype):
+    """Return ``f(h, steps, max_code)``: h rounded to multiples of ``1 / steps``.
 
-    Results are clipped to ``+-max_code / scale``. In the columns from `first` to `last`.
+    Halves are rounded to even multiples, and results are clipped to ``+-max_code / steps``.
     """
-    global cuda  # the simulator replaces this name in the kernel's globals
-    from .language import cuda, jit
+    from .language import device
 
-    dtype = np.dtype(dtype).type
     # Adjacent numbers of the dtype near 1.5 * 2^nmant are 1 apart, so adding this and subtracting
     # it again rounds to an integer.
     LARGE = dtype(1.5 * 2.0 ** np.finfo(dtype).nmant)
+
+    @device
+    def quantised(h, steps, max_code):
+        code = (steps * h + LARGE) - LARGE
+        # Comparisons, not min and max, which would replace a NaN.
+        if code > max_code:
+            code = max_code
+        if code < -max_code:
+            code = -max_code
+        return code / steps
+
+    return quantised
+
+
+@cuda_kernel
+def quantise(dtype, threads):
+    """Kernel: quantise H, by `quantiser_of`, in the columns from `first` to `last`."""
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import cuda, jit
+
+    quantised = quantiser_of(np.dtype(dtype).type)
 
     @jit(threads)
     def kernel(H, first, last, scale, max_code):
@@ -143,13 +176,7 @@ def quantise(dtype, threads):
         unit = first + cuda.blockIdx.x * threads + cuda.threadIdx.x
         row = cuda.blockIdx.y
         while row < H.shape[0] and unit < last:
-            h = (scale * H[row, unit] + LARGE) - LARGE
-            # Comparisons, not min and max, which would replace a NaN.
-            if h > max_code:
-                h = max_code
-            if h < -max_code:
-                h = -max_code
-            H[row, unit] = h / scale
+            H[row, unit] = quantised(H[row, unit], scale, max_code)
             row += cuda.gridDim.y
 
     return kernel
