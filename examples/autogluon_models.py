@@ -76,7 +76,7 @@ class _PresetModel(AbstractModel):
 
     @classmethod
     def warmup(cls, *, problem_type=None, num_cpus=None, **kwargs):
-        """Compile the loops, which takes seconds on a new machine, by a fit to random samples."""
+        """Compile the loops, which takes time on a new machine, by a fit to random samples."""
         rng = np.random.default_rng(0)
         X = pd.DataFrame(rng.random((300, 3)), columns=["a", "b", "c"])
         X["d"] = pd.Categorical(rng.integers(3, size=len(X)))
