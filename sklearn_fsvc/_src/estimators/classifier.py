@@ -48,7 +48,7 @@ class ClassifierMethods(ClassifierMixin):
     @on_snapshot
     @lazy_on_dask
     def predict(self, X, out=None):
-        """Predict the class with the largest score for each sample, the first of equal scores.
+        """Predict for each sample the class with the largest score, the first of equal ones.
 
         Parameters
         ----------

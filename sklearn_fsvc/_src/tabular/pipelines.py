@@ -166,10 +166,10 @@ def make_tabular_pipeline(
     regression), smoothed towards the overall mean, which counts as ten samples; unknown categories
     get the overall mean. It is cross-fitted: a training sample gets the mean of the other four of
     five folds, so that its own target is not used, and ``fit_transform`` differs from ``fit`` and
-    ``transform``. Sample weights are ignored. They help if the target follows rules, as in the
-    dataset ``nursery``; most datasets get none. There are none without y, for transformers, and
-    with more than 12 categorical features, where feature weights may concentrate on a few
-    interactions.
+    ``transform``. Sample weights are ignored. Interaction features help if the target follows
+    rules, as in the dataset ``nursery``; most datasets get none. There are none without y, for
+    transformers, and with more than 12 categorical features, where feature weights may concentrate
+    on a few interactions.
     ``set_params(preprocessing__interactions="drop")`` removes them.
 
     **Interactions of numerical features** are for rules such as "a is larger than b" or "a and b
