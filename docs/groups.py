@@ -9,7 +9,7 @@ from inspect import signature
 from itertools import pairwise
 
 GROUPS = {
-    "Members": ("estimators", "final_estimator"),
+    "Base estimators": ("estimators", "final_estimator"),
     "Size": ("n_hidden", "n_components", "image_shape", "patch_size", "pool"),
     "Hidden layer": (
         "radius", "kernel", "metric", "feature_weights", "scale", "weights", "bias", "contrast",
@@ -20,7 +20,7 @@ GROUPS = {
         "alpha", "readout", "learning_rate", "max_iter", "class_weight",
         "uncertainty", "forgetting_factor", "target_transform",
     ),
-    "Where and how": ("device", "max_memory", "random_state", "verbose"),
+    "Computation": ("device", "max_memory", "random_state", "verbose"),
 }  # fmt: skip
 GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
 FIELD = re.compile(r"^:(\w+)")

@@ -113,7 +113,7 @@ def augmented(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        One image per row; a ``numpy.memmap`` is possible.
+        One image per row; a ``numpy.memmap`` is supported.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     image_shape : (rows, columns) or (rows, columns, channels)
         Channels last.

@@ -275,7 +275,7 @@ class TargetSpec(Part, ABC):
         """Raise TypeError or ValueError for an invalid hyperparameter."""
 
     def without_warnings(self) -> Self:
-        """Return the specification for a base estimator: the ensemble warns of y, once."""
+        """Return the specification for a base estimator: the ensemble warns about y, once."""
         return self
 
     @abstractmethod

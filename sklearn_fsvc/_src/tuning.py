@@ -74,7 +74,7 @@ class Tuned:
         t_syn in seconds with the default settings and with these, measured alternately: the
         geometric mean over the numbers of features.
     load : float
-        The share of the cores that other processes took. If it is more than a tenth, the settings
+        The share of the cores that other processes used. If it is more than a tenth, the settings
         are the defaults, and they are not saved; NaN times were not measured.
     """
 
@@ -104,7 +104,7 @@ def tune(
     n_features : int or sequence of int
         The settings minimise the geometric mean of t_syn over all of these.
     repeats : int
-        Measurements of each value, unless the time is over.
+        Measurements of each value, unless the time limit is reached.
     max_seconds : float
         Time for all kinds together. Settings that are not measured in time keep their defaults.
     save : bool
@@ -125,7 +125,7 @@ def tune(
     Warns
     -----
     RuntimeWarning
-        If other processes took more than a tenth of the cores: nothing is saved for the kinds that
+        If other processes used more than a tenth of the cores: nothing is saved for the kinds that
         were measured meanwhile.
 
     Examples

@@ -194,7 +194,7 @@ def cluster_sentences():
     yield f"speed-up of {gain:.2f} over one"
     terms = results_of("clusters: terms of the model, 2048 units")
     work, merge, solve = (terms[k] for k in ("work, us a row", "merge, s", "solve, s"))
-    yield f"*work* is {work:.0f} us per sample, *merge* {merge:.2f} s within a machine"
+    yield f"*work* is {work:.0f} µs per sample, *merge* {merge:.2f} s within a machine"
 
     def model(P, steps):
         return 400_000 * work / 1e6 / P + steps * merge + solve

@@ -81,7 +81,7 @@ class Engine(ABC):
         DLPack's device type of the arrays that it accepts: 1 is the host, 2 is CUDA.
     packages : tuple of str
         Distributions that it needs, whose versions `info` prints.
-    team : DeviceGroup or None
+    device_group : DeviceGroup or None
         The group of devices that this engine is the first of; None for a single device.
     """
 
@@ -143,7 +143,7 @@ class Engine(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, str]:
-        """Return what measurements depend on: {"engine", "device", "compiler", ...}."""
+        """Return the properties on which measurements depend: {"engine", "device", ...}."""
 
     # Settings.
 

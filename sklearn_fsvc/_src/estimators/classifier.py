@@ -48,7 +48,7 @@ class ClassifierMethods(ClassifierMixin):
     @on_snapshot
     @lazy_on_dask
     def predict(self, X, out=None):
-        """Predict the class of each sample: the class with the largest score, or the first of them.
+        """Predict for each sample the class with the largest score, the first of equal ones.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         readout is that of a fit to all samples, up to rounding. Before that, there is no
         `readout_coef_` and no `alpha_`. `alpha` may be changed between calls. "auto" minimises the
         error on held-out samples, as soon as there are two classes; the search is repeated after a
-        tenth of the samples was added or removed.
+        tenth of the samples has been added or removed.
 
         Parameters
         ----------

@@ -18,8 +18,8 @@ class Explanation:
     """The training samples with the largest contributions to predictions.
 
     For each sample, the contributions of the listed units, of all other units and the intercept
-    add up to the score of the prediction. `shares` tells how much of all contributions is listed:
-    often a small part, and then the listed samples are examples, not the reason for the prediction.
+    add up to the score of the prediction. `shares` are the listed parts of all contributions. They
+    are often small; the listed samples are then examples, not the reason for the prediction.
 
     Attributes
     ----------

@@ -306,11 +306,10 @@ class IncrementalNetwork(BufferedNetwork):
     def solve(self, *, fix_layer=False):
         """Solve the readout for the samples that were added and removed.
 
-        `predict` and the other methods that need the readout call it. Afterwards there are the
-        fitted attributes of the readout, such as `readout_coef_` and `alpha_`, until samples are
-        added or removed. Once the layer is fixed, the buffer is empty: a saved model contains sums,
-        and the 512 samples on which probabilities or intervals are calibrated. After `fit`
-        it does nothing.
+        `predict` and the other methods that need the readout call it. The fitted attributes of the
+        readout, such as `readout_coef_` and `alpha_`, then exist until samples are added or
+        removed. Once the layer is fixed, the buffer is empty: a saved model contains sums, and the
+        512 samples on which probabilities or intervals are calibrated. After `fit` it does nothing.
 
         Parameters
         ----------

@@ -299,7 +299,7 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
     radius : float or "auto", default="auto"
         Width of the units, in units of the distance. "auto" minimises the validation error: a few
         multiples of the median distance between samples are tried, then narrower or wider
-        units as long as the error falls.
+        units as long as the error decreases.
     %(selection_radius)s
     %(overlap)s
     selection : {"global", "random"}, default="global"

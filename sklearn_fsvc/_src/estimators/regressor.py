@@ -188,8 +188,8 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
             which is never in memory as a whole, is a dataset of h5py or zarr, or a function that
             returns a new iterable of chunks on each call.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Numbers of any dtype, converted to float64. The fit does not depend on their unit or
-            origin. None if the chunks of X contain it; for tables, the name of its column.
+            Targets of any numeric dtype, converted to float64. The fit does not depend on their
+            unit or origin. None if the chunks of X contain it; for tables, the name of its column.
         sample_weight : array-like of shape (n_samples,) or str, optional
             Weights of the samples in the readout. A weight of 0 has the effect of removing the
             sample. For tables, the name of a column. All other columns are features.

@@ -70,7 +70,7 @@ class ShapleyValues:
         return self.values if self.values.ndim == 2 else self.values[:, :, output]
 
     def to_shap(self):
-        """Return them for the plots of the package shap, which has to be installed.
+        """Return the values in the form of the package shap, for its plots; shap must be installed.
 
         Returns
         -------

@@ -16,12 +16,12 @@ _GREY = "0.6"
 
 
 class ShapleyDisplay:
-    """Shapley values of the features with the largest ones, by mean absolute value.
+    """Plot of the features with the largest Shapley values, by mean absolute value.
 
-    Of several samples, each is a point in the row of a feature: its horizontal position is the
+    With several samples, each is a point in the row of a feature: its horizontal position is the
     Shapley value, and its colour the value of the feature from blue, the lowest, to vermilion, the
-    highest; grey for categories. Of one sample, a bar is drawn for each feature: positive values
-    are blue, negative ones vermilion. Created by `from_estimator`.
+    highest; grey for categories. With a single sample, a bar is drawn for each feature: positive
+    values are blue, negative ones vermilion. Created by `from_estimator`.
 
     Parameters
     ----------

@@ -114,7 +114,8 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     ------
     TypeError
         If the estimator is not a single classifier or regressor of this package: an ensemble, a
-        transformer or another estimator. The message says how to search it with `GridSearchCV`.
+        transformer or another estimator. The message describes how to search it with
+        `GridSearchCV`.
 
     Warns
     -----
@@ -128,12 +129,12 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
 
     Notes
     -----
-    One pass over all samples serves all splits if the hidden layer is the same on each of them:
-    tanh units with a number for `scale` and only numbers for `alpha`, without a pipeline or a
-    transformed target, without ``class_weight="balanced"``, and with a splitter that holds out
-    each sample about once, such as K folds. Each training set must contain all classes, or
-    a target that varies. Otherwise each split needs a separate pass; steps before the
-    network are fitted once per split.
+    One pass over all samples is sufficient for all splits if the hidden layer is the same on each
+    of them: tanh units with a number for `scale` and only numbers for `alpha`, without a pipeline
+    or a transformed target, without ``class_weight="balanced"``, and with a splitter that holds out
+    each sample about once, such as `KFold`. Each training set must contain all classes, or a target
+    that varies. Otherwise each split needs a separate pass; steps before the network are fitted
+    once per split.
 
     Smaller networks are prefixes of larger ones for tanh units, for random centres, for random
     patches except with ``kernel="below_mean"``, and with a number for `selection_radius`. If the

@@ -126,7 +126,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     standard error, and if these samples lack a class.
 
     A base estimator with ``alpha="auto"`` searches its penalty as usual. With up to 6000 samples,
-    the search continues with the leave-one-out error of 512 of them, which is more reliable.
+    the search continues with the leave-one-out error of 1000 of them, which is more reliable.
 
     The feature weights, the kernel width and the penalty of a base estimator were chosen on all
     samples, including the one that is left out. The bias is small, except for a linear map of

@@ -53,8 +53,8 @@ def make_tabular_pipeline(
     Parameters
     ----------
     estimator : {"classifier", "regressor"} or estimator, default="classifier"
-        The strings stand for an estimator that `preset` selects. Or a classifier, regressor or
-        transformer, of this package or any other.
+        A string stands for an estimator that `preset` selects. Otherwise, a classifier, regressor
+        or transformer, of this package or any other.
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
         Which columns are categorical. All others must contain numbers or dates.
 
@@ -87,7 +87,7 @@ def make_tabular_pipeline(
     ------
     TypeError, ValueError
         For an invalid `categorical_features`, an unknown string, an estimator without `fit`, and
-        for parameters of a preset next to a given estimator. And by `fit`, for columns that do not
+        for parameters of a preset in addition to an estimator. By `fit`, for columns that do not
         exist, or that contain none of numbers, categories, dates and text; for categories of mixed
         types, or that are lists, tuples and the like; for sparse X and lists of dictionaries; and
         for infinite values.
@@ -127,7 +127,7 @@ def make_tabular_pipeline(
     100 categories has no one-hot features. The mean is shrunk towards the overall mean by empirical
     Bayes, from the variances of the target within and between categories. It is cross-fitted as
     interaction features are, see below. Beyond 100 encoded features in total, and for transformers,
-    the 99 most frequent categories have one-hot features, and all others together. With 800
+    the 99 most frequent categories have one-hot features, and all others share one. With 800
     categories among 12,000 samples the accuracy of an RBF network rises from 69 to 86 % in a
     synthetic example (LightGBM: 86 %; ``benchmarks/categories.py``).
     ``set_params(preprocessing__categorical__max_categories=None)`` keeps all one-hot features, and
@@ -135,9 +135,9 @@ def make_tabular_pipeline(
 
     **Dates** become the days since 1970, the position in the year as sine and cosine, and the
     weekday; if there are times of day, the hour, and the position in the day as sine and cosine. A
-    duration becomes a number of days. These are then scaled by ranks; of columns with missing
-    values there is an indicator. Strings are dates if they begin with a year, a month and a day, as
-    in 2026-01-31; others are ambiguous, and cause a warning.
+    duration becomes a number of days. These are then scaled by ranks; columns with missing values
+    get an indicator. Strings are dates if they begin with a year, a month and a day, as in
+    2026-01-31; others are ambiguous, and cause a warning.
 
     **Text** is a column of strings of which more than 100 of the first 1000 are distinct, with 2.5
     words each on average. It becomes 30 components of a latent semantic analysis of character
@@ -163,12 +163,13 @@ def make_tabular_pipeline(
     explains 5 % of the residual variance, all such pairs are encoded, and each single feature, too.
     An encoding is one feature for regression and binary classification, else one per output or
     class, up to 100 in total. Its value is the mean target of the cell (standardised in
-    regression), smoothed with the overall mean as ten samples; unknown categories get the overall
-    mean. It is cross-fitted: a training sample gets the mean of the other four of five folds, so
-    that its own target is not used, and ``fit_transform`` differs from ``fit`` and ``transform``.
-    Sample weights are ignored. They help if the target follows rules, as in the dataset
-    ``nursery``; most datasets get none. There are none without y, for transformers, and with more
-    than 12 categorical features, where feature weights may concentrate on a few interactions.
+    regression), smoothed towards the overall mean, which counts as ten samples; unknown categories
+    get the overall mean. It is cross-fitted: a training sample gets the mean of the other four of
+    five folds, so that its own target is not used, and ``fit_transform`` differs from ``fit`` and
+    ``transform``. Sample weights are ignored. Interaction features help if the target follows
+    rules, as in the dataset ``nursery``; most datasets get none. There are none without y, for
+    transformers, and with more than 12 categorical features, where feature weights may concentrate
+    on a few interactions.
     ``set_params(preprocessing__interactions="drop")`` removes them.
 
     **Interactions of numerical features** are for rules such as "a is larger than b" or "a and b

@@ -180,7 +180,7 @@ class ClassTarget(TargetSpec):
             check_holds(out, classes)
 
     def score(self, predictions: Any, y: Any, sample_weight: Any) -> float:
-        """Return the accuracy; a sample counts as right if all its outputs are."""
+        """Return the accuracy; a sample is correct if all its outputs are."""
         if np.ndim(predictions) == 2:
             # `accuracy_score` supports several columns only as a multilabel indicator.
             y = y.toarray() if issparse(y) else np.asarray(y)

@@ -48,7 +48,7 @@ class NumericTarget(TargetSpec):
     uncertainty, target_transform
         Parameters of `RBFRegressor`.
     warns_of_tails : bool
-        Whether a fit warns of heavy-tailed y.
+        Whether a fit warns about heavy-tailed y.
     """
 
     uncertainty: Any

@@ -53,7 +53,7 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     -------
     onnx.ModelProto
         Its input is ``X``. Floating-point outputs are float64 if X is, else float32; those of
-        `make_tabular_pipeline` are float32, as its features.
+        `make_tabular_pipeline` are float32, like its features.
 
         A classifier has the outputs ``label``, (n_samples,) or (n_samples, n_outputs), of
         int64 or strings, and ``probabilities``, as of `predict_proba`. Without `predict_proba`, or
@@ -79,9 +79,9 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     ``np.asarray(X[name])[:, None]``. Objects are strings. In names of inputs skl2onnx replaces
     characters that are neither letters nor digits by underscores.
 
-    A missing number is NaN; a column of integers that may have missing values has to be one of
-    floats in X. A missing string is empty, or what onnxruntime converts None, NaN and pandas.NA
-    to ("None", "nan", "<NA>"), unless that is a category.
+    A missing number is NaN; a column of integers that may have missing values must have a float
+    dtype in X. A missing string is empty, or what onnxruntime converts None, NaN and pandas.NA to
+    ("None", "nan", "<NA>"), unless that is a category.
 
     Examples
     --------
