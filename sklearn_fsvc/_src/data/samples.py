@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.random import sample_without_replacement
 
 from ..engines.algebra import HOST, float_bits
 from .job import Job
@@ -125,6 +126,27 @@ class Samples:
             return self, replace(job, reserved=reserved)
         sharded = ShardedRows(self.X, parts, job.engine.algebra)
         return replace(self, X=sharded), replace(job, reserved=reserved)
+
+
+# Rows of which all are permuted to draw some of them.
+_MAX_PERMUTED = 2**20
+
+
+def draw_rows(rows: npt.NDArray, n: int, random: Any) -> npt.NDArray:
+    """Return `n` of the rows, drawn without replacement, in random order; all of fewer rows.
+
+    Parameters
+    ----------
+    rows : ndarray of int of shape (n_rows,)
+    n : int
+    random : numpy.random.Generator or numpy.random.RandomState
+    """
+    if len(rows) <= _MAX_PERMUTED or n > len(rows) // 10:
+        return random.permutation(rows)[:n]
+    # In time for `n` rows. It needs a RandomState.
+    is_legacy = isinstance(random, np.random.RandomState)
+    legacy = random if is_legacy else np.random.RandomState(random.integers(2**31))
+    return rows[sample_without_replacement(len(rows), n, random_state=legacy)]
 
 
 # Hashes of samples: multilinear hashing (Carter & Wegman 1979). The bits of each feature are

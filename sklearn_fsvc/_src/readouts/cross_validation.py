@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory import check_fits
-from ..data.samples import Samples, row_hashes
+from ..data.samples import Samples, draw_rows, row_hashes
 from ..data.streaming import cast_layer
 from ..data.validation import cast_to_float32_if_safe
 from .linear import Solution
@@ -105,11 +105,14 @@ def hold_out(
             'or set the parameters that are "auto" to values.'
         )
     n_held = max(1, min(len(rows) // PARTS, MAX_HELD))
-    if not _has_several(groups, rows):
-        shuffled = random.permutation(rows)
-    else:
+    if _has_several(groups, rows):
         shuffled, n_held = _shuffle_groups(rows, random, groups, n_held)
-    return np.sort(shuffled[n_held:]), np.sort(shuffled[:n_held])
+        held = shuffled[:n_held]
+    else:
+        held = draw_rows(rows, n_held, random)
+    others = rows[np.isin(rows, held, invert=True)]
+    is_ascending = (np.diff(others) > 0).all()
+    return others if is_ascending else np.sort(others), np.sort(held)
 
 
 def _has_several(groups, rows):
@@ -161,7 +164,7 @@ def draw_split(
     Given validation samples are appended to a copy of the training rows, whose memory the job
     reserves. Otherwise some samples are held out.
     """
-    subset, validation = random.permutation(samples.present)[:n_rows], samples.validation
+    subset, validation = draw_rows(samples.present, n_rows, random), samples.validation
     if validation is None:
         training, held = hold_out(subset, random, samples.groups)
         return job, samples, training, held
@@ -177,7 +180,7 @@ def draw_split(
 
 
 def _draw_validation_rows(validation, random, n_rows=MAX_HELD):
-    return np.sort(random.permutation(validation.present)[:n_rows])
+    return np.sort(draw_rows(validation.present, n_rows, random))
 
 
 def draw_validation(samples: Samples, random: np.random.Generator) -> Samples:
