@@ -205,11 +205,11 @@ class PackedSymmetric:
         """Return the bytes that `add_gram` allocates in addition if it `allow_workspace`."""
         return algebra.syrk_workspace_bytes(min(WIDTH, order), dtype)
 
-    def multiply(self, B: Any) -> Any:
-        """Return A B, a new array."""
+    def multiply(self, B: Any, part: Callable[[Any], Any] = lambda block: block) -> Any:
+        """Return A B, a new array; or the product with a function of the elements of A."""
         algebra, product = self.algebra, self.algebra.xp.zeros(B.shape)
         for first, block in self:
-            n = block.shape[1]
+            block, n = part(block), block.shape[1]
             here, after = slice(first, first + n), slice(first + n, None)
             algebra.add(product[here], algebra.symm(block[:n], B[here]))
             if n < len(block):

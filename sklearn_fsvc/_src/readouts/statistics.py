@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..data.memory import format_bytes
+from .exact_solution import solve_exactly
 from .linear import Solution, Whitening
 from .moments import Moments
 from .packed_symmetric import PackedSymmetric
@@ -193,15 +194,17 @@ class RidgeStatistics(Moments):
             float32_above = _FLOAT32_REFINED
         else:
             float32_above = _FLOAT32_SAFE
-        factor = self.cholesky(alpha, is_last=is_last, float32_above=float32_above)
+        is_exact = not is_compared and self.may_be_copied and self.is_exact
+        in_place = is_last and not is_exact
+        factor = self.cholesky(alpha, is_last=in_place, float32_above=float32_above)
         if factor is None and float32_above < _FLOAT32_SAFE:
-            factor = self.cholesky(alpha, is_last=is_last)
+            factor = self.cholesky(alpha, is_last=in_place)
         if factor is None:
             return None
         is_refined = factor.dtype == np.float32 and not is_compared
-        if is_last and not is_refined:
+        if in_place and not is_refined:
             self.gram = None
-        return CholeskyEquations(self, alpha, factor, (len(self.h),), is_refined)
+        return CholeskyEquations(self, alpha, factor, (len(self.h),), is_refined, is_exact)
 
     def factorise_leading(
         self, alpha: float, sizes: Sequence[int], needs_root: bool = False
@@ -336,6 +339,8 @@ class CholeskyEquations(FactoredEquations):
         In float32 or float64.
     is_refined : bool
         Whether to refine solutions of a float32 factor.
+    is_exact : bool
+        Whether to solve the equations exactly: see `solve_exactly`.
     """
 
     def __init__(
@@ -345,9 +350,11 @@ class CholeskyEquations(FactoredEquations):
         factor: PackedSymmetric,
         sizes: tuple[int, ...],
         is_refined: bool = False,
+        is_exact: bool = False,
     ):
         self.alpha, self.sizes = alpha, sizes
-        self._statistics, self._factor, self._is_refined = statistics, factor, is_refined
+        self._statistics, self._factor = statistics, factor
+        self._is_refined, self._is_exact = is_refined, is_exact
         right = statistics.xp.array(statistics.right, factor.dtype, order="F")
         self.half = factor.solve_lower(right)
 
@@ -358,6 +365,21 @@ class CholeskyEquations(FactoredEquations):
         return self._factor.solve_unit_vectors(units, dtype)
 
     def solve_sizes(self) -> list[Solution]:
+        if self._is_exact:
+            solution = solve_exactly(self._statistics, self.alpha, self._solve_on_host)
+            if solution is not None:
+                return [solution]
+        return self._solve_by_leading_columns()
+
+    def _solve_on_host(self, right):
+        """Return the solution of the centred equations for columns on the host."""
+        # Scaled, since the range of float32 is small.
+        scale = np.ldexp(1.0, np.frexp(np.abs(right).max(axis=0))[1])
+        columns = self._statistics.xp.asarray(right / scale, self._factor.dtype, order="F")
+        columns = self._factor.solve_lower(self._factor.solve_lower(columns), transposed=True)
+        return self._statistics.algebra.to_host(columns).astype(np.float64) * scale
+
+    def _solve_by_leading_columns(self):
         """Return the readouts of all sizes, by one triangular solve.
 
         The weights of k units are ``L_k'^-1 half[:k]``. Those are the first k rows of L'^-1 times
