@@ -11,10 +11,10 @@ depend neither on the processor, BLAS, threads or device, nor on the precision o
 
 It is computed as by long division. Each step solves the equations for the remainder, in floats,
 appends the leading digits of that to the solution, and subtracts their products with the equations
-from the remainder: iterative refinement with exact residuals. G is split into integers of so few
-bits that no sum of such products is rounded, by whatever BLAS it is computed (K. Ozaki, T. Ogita,
-S. Oishi and S. M. Rump 2012, "Error-free transformations of matrix multiplication by using fast
-routines of matrix multiplication and its applications").
+from the remainder: iterative refinement with exact residuals. The digits are multiplied in slices
+of so few bits that no sum of products is rounded, by whatever BLAS it is computed (K. Ozaki, T.
+Ogita, S. Oishi and S. M. Rump 2012, "Error-free transformations of matrix multiplication by using
+fast routines of matrix multiplication and its applications").
 """
 
 from collections.abc import Callable, Iterator
@@ -26,25 +26,29 @@ import numpy.typing as npt
 from ..engines.algebra import HOST
 from .linear import Solution
 
-# Bits of a float64, and of a float32.
-_MANTISSA, _SHORT_MANTISSA = 53, 24
-# Binary digits that a step appends: at least, where G is split into so many parts, and at most,
-# so that products with 24 bits of alpha are exact.
-_MIN_DIGITS, _MAX_DIGITS = 20, _MANTISSA - _SHORT_MANTISSA - 3
+# Bits of the significand of a float64, and of numbers into which others are split.
+_SIGNIFICAND, _SHORT = 53, 24
+# Bits that a step appends, at most: products with `_SHORT` bits are exact. And how many more than
+# are likely to be right.
+_MAX_DIGITS, _MORE_DIGITS = 26, 4
+# Bits of a slice of the digits, at least. If elements of G have too many bits, they are split, too.
+_MIN_SLICE = 4
 # Steps before the equations count as too ill-conditioned. Each has to reduce the remainder by the
 # factor, at most.
 _MAX_STEPS, _MAX_CONTRACTION = 40, 1 / 4
-# How many times the estimate of the error that is allowed for.
-_SAFETY = 64
-# Numbers below this part of the largest one of their output are 0: an exact 0 could be told from
-# a tiny number by no number of digits.
-_TINY = 2.0**-80
+# How many times the estimate of the error is allowed for.
+_SAFETY = 8
+# Numbers below this part of the largest one of their output are 0: no number of digits could tell
+# them from 0.
+_TINY = 2.0**-64
 
 Array = npt.NDArray[np.float64]
 
 
-def solve_exactly(statistics: Any, alpha: float, solve: Callable[[Any], Any]) -> Solution | None:
-    """Return the exact solution of the ridge equations, rounded to float64.
+def solve_exactly(statistics: Any, alpha: float, solve: Callable[[Array], Array]) -> Solution | None:
+    """Return the exact solution of the ridge equations, each number rounded once.
+
+    To the dtype of the products of H, float32 or float64; the arrays are float64.
 
     Parameters
     ----------
@@ -61,81 +65,86 @@ def solve_exactly(statistics: Any, alpha: float, solve: Callable[[Any], Any]) ->
         None if the equations are so ill-conditioned that steps hardly reduce the remainder.
     """
     equations = _Equations(statistics, alpha, solve)
+    dtype = np.dtype(np.float32 if statistics.dtype == np.float32 else np.float64)
     remainder, solution = _Pair(equations.right), _Pair(np.zeros_like(equations.right))
-    previous, contraction = np.inf, 0.0
-    for step in range(_MAX_STEPS):
-        digits = equations.leading_digits(remainder.high)
+    n_digits, contraction, previous = _MAX_DIGITS, 0.0, None
+    for _ in range(_MAX_STEPS):
+        digits = _leading(equations.solve(remainder.high), n_digits)
         solution.add(digits)
         change = np.abs(digits).max(axis=0)
-        if step:
+        if previous is not None:
             ratio = np.divide(change, previous, out=np.zeros_like(change), where=previous > 0)
-            contraction = max(contraction, 2.0**-equations.n_digits, float(ratio.max()))
+            contraction = max(contraction, 2.0**-n_digits, float(ratio.max()))
             if not contraction <= _MAX_CONTRACTION:
                 return None
-            rounded = _round(solution, _SAFETY * contraction * change)
+            n_digits = min(_MAX_DIGITS, _n_bits(1 / contraction) + _MORE_DIGITS)
+            rounded = _round(solution, _SAFETY * contraction * change, dtype)
             if rounded is not None:
                 to_device = statistics.algebra.to_device
                 return Solution(to_device(rounded[:-1].T.copy()), to_device(rounded[-1]))
         for product in equations.products(digits):
             remainder.add(-product)
         remainder.normalise()
-        solution.normalise()
         previous = change
     return None
 
 
 class _Equations:
-    """The equations in the columns ``[W'; b']``, as integers in parts of a few bits."""
+    """The equations in the columns ``[W'; b']``, on the host but for G."""
 
     def __init__(self, statistics, alpha, solve):
         self._gram, self._algebra, self._solve = statistics.gram, statistics.algebra, solve
-        to_host = self._algebra.to_host
-        hy, y = to_host(statistics.hy), to_host(statistics.y)
-        self.right = np.vstack([hy, y])
-        # The last column, which belongs to the intercept; it is the last row, too.
-        self._last = np.append(to_host(statistics.h), statistics.n)
-        # In units of the products of two steps of the quantiser, elements of G are integers of so
-        # many bits: none is larger than the largest one of the diagonal.
-        unit = statistics.steps.scale**-2.0
-        n_bits = _n_bits(float(self._gram.diagonal().max()) / unit)
-        available = _MANTISSA - _n_bits(len(self._last))
-        n_parts = -(-n_bits // (available - _MIN_DIGITS))
-        width = -(-n_bits // n_parts)
-        self.n_digits = min(_MAX_DIGITS, available - width - 1)
-        # Adding and subtracting one of these rounds to integers times a power of two.
-        powers = range(width * (n_parts - 1), 0, -width)
-        self._rounders = [1.5 * 2.0 ** (_MANTISSA - 1 + power) * unit for power in powers]
-        self._alphas = list(_short_parts(alpha))
+        self._h, hy, y = map(self._algebra.to_host, (statistics.h, statistics.hy, statistics.y))
+        self.right, self._n = np.vstack([hy, y]), statistics.n
+        # In units of one step of the quantiser for each factor, G and h are integers. No element of
+        # G is larger than the largest of the diagonal, and none of h: codes are integers.
+        scale = statistics.steps.scale
+        self._units = scale**-2.0, 1.0 / scale
+        n_bits = _n_bits(float(self._gram.diagonal().max()) * scale**2)
+        # Bits that are left for the sums of so many products.
+        available = _SIGNIFICAND - _n_bits(len(self._h)) - 1
+        self._n_parts = -(-n_bits // (available - _MIN_SLICE))
+        self._width = -(-n_bits // self._n_parts)
+        self._slice = min(_MAX_DIGITS, available - self._width)
+        self._alphas, self._counts = list(_short_parts(alpha)), list(_short_parts(self._n))
 
-    def leading_digits(self, right: Array) -> Array:
-        """Return the solution for a right-hand side, rounded to `n_digits` in each column."""
-        h, n, columns = self._last[:-1, None], self._last[-1], right[:-1]
-        W = self._solve(columns - h * (right[-1] / n))
-        b = (right[-1] - HOST.multiply(h.T, W)[0]) / n
-        found = np.vstack([W, b])
-        exponents = self.n_digits - np.frexp(np.abs(found).max(axis=0))[1]
-        return np.ldexp(np.rint(np.ldexp(found, exponents)), -exponents)
+    def solve(self, right: Array) -> Array:
+        """Return the solution for a right-hand side, up to rounding."""
+        h, of_b = self._h[:, None], right[-1]
+        W = self._solve(right[:-1] - h * (of_b / self._n))
+        return np.vstack([W, (of_b - HOST.multiply(h.T, W)[0]) / self._n])
 
     def products(self, digits: Array) -> Iterator[Array]:
         """Yield arrays whose sum is the product of the equations with some digits, all exact."""
-        W, b = digits[:-1], digits[-1]
+        slices = list(_slices(digits, self._slice))
+        W = np.hstack([part[:-1] for part in slices])
         on_device = self._algebra.xp.asarray(W, order="F")
-        for k in range(len(self._rounders) + 1):
-            product = np.empty_like(digits)
-            of_gram = self._gram.multiply(on_device, lambda block, k=k: self._part(block, k))
-            product[:-1] = self._algebra.to_host(of_gram)
-            last = self._part(self._last, k)[:, None]
-            product[-1] = HOST.multiply(last[:-1].T, W)[0]
-            yield product
-            yield last * b
+        for k in range(self._n_parts):
+            of_gram = self._algebra.to_host(self._gram.multiply(on_device, self._part_of_gram(k)))
+            h = self._part(self._h, k, self._units[1])[:, None]
+            of_h = HOST.multiply(h.T, W)
+            products = np.vstack([of_gram, of_h])
+            yield from np.hsplit(products, len(slices))
+            for part in slices:
+                yield np.vstack([h * part[-1], np.zeros_like(part[-1])])
         for alpha in self._alphas:
-            yield np.vstack([alpha * W, np.zeros_like(b)])
+            yield np.vstack([alpha * digits[:-1], np.zeros_like(digits[-1])])
+        for count in self._counts:
+            yield np.vstack([np.zeros_like(digits[:-1]), count * digits[-1]])
 
-    def _part(self, array, k):
-        """Return part k of the elements of an array, from the largest part on."""
-        for rounder in self._rounders[:k]:
-            array = array - _rounded_by(array, rounder)
-        return _rounded_by(array, self._rounders[k]) if k < len(self._rounders) else array
+    def _part_of_gram(self, k):
+        if self._n_parts == 1:
+            return None
+        return lambda block: self._part(block, k, self._units[0])
+
+    def _part(self, array, k, unit):
+        """Return part k of the elements of an array, from the lowest bits on."""
+        for i in range(k + 1):
+            if i == self._n_parts - 1:
+                return array
+            rest = _rounded(array, unit * 2.0 ** ((i + 1) * self._width))
+            array = array - rest if i == k else rest
+        return array
 
 
 class _Pair:
@@ -158,31 +167,54 @@ class _Pair:
         self.high = total
 
 
-def _round(solution, error):
-    """Return the float64 numbers that a solution rounds to; None if its error leaves some open."""
+def _round(solution, error, dtype):
+    """Return the numbers of a dtype that a solution rounds to; None if its error leaves some open.
+
+    In float64, whatever the dtype.
+    """
     solution.normalise()
     high, low = solution.high, solution.low
-    least = _TINY * np.abs(high).max(axis=0)
-    is_zero = np.abs(high) + error < least
-    is_decided = is_zero | ((high + (low - error) == high) & (high + (low + error) == high))
-    return np.where(is_zero, 0.0, high) if is_decided.all() else None
+    is_zero = np.abs(high) + error < _TINY * np.abs(high).max(axis=0)
+    below, above = ((high + (low + e)).astype(dtype) for e in (-error, error))
+    if not (is_zero | (below == above)).all():
+        return None
+    return np.where(is_zero, 0.0, below).astype(np.float64)
 
 
-def _rounded_by(array, rounder):
-    rounded = array + rounder
-    rounded -= rounder
-    return rounded
+def _rounded(array, unit):
+    """Return the elements rounded to multiples of a power of two, whose quotients fit in 52 bits."""
+    shift = 1.5 * 2.0 ** (_SIGNIFICAND - 1) * unit
+    return (array + shift) - shift
+
+
+def _leading(array, n_bits):
+    """Return the elements, rounded to a number of bits of the largest of their column."""
+    return _rounded(array, 2.0 ** -n_bits * _power_above(array))
+
+
+def _slices(array, n_bits):
+    """Yield arrays whose sum is an array, of so many bits each, in units of their column."""
+    unit = _power_above(array)
+    while array.any():
+        unit = unit * 2.0**-n_bits
+        part = _rounded(array, unit)
+        yield part
+        array = array - part
+
+
+def _power_above(array):
+    """Return the powers of two above the absolute values of the elements of each column."""
+    return np.ldexp(1.0, np.frexp(np.abs(array).max(axis=0))[1])
+
+
+def _short_parts(number):
+    """Yield numbers of few bits whose sum is a number."""
+    while number:
+        part = float(_leading(np.array([number]), _SHORT)[0])
+        yield part
+        number -= part
 
 
 def _n_bits(number):
     """Return the bits of the integer part of a number."""
     return int(np.frexp(number)[1])
-
-
-def _short_parts(number):
-    """Yield numbers of 24 bits whose sum is a number of 53 bits."""
-    while number:
-        fraction, exponent = np.frexp(number)
-        part = float(np.ldexp(np.rint(np.ldexp(fraction, _SHORT_MANTISSA)), exponent - _SHORT_MANTISSA))
-        yield part
-        number -= part

@@ -205,11 +205,12 @@ class PackedSymmetric:
         """Return the bytes that `add_gram` allocates in addition if it `allow_workspace`."""
         return algebra.syrk_workspace_bytes(min(WIDTH, order), dtype)
 
-    def multiply(self, B: Any, part: Callable[[Any], Any] = lambda block: block) -> Any:
+    def multiply(self, B: Any, part: Callable[[Any], Any] | None = None) -> Any:
         """Return A B, a new array; or the product with a function of the elements of A."""
         algebra, product = self.algebra, self.algebra.xp.zeros(B.shape)
         for first, block in self:
-            block, n = part(block), block.shape[1]
+            block = block if part is None else part(block)
+            n = block.shape[1]
             here, after = slice(first, first + n), slice(first + n, None)
             algebra.add(product[here], algebra.symm(block[:n], B[here]))
             if n < len(block):
