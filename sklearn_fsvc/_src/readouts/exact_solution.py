@@ -45,7 +45,9 @@ _TINY = 2.0**-64
 Array = npt.NDArray[np.float64]
 
 
-def solve_exactly(statistics: Any, alpha: float, solve: Callable[[Array], Array]) -> Solution | None:
+def solve_exactly(
+    statistics: Any, alpha: float, solve: Callable[[Array], Array]
+) -> Solution | None:
     """Return the exact solution of the ridge equations, each number rounded once.
 
     To the dtype of the products of H, float32 or float64; the arrays are float64.
@@ -182,14 +184,14 @@ def _round(solution, error, dtype):
 
 
 def _rounded(array, unit):
-    """Return the elements rounded to multiples of a power of two, whose quotients fit in 52 bits."""
+    """Return the elements rounded to multiples of a power of two, of up to 2^51 times that."""
     shift = 1.5 * 2.0 ** (_SIGNIFICAND - 1) * unit
     return (array + shift) - shift
 
 
 def _leading(array, n_bits):
     """Return the elements, rounded to a number of bits of the largest of their column."""
-    return _rounded(array, 2.0 ** -n_bits * _power_above(array))
+    return _rounded(array, 2.0**-n_bits * _power_above(array))
 
 
 def _slices(array, n_bits):
