@@ -129,10 +129,10 @@ def seconds(model, X, y):
 
 
 def main(args):
-    report(
-        args, "Models that depend on the machine", list(differences(args)), problems=args.problems
-    )
-    report(args, "Cost of exact solutions", list(costs(args)), device=args.device)
+    found = list(differences(args))
+    report(args, "Models that depend on the machine", found, problems=args.problems)
+    if args.units:
+        report(args, "Cost of exact solutions", list(costs(args)), device=args.device)
 
 
 if __name__ == "__main__":
