@@ -363,12 +363,12 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     X, y = rows_of(3)
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
     task, samples = clf._parts().task, Samples(X, OneHotTargets(y, 3), None)
-    sample = draw(Job(get_engine("jit")), samples)
+    sample, layer = draw(Job(get_engine("jit")), samples), layer_of(clf)
     right = sample.targets + 0.01
     is_known = np.arange(60) < 3
     few = LOOScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
     every = LOOScores(20, right, np.empty(0, int), np.ones(60, bool))
-    at_hand = task.calibrate(every, sample, None, None)["temperature_"]
-    assert 2 * at_hand < task.calibrate(few, sample, None, None)["temperature_"] < 1
+    at_hand = task.calibrate(every, sample, None, layer)["temperature_"]
+    assert 2 * at_hand < task.calibrate(few, sample, None, layer)["temperature_"] < 1
     other = LOOScores(20, np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
-    assert task.calibrate(other, sample, None, None) == task.calibrate(few, sample, None, None)
+    assert task.calibrate(other, sample, None, layer) == task.calibrate(few, sample, None, layer)

@@ -47,6 +47,7 @@ class Moments:
     n: float = 0.0  # sum of the weights
     rounding: float = float(np.finfo(np.float64).eps)  # largest machine epsilon among the tiles
     is_binary: bool = False  # whether targets are 0 or 1, so that sums of few are exact in floats
+    has_weights: bool = False  # whether some samples had weights, so that sums were rounded
 
     @classmethod
     def zeros(
@@ -130,6 +131,7 @@ class Moments:
         if is_first:
             self.origin = origin.astype(np.float64)
         self.n += n
+        self.has_weights |= weight is not None
         if not is_exact:
             self.rounding = max(self.rounding, float(np.finfo(product_dtype).eps))
         squares = xp.asarray(np.ones(len(H))) @ (Y * Y)
@@ -197,6 +199,7 @@ class Moments:
         self._add_sums(h, hy, other.y, other.yy, sign)
         self.n += n
         self.rounding = max(self.rounding, other.rounding)
+        self.has_weights |= other.has_weights
         return self
 
     def copy(self) -> Self:
@@ -227,6 +230,7 @@ class Moments:
         """Return the moments of the same samples with all weights multiplied by a factor."""
         result = self.copy()
         result.n *= factor
+        result.has_weights = True
         for sums in (result.h, result.y, result.yy, result.hy, *result.gram.blocks):
             sums *= factor
         return result
@@ -253,6 +257,16 @@ class Moments:
             self, origin=self.origin[:n_units], h=self.h[:n_units], hy=self.hy[:n_units],
             gram=self.gram.leading(n_units),
         )  # fmt: skip
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no sum was rounded: of quantised activations and integer targets, unweighted."""
+        if self.steps is None or self.has_weights or self.algebra.any(self.origin):
+            return False
+        to_host, scale = self.algebra.to_host, self.steps.scale
+        sums = (to_host(self.y), to_host(self.hy) * scale)
+        are_integers = all(np.array_equal(values, np.rint(values)) for values in sums)
+        return are_integers and float(self.gram.diagonal().max()) * scale**2 <= 2.0**53
 
     @property
     def mean(self) -> Any:

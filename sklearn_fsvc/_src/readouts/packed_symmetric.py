@@ -40,7 +40,7 @@ class PackedSymmetric:
     blocks : list of arrays, optional
         Panels with the rows from the first diagonal element on, and contiguous columns. Elements
         above the diagonal are undefined. None for panels that another matrix holds.
-    team : DeviceGroup, optional
+    device_group : DeviceGroup, optional
         Devices that hold the panels: panel j is on device j modulo their number.
     """
 
@@ -75,7 +75,7 @@ class PackedSymmetric:
         return ((self.order - len(block), block) for block in self.blocks if block is not None)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"team": None}
+        return vars(self) | {"device_group": None}
 
     def _panels_in_place(self):
         """Iterate as `__iter__`, with the device of the panel as the current one."""
@@ -205,10 +205,11 @@ class PackedSymmetric:
         """Return the bytes that `add_gram` allocates in addition if it `allow_workspace`."""
         return algebra.syrk_workspace_bytes(min(WIDTH, order), dtype)
 
-    def multiply(self, B: Any) -> Any:
-        """Return A B, a new array."""
+    def multiply(self, B: Any, part: Callable[[Any], Any] | None = None) -> Any:
+        """Return A B, a new array; or the product with a function of the elements of A."""
         algebra, product = self.algebra, self.algebra.xp.zeros(B.shape)
         for first, block in self:
+            block = block if part is None else part(block)
             n = block.shape[1]
             here, after = slice(first, first + n), slice(first + n, None)
             algebra.add(product[here], algebra.symm(block[:n], B[here]))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..data.memory import format_bytes
+from .exact_solution import solve_exactly
 from .linear import Solution, Whitening
 from .moments import Moments
 from .packed_symmetric import PackedSymmetric
@@ -119,6 +120,11 @@ class RidgeStatistics(Moments):
         is_here = self.gram.device_group is None
         return is_here and self._has_room(2 * self.gram.nbytes(len(self.h)))
 
+    @property
+    def has_exact_solution(self) -> bool:
+        """Whether to solve by `solve_exactly`: exact sums, on a single device."""
+        return self.gram.device_group is None and self.is_exact
+
     def _has_room(self, n_bytes):
         return self.room is None or n_bytes <= self.room
 
@@ -193,15 +199,17 @@ class RidgeStatistics(Moments):
             float32_above = _FLOAT32_REFINED
         else:
             float32_above = _FLOAT32_SAFE
-        factor = self.cholesky(alpha, is_last=is_last, float32_above=float32_above)
+        is_exact = not is_compared and self.may_be_copied and self.has_exact_solution
+        in_place = is_last and not is_exact
+        factor = self.cholesky(alpha, is_last=in_place, float32_above=float32_above)
         if factor is None and float32_above < _FLOAT32_SAFE:
-            factor = self.cholesky(alpha, is_last=is_last)
+            factor = self.cholesky(alpha, is_last=in_place)
         if factor is None:
             return None
         is_refined = factor.dtype == np.float32 and not is_compared
-        if is_last and not is_refined:
+        if in_place and not is_refined:
             self.gram = None
-        return CholeskyEquations(self, alpha, factor, (len(self.h),), is_refined)
+        return CholeskyEquations(self, alpha, factor, (len(self.h),), is_refined, is_exact)
 
     def factorise_leading(
         self, alpha: float, sizes: Sequence[int], needs_root: bool = False
@@ -217,7 +225,9 @@ class RidgeStatistics(Moments):
         # In the 1-norm, a leading block of order m has at most m times the condition of the whole.
         factor = largest.cholesky(alpha, condition_factor=sizes[-1])
         if factor is not None:
-            yield CholeskyEquations(largest, alpha, factor, tuple(sizes))
+            yield CholeskyEquations(
+                largest, alpha, factor, tuple(sizes), is_exact=self.has_exact_solution
+            )
         else:
             for size in sizes:
                 yield self.leading(size).factorise(alpha, needs_root=needs_root)
@@ -336,6 +346,8 @@ class CholeskyEquations(FactoredEquations):
         In float32 or float64.
     is_refined : bool
         Whether to refine solutions of a float32 factor.
+    is_exact : bool
+        Whether to solve the equations exactly: see `solve_exactly`.
     """
 
     def __init__(
@@ -345,9 +357,11 @@ class CholeskyEquations(FactoredEquations):
         factor: PackedSymmetric,
         sizes: tuple[int, ...],
         is_refined: bool = False,
+        is_exact: bool = False,
     ):
         self.alpha, self.sizes = alpha, sizes
-        self._statistics, self._factor, self._is_refined = statistics, factor, is_refined
+        self._statistics, self._factor = statistics, factor
+        self._is_refined, self._is_exact = is_refined, is_exact
         right = statistics.xp.array(statistics.right, factor.dtype, order="F")
         self.half = factor.solve_lower(right)
 
@@ -358,6 +372,25 @@ class CholeskyEquations(FactoredEquations):
         return self._factor.solve_unit_vectors(units, dtype)
 
     def solve_sizes(self) -> list[Solution]:
+        solved = [self._solve_exactly(size) for size in self.sizes] if self._is_exact else [None]
+        known = [solution for solution in solved if solution is not None]
+        return known if len(known) == len(self.sizes) else self._solve_in_floats()
+
+    def _solve_exactly(self, size):
+        """Return `solve_exactly` for the leading units."""
+        xp, to_host = self._statistics.xp, self._statistics.algebra.to_host
+        factor = self._factor.leading(size)
+
+        def solve(right):
+            # Scaled, since the range of float32 is small.
+            scale = np.ldexp(1.0, np.frexp(np.abs(right).max(axis=0))[1])
+            columns = xp.asarray(right / scale, factor.dtype, order="F")
+            columns = factor.solve_lower(factor.solve_lower(columns), transposed=True)
+            return to_host(columns).astype(np.float64) * scale
+
+        return solve_exactly(self._statistics.leading(size), self.alpha, solve)
+
+    def _solve_in_floats(self):
         """Return the readouts of all sizes, by one triangular solve.
 
         The weights of k units are ``L_k'^-1 half[:k]``. Those are the first k rows of L'^-1 times

@@ -15,6 +15,7 @@ from ..data.columns import explain_missing_targets
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
+from ..readouts.calibration import round_temperature
 from ..readouts.sample import PRIOR_ROWS
 from ..utils.parameters import is_option
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
@@ -251,6 +252,8 @@ class ClassTarget(TargetSpec):
         # whose weight grows with the fraction of unknown scores, prevents probabilities of 1.
         prior_rows = max(sample.prior_rows, PRIOR_ROWS * (1 - left_out.is_known.mean()))
         temperature = self.labels.fit_temperatures_to_weights(scores, class_weights, prior_rows)
+        if layer.quantizer is not None:
+            temperature = round_temperature(temperature)
         return {"temperature_": temperature}
 
     def prior_calibration(self) -> dict[str, Any]:

@@ -1,0 +1,200 @@
+"""Readouts of exact sums are the exact solution, rounded once, on every machine."""
+
+import os
+import platform
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from llvmlite.binding import get_host_cpu_features
+from threadpoolctl import threadpool_limits
+
+import same_model
+from same_model import GIVEN, bytes_of
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.formulas import Quantizer
+from sklearn_fsvc._src.readouts import exact_solution, statistics
+from sklearn_fsvc._src.readouts.exact_solution import solve_exactly
+from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
+
+
+def sums_of(bits, is_signed, n_rows=300, n_units=8, n_outputs=3, dtype=np.float64):
+    """Statistics of units one of which is constant, and one is always 0."""
+    rng, steps = np.random.default_rng(0), Quantizer(bits, is_signed)
+    X = rng.normal(size=(n_rows, 3))
+    H = np.exp(-np.abs(X[:, None] - X[:n_units]).sum(axis=2) / 4)
+    H = np.tanh(X @ rng.normal(size=(3, n_units))) if is_signed else H
+    H[:, 3], H[:, 5] = 0.5, 0
+    Y = np.eye(n_outputs)[rng.integers(0, n_outputs, n_rows)]
+    s = RidgeStatistics.zeros(n_units, n_outputs, HOST, dtype, steps=steps)
+    return s.update(steps.apply(H, np).astype(dtype), Y)
+
+
+def repeated(s, n):
+    """Statistics of each sample n times."""
+    for sums in (s.h, s.y, s.yy, s.hy, *s.gram.blocks):
+        sums *= n
+    s.n *= n
+    return s
+
+
+def solve_in_fractions(s, alpha):
+    """Return W and b of the bordered equations by Gaussian elimination, rounded to float64."""
+    G, m = np.tril(s.gram.full()), len(s.h)
+    G = G + np.tril(G, -1).T
+    A = np.block([[G, s.h[:, None]], [s.h, s.n]]).tolist()
+    Y = np.vstack([s.hy, s.y]).tolist()
+    rows = [list(map(Fraction, a + b)) for a, b in zip(A, Y, strict=True)]
+    for i in range(m):
+        rows[i][i] += Fraction(alpha)
+    for i, row in enumerate(rows):
+        row[i:] = [value / row[i] for value in row[i:]]
+        for other in rows[:i] + rows[i + 1 :]:
+            factor = other[i]
+            if factor:
+                other[i:] = [a - factor * b for a, b in zip(other[i:], row[i:], strict=True)]
+    solution = np.array([[float(value) for value in row[m + 1 :]] for row in rows])
+    return solution[:-1].T, solution[-1]
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 0.1, 10.0])
+@pytest.mark.parametrize("is_signed", [False, True])
+@pytest.mark.parametrize(("bits", "n_copies"), [(8, 1), (15, 1), (8, 1000), (15, 2**13)])
+def test_solutions_are_those_of_fractions(bits, is_signed, alpha, n_copies):
+    """With as many copies, the sums of 15 bits have more than 44 bits: they are split."""
+    s = repeated(sums_of(bits, is_signed), n_copies)
+    W, b = solve_in_fractions(s, alpha)
+    solution = s.solve(alpha)
+    np.testing.assert_array_equal(solution.W, W)
+    np.testing.assert_array_equal(solution.b, b)
+    assert not W[:, [3, 5]].any()
+    short = sums_of(bits, is_signed, dtype=np.float32)
+    short = repeated(short, n_copies).solve(alpha)
+    np.testing.assert_array_equal(short.W, W.astype(np.float32))
+    np.testing.assert_array_equal(short.b, b.astype(np.float32))
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-4])
+def test_the_precision_of_the_factor_makes_no_difference(noise, rng):
+    s = sums_of(8, False)
+    A = np.tril(s.gram.full())
+    A = A + np.tril(A, -1).T - np.outer(s.h, s.h) / s.n + 0.1 * np.eye(len(s.h))
+
+    def solve(right):
+        return np.linalg.solve(A, right) * (1 + noise * rng.uniform(-1, 1, right.shape))
+
+    W, b = solve_in_fractions(s, 0.1)
+    found = solve_exactly(s, 0.1, solve)
+    np.testing.assert_array_equal(found.W, W)
+    np.testing.assert_array_equal(found.b, b)
+
+
+def test_a_factor_that_is_useless_has_no_solution():
+    assert solve_exactly(sums_of(8, False), 0.1, lambda right: right) is None
+
+
+def test_solutions_that_are_not_rounded_may_depend_on_the_factor(monkeypatch):
+    """Where steps do not contract, there is still the solution in floats."""
+    monkeypatch.setattr(exact_solution, "_MAX_CONTRACTION", 0.0)
+    s = sums_of(8, False)
+    W, _ = solve_in_fractions(s, 0.1)
+    np.testing.assert_allclose(s.solve(0.1).W, W, rtol=1e-9, atol=1e-12)
+
+
+def test_which_sums_are_exact():
+    s = sums_of(8, False)
+    H, Y = np.full((4, 8), 0.5), np.eye(3)[[0, 1, 2, 0]]
+    assert s.is_exact
+    assert (s + sums_of(8, False)).is_exact
+    assert (s - sums_of(8, False, n_rows=100)).is_exact
+    assert not s.scaled(0.5).is_exact
+    assert not s.copy().update(H.copy(), Y, np.full(4, 2.0)).is_exact
+    assert not (s + s.copy().update(H.copy(), Y, np.full(4, 2.0))).is_exact
+    assert not s.copy().update(H.copy(), Y + 1 / 3).is_exact
+    assert not repeated(s.copy(), 2**40).is_exact
+    assert not RidgeStatistics.zeros(8, 3).update(H.copy(), Y).is_exact
+
+
+@pytest.mark.parametrize("device", ["jit", "blas"])
+def test_any_order_of_samples_gives_the_same_model(device):
+    X, y = bytes_of()
+    model = RBFClassifier(200, alpha=0.01, device=device, **GIVEN).fit(X, y)
+    streams = []
+    for seed in range(2):
+        order = np.random.default_rng(seed).permutation(len(X))
+        stream = RBFClassifier(layer=model.centers_, alpha=0.01, device=device, **GIVEN)
+        for part in np.array_split(order, 3 + seed):
+            stream.partial_fit(X[part], y[part], classes=np.arange(4))
+        some = order[:50]
+        streams.append(stream.forget(X[some], y[some]).partial_fit(X[some], y[some]).solve())
+        np.testing.assert_array_equal(stream.readout_coef_, model.readout_coef_)
+        np.testing.assert_array_equal(stream.readout_intercept_, model.readout_intercept_)
+    assert streams[0].temperature_ == streams[1].temperature_
+
+
+def test_a_search_gives_the_same_model():
+    X, y = bytes_of()
+    model = RBFClassifier(100, **GIVEN, selection="random")
+    grid = {"n_hidden": [100, 200], "alpha": [0.01]}
+    best = HiddenSizeSearchCV(model, grid, cv=2).fit(X, y).best_estimator_
+    alone = RBFClassifier(best.n_hidden, alpha=0.01, selection="random", **GIVEN).fit(X, y)
+    np.testing.assert_array_equal(best.readout_coef_, alone.readout_coef_)
+
+
+IS_X86 = platform.machine() in ("x86_64", "AMD64")
+HASWELL = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma,+avx,+sse4.2"}
+GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "MKL_CBWR": "COMPATIBLE"}
+
+
+def older_machines():
+    """Return environment variables for code of older processors, in two threads."""
+    found = [GENERIC | {"OPENBLAS_CORETYPE": "Prescott" if IS_X86 else "ARMV8"}]
+    if IS_X86 and get_host_cpu_features().get("avx2", False):
+        found.append(HASWELL | {"OPENBLAS_CORETYPE": "Haswell"})
+    return [variables | {"NUMBA_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"} for variables in found]
+
+
+def test_every_machine_gives_the_same_model(tmp_path):
+    """By code for this processor in one thread, and for older ones in two; by two engines."""
+    programs = []
+    for i, variables in enumerate(older_machines()):
+        env = variables | {
+            "NUMBA_CACHE_DIR": str(tmp_path / str(i)), "PYTHONPATH": os.pathsep.join(sys.path),
+            "OPENBLAS_NUM_THREADS": "2", 
+        }  # fmt: skip
+        command, pipe = [sys.executable, same_model.__file__], subprocess.PIPE
+        run = subprocess.Popen(command, env=os.environ | env, text=True, stdout=pipe, stderr=pipe)
+        programs.append(run)
+    with threadpool_limits(1):
+        here = same_model.digests("jit")
+    assert same_model.digests("blas") == here
+    for program in programs:
+        output, errors = program.communicate()
+        assert program.returncode == 0, errors
+        assert [line.split() for line in output.splitlines()] == [here, here]
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_the_models_are_such_that_rounding_would_matter(is_exact, monkeypatch):
+    """A last bit of the factor changes the model, but for the exact solution."""
+    if not is_exact:
+        monkeypatch.setattr(statistics, "solve_exactly", lambda *_: None)
+    X, y = bytes_of()
+    models = []
+    for factor in (1.0, 1 + 1e-9):
+        cholesky = RidgeStatistics.cholesky
+
+        def perturbed(self, *args, cholesky=cholesky, factor=factor, **how):
+            L = cholesky(self, *args, **how)
+            for block in L.blocks:
+                block *= factor
+            return L
+
+        with monkeypatch.context() as patched:
+            patched.setattr(RidgeStatistics, "cholesky", perturbed)
+            models.append(RBFClassifier(400, alpha=1e-3, **GIVEN).fit(X, y))
+    one, two = (model.readout_coef_ for model in models)
+    assert np.array_equal(one, two) == is_exact
