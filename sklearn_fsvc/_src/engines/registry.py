@@ -141,13 +141,22 @@ def _make(device, work):
         return engines[name]()
     if name in engines and engines[name].is_numbered and (numbers := _parse_numbers(device, index)):
         return _make_numbered(engines[name], numbers)
+    if name in engines and _is_place(engines[name], index):
+        return engines[name](index)
     known = ", ".join(map(repr, (*ALIASES, *engines)))
+    known += "".join(f", '{e.name}:{place}'" for e in engines.values() for place in e.places)
     numbered = (name for name, engine in engines.items() if engine.is_numbered)
     examples = "".join(
         f'; "{name}:1" is the second one, "{name}:0,1" two of them, "{name}:all" all'
         for name in numbered
     )
     raise ValueError(f"device={device!r} is not known; choose one of {known}{examples}.")
+
+
+def _is_place(engine: Any, text: str) -> bool:
+    """Return whether a text names a place of the engine: "mps", or "cuda:1" with its number."""
+    place, colon, number = text.partition(":")
+    return place in engine.places and (not colon or number.isdecimal())
 
 
 def _parse_numbers(device: str, text: str) -> Any:
