@@ -1,4 +1,4 @@
-"""Linear algebra of the readouts on PyTorch's tensors: see `HostAlgebra` for each method's contract.
+"""Linear algebra of the readouts on PyTorch's tensors: see `HostAlgebra` for the contract.
 
 Matrices have contiguous columns or rows, with which PyTorch multiplies without a copy, also into a
 part of a matrix.

@@ -157,9 +157,10 @@ class Array:
 
     # Copies and views.
 
-    def astype(self, dtype: npt.DTypeLike, copy: bool = True) -> "Array":
+    def astype(self, dtype: npt.DTypeLike, order: str = "K", copy: bool = True) -> "Array":
         to = torch_dtype(dtype)
-        return self._like(allocating(self.tensor.to, self.xp.place(to), to, copy=copy))
+        tensor = allocating(self.tensor.to, self.xp.place(to), to, copy=copy)
+        return self._like(tensor if order == "K" else _in_order(tensor, order))
 
     def copy(self, order: str = "C") -> "Array":
         return self._like(_in_order(self.tensor, order, is_copy=True))
@@ -391,6 +392,10 @@ class Namespace:
         return A._like(torch.take_along_dim(*same_device(A.tensor, indices.tensor), dim=axis))
 
     @staticmethod
+    def searchsorted(A: Array, values: Array, side: str = "left") -> Array:
+        return A._like(torch.searchsorted(*same_device(A.tensor, values.tensor), side=side))
+
+    @staticmethod
     def argsort(A: Array, axis: int = -1) -> Array:
         return A._like(allocating(torch.argsort, A.tensor, dim=axis, stable=True))
 
@@ -531,5 +536,3 @@ def _as_writeable(array):
     data = array.__array_interface__ | {"data": (array.ctypes.data, False)}
     view = np.asarray(SimpleNamespace(__array_interface__=data, base=array))
     return view.view(array.dtype)
-
-

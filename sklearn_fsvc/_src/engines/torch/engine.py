@@ -6,7 +6,7 @@ PyTorch is imported when the engine is first asked whether it works.
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.util import find_spec
 from typing import Any, Self
 
@@ -26,6 +26,8 @@ PLACES = {
 }  # fmt: skip
 # Compute capabilities of NVIDIA GPUs that multiply float64 at half the rate of float32 or more.
 _FAST_FLOAT64 = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
+# Kinds for which there is Triton.
+_TRITON = ("cuda", "xpu")
 # (process, device) on which a product was right.
 _working: set[tuple[int, str]] = set()
 
@@ -168,6 +170,8 @@ class TorchEngine(Engine):
             f"torch:{kind}:{i}" for kind in PLACES for i in range(_count(kind)) if kind != "cpu"
         ]
         lines = [f"PyTorch {torch.__version__} on {self.place}, {free} free of {total}"]
+        if self.place.type != "cpu" and (reason := _why_no_triton(self.place)):
+            lines.append(f"Manhattan distances without a kernel of Triton, hence slow: {reason}")
         return "\n".join([*lines, *(f"also {other}" for other in others[1:])])
 
     def identity(self) -> dict[str, str]:
@@ -194,8 +198,8 @@ class TorchEngine(Engine):
             "M": (2048, 4096, 8192) if is_host else (8192, 4096, 2048), "asymmetry": (1, 2, 4),
         }  # fmt: skip
         if layer.accumulation == "manhattan":
-            methods = "cdist", "differences"
-            tunables["manhattan"] = methods if is_host else methods[::-1]
+            has_triton = _why_no_triton(self.place) is None
+            tunables["manhattan"] = (*("triton",)[:has_triton], "differences", "cdist")
         if layer.hidden_dtype == np.float32 and self.xp.has_float64:
             precisions = "float64", "float32"
             tunables["statistics"] = precisions if self._is_float64_fast() else precisions[::-1]
@@ -203,6 +207,11 @@ class TorchEngine(Engine):
 
     def statistics_dtype(self, layer: Any) -> np.dtype:
         return np.dtype(self.settings(layer).get("statistics", layer.hidden_dtype))
+
+    def is_tile_invariant(self, layer: Any) -> bool:
+        # Elementwise, in the order of the features; products depend on the shape.
+        is_manhattan = layer.accumulation == "manhattan"
+        return is_manhattan and self.settings(layer)["manhattan"] != "cdist"
 
     def _is_float64_fast(self) -> bool:
         import torch
@@ -225,13 +234,14 @@ class TorchEngine(Engine):
     def prepared_bytes(self, layer: Any) -> int:
         from . import layers
 
-        return layers.prepared_bytes(layer)
+        return layers.prepared_bytes(layer, self.place)
 
     def row_bytes(self, layer: Any) -> int:
         from . import layers
 
         settings = self.settings(layer)
-        return layers.row_bytes(layer, min(layer.n_units, settings["M"] // settings["asymmetry"]))
+        n_units = min(layer.n_units, settings["M"] // settings["asymmetry"])
+        return layers.row_bytes(layer, n_units, settings.get("manhattan", ""))
 
     def hidden(self, prepared: Any, X: Any, out: Any = None, units: slice | None = None) -> Any:
         from . import layers
@@ -349,6 +359,19 @@ class _FullPrecision:
 
 
 _full_precision = _FullPrecision()
+
+
+@cache
+def _why_no_triton(place: Any) -> str | None:
+    """Return None if Triton's kernel runs on a device, else the reason."""
+    if place.type not in _TRITON:
+        return f"it has none for {place.type}"
+    try:
+        from . import manhattan
+
+        return manhattan.check(place)
+    except Exception as error:  # no Triton, no C compiler, or a device that it does not know
+        return f"{type(error).__name__}: {error}"
 
 
 def _accelerator() -> str:

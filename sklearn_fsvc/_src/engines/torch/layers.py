@@ -10,10 +10,10 @@ import torch
 from ..base import CANCELLATION
 from .arrays import Array, Namespace, allocating
 
-# Bytes of the differences that are in memory at a time: on a GPU they stay in its cache.
-_DIFFERENCES = 2**24
-# Features whose differences are summed at a time.
-_FEATURES = 16
+# Bytes of the differences that are in memory at a time, which the cache of a device has room for.
+_OF_HOST, _OF_GPU = 2**20, 2**24
+# Distances over more features are summed in parts, as a long sum in float32 loses digits.
+FEATURES_PER_SUM = 1024
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,33 @@ def hidden(prepared: TorchLayer, X: Array, out: Array, units: slice) -> None:
     layer.finish(H, xp)
 
 
-def prepared_bytes(layer: Any) -> int:
-    """Return the bytes of a `TorchLayer`, and of differences."""
-    m, n = layer.units.shape
-    return layer.nbytes + (2 * m * n + n + m) * layer.hidden_dtype.itemsize + 2 * _DIFFERENCES
+def prepared_bytes(layer: Any, device: torch.device) -> int:
+    """Return the bytes of a `TorchLayer`, and of temporary arrays of a fixed size."""
+    (m, n), item = layer.units.shape, layer.hidden_dtype.itemsize
+    buffer = _buffer_bytes(device) + max(m, n) * item
+    if layer.accumulation == "manhattan":  # in the dtype of H, and feature by feature
+        return (
+            layer.nbytes
+            + (1 + (layer.units.dtype != layer.hidden_dtype)) * m * n * item
+            + 2 * buffer
+        )
+    if layer.accumulation == "product":
+        return layer.nbytes + m * item
+    return layer.nbytes + (m * n + n + 2 * m) * item + 3 * buffer
 
 
-def row_bytes(layer: Any, n_units: int) -> int:
-    """Return the bytes of `hidden` for each sample: cast, centred, and temporary arrays like H."""
-    masks = 3 * layer.hidden_dtype.itemsize + 1
-    return (3 * layer.n_features + 1) * layer.hidden_dtype.itemsize + n_units * masks
+def row_bytes(layer: Any, n_units: int, method: str) -> int:
+    """Return the bytes of `hidden` for each sample, for so many units at a time."""
+    n, item = layer.n_features, layer.hidden_dtype.itemsize
+    if layer.accumulation == "manhattan":
+        return 2 * n * item + (n_units * item if method == "cdist" else 0)
+    if layer.accumulation == "product":
+        return n * item
+    return 3 * n * item + n_units * (2 * item + 1)  # limits, and which distances are below
+
+
+def _buffer_bytes(device):
+    return _OF_HOST if device.type == "cpu" else _OF_GPU
 
 
 # Distances and products.
@@ -88,29 +105,38 @@ def _manhattan(prepared, X, H, units):
     METHODS[prepared.method](X, prepared.units[units], H)
 
 
-def _all_at_once(X, C, H):
-    """Write Manhattan distances by PyTorch's function."""
-    H.copy_(torch.cdist(X, C, p=1))
+def _by_kernel(X, C, H):
+    from .manhattan import manhattan
+
+    manhattan(X, C, H, FEATURES_PER_SUM)
 
 
 def _by_differences(X, C, H):
-    """Write Manhattan distances: sums of absolute differences, a few features at a time."""
-    n_rows = max(1, _DIFFERENCES // (_FEATURES * len(C) * X.element_size()))
-    features = C.T.contiguous()[:, None]
-    for start in range(0, len(X), n_rows):
-        rows = slice(start, start + n_rows)
-        columns, total = X[rows].T.contiguous()[:, :, None], None
-        for k in range(0, X.shape[1], _FEATURES):
-            part = slice(k, k + _FEATURES)
-            distances = torch.linalg.vector_norm(columns[part] - features[part], ord=1, dim=0)
-            total = distances if total is None else total.add_(distances)
-        H[rows] = total
+    """Add absolute differences, feature by feature, in the order of the kernel."""
+    step = max(1, _buffer_bytes(H.device) // (len(C) * H.element_size()))
+    C, buffers = C.T.contiguous(), H.new_empty((2, min(step, len(H)), len(C)))
+    for first in range(0, len(H), step):
+        rows, total = X[first : first + step].T.contiguous(), H[first : first + step].zero_()
+        differences, part = buffers[:, : len(total)]
+        for k in range(0, len(C), FEATURES_PER_SUM):
+            sums = total if k == 0 else part.zero_()
+            features = slice(k, k + FEATURES_PER_SUM)
+            for x, c in zip(rows[features], C[features], strict=True):
+                torch.sub(x[:, None], c, out=differences)
+                sums.add_(differences.abs_())
+            if k > 0:
+                total.add_(part)
 
 
-# By the setting "manhattan".
+def _by_cdist(X, C, H):
+    H.copy_(torch.cdist(X, C, p=1))
+
+
+# How Manhattan distances are computed, by the setting "manhattan".
 METHODS: dict[str, Callable[..., None]] = {
-    "cdist": _all_at_once,
+    "triton": _by_kernel,
     "differences": _by_differences,
+    "cdist": _by_cdist,
 }
 
 
@@ -123,7 +149,7 @@ def _squared_euclidean(prepared, X, H, units):
     limit = CANCELLATION[np.dtype(str(H.dtype).removeprefix("torch."))]
     # "not >=" rather than "<": NaN, from infinite norms, counts as cancelled.
     i, j = (~(limit * (x_norms + c_norms) <= H)).nonzero(as_tuple=True)
-    step = max(1, _DIFFERENCES // (2 * X.element_size() * X.shape[1]))
+    step = max(1, _buffer_bytes(X.device) // (X.element_size() * X.shape[1]))
     for start in range(0, len(i), step):
         part = slice(start, start + step)
         H[i[part], j[part]] = _squared_norms(X[i[part]] - C[j[part]])
@@ -133,6 +159,7 @@ def _product(prepared, X, H, units):
     torch.mm(X, prepared.units[units].T, out=H)
 
 
+# By `accumulation` of a layer.
 _SUMS = {"manhattan": _manhattan, "sqeuclidean": _squared_euclidean, "product": _product}
 
 
