@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import Array, Namespace, allocating
+from .arrays import Array, allocating
+from .namespace import Namespace
 
 # Columns of a part of a symmetric product: PyTorch has products of two matrices only, and what they
 # compute above the diagonal is wasted.

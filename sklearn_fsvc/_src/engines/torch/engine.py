@@ -78,7 +78,7 @@ class TorchEngine(Engine):
 
     @cached_property
     def xp(self) -> Any:
-        from .arrays import Namespace
+        from .namespace import Namespace
 
         return Namespace(str(self.place), self._has_float64())
 
@@ -108,7 +108,7 @@ class TorchEngine(Engine):
         try:
             import torch
 
-            from . import arrays  # noqa: F401
+            from . import namespace  # noqa: F401
         except ImportError as error:
             return f"PyTorch cannot be imported ({error}); {remedy}"
         except Exception as error:  # a broken library may raise anything
@@ -178,11 +178,12 @@ class TorchEngine(Engine):
         import torch
 
         kind = self.place.type
-        names = {"cpu": processor_name, "mps": lambda: f"Apple GPU, {processor_name()}"}
-        name = names.get(kind, lambda: getattr(torch, kind).get_device_name(self.index))
+        is_in_processor = kind in ("cpu", "mps")
         return {
             "engine": f"{TorchEngine.name} {kind}",
-            "device": name(),
+            "device": processor_name()
+            if is_in_processor
+            else getattr(torch, kind).get_device_name(self.index),
             "compiler": f"PyTorch {torch.__version__}",
             "package": __version__,
         }

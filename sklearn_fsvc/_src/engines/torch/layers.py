@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from ..base import CANCELLATION
-from .arrays import Array, Namespace, allocating
+from .arrays import Array, allocating
+from .namespace import Namespace
 
 # Bytes of the differences that are in memory at a time, which the cache of a device has room for.
 _OF_HOST, _OF_GPU = 2**20, 2**24

@@ -17,9 +17,9 @@ _ROWS, _UNITS, _WARPS = 64, 64, 4
 
 
 @triton.jit
-def _add_differences(
+def _add_differences(  # type: ignore[no-untyped-def]
     X, C, out, n_rows, n_units, n_features, line,
-    ROWS: tl.constexpr, UNITS: tl.constexpr, PART: tl.constexpr,
+    ROWS: tl.constexpr, UNITS: tl.constexpr, PART: tl.constexpr,  # type: ignore[name-defined]
 ):  # fmt: skip
     """Write a block of ``sum_k |X[k, i] - C[k, j]|``; `line` elements of `out` are a row."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
