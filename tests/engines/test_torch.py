@@ -141,6 +141,7 @@ EXPRESSIONS = {
     "where": lambda xp, A, v: xp.where(A > 0, np.inf, 0.0) + xp.where(v < A, A, 1.0),
     "keepdims": lambda xp, A, v: A - A.mean(axis=1, keepdims=True),
     "sums of booleans": lambda xp, A, v: (A > 0).sum(axis=0),
+    "integers": lambda xp, A, v: (A > 0).sum(axis=0) / 3 + 0.1 * (A > 0) + 1 / (v < A).sum(),
     "largest": lambda xp, A, v: A.max(axis=1) - A.min(),
     "norm": lambda xp, A, v: xp.linalg.norm(A, axis=1) * xp.linalg.norm(v),
     "out": lambda xp, A, v: xp.exp(A, out=xp.empty_like(A)),
@@ -168,7 +169,8 @@ def test_arrays_are_those_of_numpy(torch, rng, name):
         found = EXPRESSIONS[name](engine.xp, engine.xp.array(A), engine.xp.array(v))
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
-    np.testing.assert_allclose(engine.to_host(found), expected, rtol=1e-6)
+    tolerance = 1e-6 if expected.dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(engine.to_host(found), expected, rtol=tolerance)
 
 
 # Triton, and devices without float64.

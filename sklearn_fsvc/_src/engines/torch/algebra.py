@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import Array, allocating
+from .arrays import Array, allocating, beside
 from .namespace import Namespace
 
 # Columns of a part of a symmetric product: PyTorch has products of two matrices only, and what they
@@ -51,8 +51,7 @@ class TorchAlgebra:
     @staticmethod
     def gemm(C: Array, A: Array, B: Array, alpha: float = 1.0, beta: float = 1.0) -> None:
         if A.size and B.size:
-            factors = (A.tensor.to(C.tensor.device), B.tensor.to(C.tensor.device))
-            allocating(C.tensor.addmm_, *factors, alpha=alpha, beta=beta)
+            allocating(C.tensor.addmm_, A.tensor, B.tensor, alpha=alpha, beta=beta)
 
     @staticmethod
     def split(A: Array) -> tuple[Array, ...]:
@@ -91,11 +90,11 @@ class TorchAlgebra:
 
     @staticmethod
     def add(C: Array, A: Array, alpha: float = 1.0) -> None:
-        C.tensor.add_(A.tensor.to(C.tensor.device), alpha=alpha)
+        C.tensor.add_(beside(A.tensor, C.tensor), alpha=alpha)
 
     @staticmethod
     def add_lower(C: Array, A: Array) -> None:
-        C.tensor.add_(A.tensor.to(C.tensor.device))
+        C.tensor.add_(beside(A.tensor, C.tensor))
 
     @staticmethod
     def add_to_diagonal(A: Array, number: float) -> None:

@@ -58,6 +58,20 @@ def same_device(*operands: Any) -> tuple[Any, ...]:
     return tuple(o.cpu() if isinstance(o, torch.Tensor) else o for o in operands)
 
 
+def moved(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor on a device in a dtype: itself, if it is that already."""
+    if device.type == "cpu":  # the other one may not have the dtype
+        return allocating(allocating(tensor.to, device).to, dtype)
+    return allocating(allocating(tensor.to, dtype).to, device)
+
+
+def beside(operand: Any, target: torch.Tensor) -> Any:
+    """Return an operand of an operation that writes to a tensor: a number, or on its device."""
+    if not isinstance(operand, torch.Tensor) or operand.device == target.device:
+        return operand
+    return moved(operand, target.device, target.dtype)
+
+
 def reverse_axes(tensor: torch.Tensor) -> torch.Tensor:
     """Return a view with the axes in reverse order."""
     return tensor.permute(*range(tensor.ndim - 1, -1, -1))
@@ -160,7 +174,7 @@ class Array:
     def __setitem__(self, key: Any, value: Any) -> None:
         value = self.xp.operand(value)
         if isinstance(value, torch.Tensor):
-            value = value.to(self.tensor.device, self.tensor.dtype)
+            value = moved(value, self.tensor.device, self.tensor.dtype)
         allocating(operator.setitem, self.tensor, self._tensor_key(key), value)
 
     def _tensor_key(self, key):
@@ -180,7 +194,9 @@ class Array:
 
     def astype(self, dtype: Any, order: str = "K", copy: bool = True) -> "Array":
         to = torch_dtype(dtype)
-        tensor = allocating(self.tensor.to, self.xp.place(to), to, copy=copy)
+        tensor = moved(self.tensor, self.xp.place(to), to)
+        if tensor is self.tensor and copy:
+            tensor = allocating(tensor.clone)
         return self._like(tensor if order == "K" else in_order(tensor, order))
 
     def copy(self, order: str = "C") -> "Array":
@@ -247,7 +263,11 @@ def _operator(function, is_reflected=False):
         other = self.xp.operand(other)
         if other is NotImplemented:
             return other
-        a, b = same_device(self.tensor, other)
+        tensor = self.tensor
+        needs_float = function is operator.__truediv__ or isinstance(other, float)
+        if needs_float and not tensor.is_floating_point():
+            tensor = self.astype(float).tensor  # PyTorch would round integers to float32
+        a, b = same_device(tensor, other)
         pair = (b, a) if is_reflected else (a, b)
         return Array(allocating(function, *pair), self.xp)
 
@@ -256,10 +276,7 @@ def _operator(function, is_reflected=False):
 
 def _in_place(function):
     def operate(self, other):
-        other = self.xp.operand(other)
-        if isinstance(other, torch.Tensor):
-            other = other.to(self.tensor.device)
-        allocating(function, self.tensor, other)
+        allocating(function, self.tensor, beside(self.xp.operand(other), self.tensor))
         return self
 
     return operate

@@ -97,8 +97,9 @@ class TorchEngine(Engine):
 
     def __enter__(self) -> Self:
         self.name = f"torch:{self.place}"
+        super().__enter__()
         _full_precision.enter()
-        return super().__enter__()
+        return self
 
     def __exit__(self, *exception: object) -> None:
         _full_precision.exit()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..base import CANCELLATION
-from .arrays import Array, allocating
+from .arrays import Array, allocating, moved
 from .namespace import Namespace
 
 # Bytes of the differences that are in memory at a time, which the cache of a device has room for.
@@ -49,7 +49,7 @@ def prepare(layer: Any, xp: Namespace, method: str) -> TorchLayer:
     if layer.accumulation == "manhattan":
         return TorchLayer(layer, units, method)
     if layer.accumulation == "product":
-        return TorchLayer(layer, units, bias=xp.asarray(layer.bias).tensor)
+        return TorchLayer(layer, units, bias=xp.asarray(layer.bias, layer.hidden_dtype).tensor)
     # Samples and units are centred at the mean of the units, so that less cancels.
     centre = units.mean(dim=0)
     centre = centre if bool(torch.isfinite(centre).all()) else torch.zeros_like(centre)
@@ -60,7 +60,7 @@ def prepare(layer: Any, xp: Namespace, method: str) -> TorchLayer:
 def hidden(prepared: TorchLayer, X: Array, out: Array, units: slice) -> None:
     """Write the activations of some units for the samples X to these columns of `out`."""
     layer, xp = prepared.layer, out.xp
-    rows = X.tensor.to(out.tensor.device, out.tensor.dtype)
+    rows = moved(X.tensor, out.tensor.device, out.tensor.dtype)
     H = out[:, units]
     allocating(_SUMS[layer.accumulation], prepared, rows, H.tensor, units)
     if prepared.bias is None:

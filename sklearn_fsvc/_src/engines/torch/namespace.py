@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import WIDER, Array, allocating, in_order, reverse_axes, same_device, torch_dtype
+from .arrays import (
+    WIDER,
+    Array,
+    allocating,
+    beside,
+    in_order,
+    moved,
+    reverse_axes,
+    same_device,
+    torch_dtype,
+)  # fmt: skip
 
 
 class Namespace:
@@ -84,7 +94,7 @@ class Namespace:
         """Return values as an array, without a copy where that is possible."""
         tensor = values.tensor if isinstance(values, Array) else _from_host(np.asarray(values))
         to = tensor.dtype if dtype is None else torch_dtype(dtype)
-        tensor = allocating(tensor.to, self.place(to), to)
+        tensor = moved(tensor, self.place(to), to)
         return Array(tensor if order is None else in_order(tensor, order), self)
 
     def array(self, values: Any, dtype: Any = None, order: str = "C") -> Array:
@@ -222,8 +232,7 @@ class Namespace:
             operands[0] = torch.full_like(operands[1], operands[0])
         if out is None:
             return Array(allocating(function, *same_device(*operands)), self)
-        here = [o.to(out.tensor.device) if isinstance(o, torch.Tensor) else o for o in operands]
-        allocating(function, *here, out=out.tensor)
+        allocating(function, *(beside(o, out.tensor) for o in operands), out=out.tensor)
         return out
 
     def __getattr__(self, name: str) -> Callable[..., Array]:
