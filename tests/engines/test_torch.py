@@ -12,7 +12,13 @@ from sklearn.base import clone
 
 import contract
 from conftest import usable
-from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)  # fmt: skip
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc.engines import get_engine
 
@@ -216,6 +222,28 @@ def test_a_device_without_float64_fits_the_same_model(accelerator, monkeypatch, 
     there = clone(model).set_params(random_state=0, device="torch").fit(*digits32)
     expected = here.readout_coef_
     np.testing.assert_allclose(there.readout_coef_, expected, atol=1e-3 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBFRegressor(1000, alpha=1.0, feature_weights=None),
+        RBFRegressor(1000, alpha=1.0, feature_weights=None, metric="euclidean", kernel="gaussian"),
+        TanhRegressor(1000, alpha=1.0, feature_weights=None, uncertainty=True),
+    ],
+)
+def test_the_budget_is_kept(accelerator, torch, rng, model):
+    if accelerator == "mps":
+        pytest.skip("PyTorch counts no peak there")
+    X = rng.random((100_000, 50), np.float32)
+    budget = 100 * 2**20
+    model = clone(model).set_params(random_state=0, max_memory=budget, device="torch")
+    model.fit(X[:2000], X[:2000, 0])  # libraries allocate workspace once
+    device = getattr(torch, accelerator)
+    device.reset_peak_memory_stats()
+    before = device.memory_allocated()
+    model.fit(X, X[:, 0]).predict(X)
+    assert device.max_memory_allocated() - before <= budget
 
 
 @pytest.fixture

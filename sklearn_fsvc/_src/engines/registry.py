@@ -81,7 +81,8 @@ def get_engine(device: str, work: float = 0) -> Any:
     ----------
     device : str
         "auto", "cpu" or the name of an engine; "cuda:1" is the second GPU, "cuda:0,1" are two
-        of them that share the work, and "cuda:all" are all that are visible to this process.
+        of them that share the work, and "cuda:all" are all that are visible to this process;
+        "torch:mps" and "torch:cuda:1" are devices of PyTorch.
     work : int
         rows x units x features of the job, for "auto".
 

@@ -158,7 +158,11 @@ class TorchEngine(Engine):
             total = torch.mps.recommended_max_memory()
             return max(0, total - torch.mps.current_allocated_memory()), total
         module = getattr(torch, kind)
-        free, total = module.mem_get_info(self.index)
+        if hasattr(module, "mem_get_info"):
+            free, total = module.mem_get_info(self.index)
+        else:  # of Intel's GPUs, PyTorch 2.6 knows what this process has allocated
+            total = module.get_device_properties(self.index).total_memory
+            free = total - module.memory_reserved(self.index)
         free += module.memory_reserved(self.index) - module.memory_allocated(self.index)
         return free // n_workers(), total
 
