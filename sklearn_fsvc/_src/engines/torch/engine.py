@@ -107,15 +107,11 @@ class TorchEngine(Engine):
     def why_unavailable(self) -> str | None:
         remedy = install_command("torch")
         try:
-            import torch
-
             from . import namespace  # noqa: F401
         except ImportError as error:
             return f"PyTorch cannot be imported ({error}); {remedy}"
         except Exception as error:  # a broken library may raise anything
             return f"PyTorch cannot be imported ({type(error).__name__}: {error}); {remedy}"
-        if not hasattr(torch, "accelerator"):
-            return f"PyTorch {torch.__version__} is too old; {remedy}"
         key = os.getpid(), self._place or ""
         if key not in _working:
             reason = self._check()
@@ -382,11 +378,7 @@ def _why_no_triton(place: Any) -> str | None:
 
 def _accelerator() -> str:
     """Return the kind of accelerator that PyTorch has, "cpu" for none."""
-    import torch
-
-    found = torch.accelerator.current_accelerator()
-    is_known = found is not None and found.type in PLACES and _count(found.type) > 0
-    return found.type if is_known else "cpu"
+    return next(kind for kind in ("cuda", "mps", "xpu", "cpu") if _count(kind))
 
 
 def _count(kind: str) -> int:

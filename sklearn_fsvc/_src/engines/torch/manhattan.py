@@ -4,6 +4,7 @@ Triton comes with PyTorch for GPUs of NVIDIA, AMD and Intel on Linux. It compile
 first launch, in about a second, and stores it on disk.
 """
 
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -42,10 +43,14 @@ def manhattan(
 ) -> None:
     """Write the distances of samples and units to H, whose rows are contiguous."""
     grid = triton.cdiv(len(X), _ROWS), triton.cdiv(len(C), _UNITS)
-    _add_differences[grid](
-        X.T.contiguous(), C.T.contiguous(), H, len(X), len(C), X.shape[1], H.stride(0),
-        ROWS=_ROWS, UNITS=_UNITS, PART=features_per_sum, num_warps=_WARPS,
-    )  # fmt: skip
+    kind = H.device.type
+    # Triton launches on the current device.
+    with nullcontext() if kind == "cpu" else getattr(torch, kind).device(H.device):
+        _add_differences[grid](
+            X.T.contiguous(), C.T.contiguous(), H, len(X), len(C), X.shape[1], H.stride(0),
+            ROWS=_ROWS, UNITS=_UNITS, PART=features_per_sum, num_warps=_WARPS,
+            enable_fp_fusion=False,
+        )  # fmt: skip
 
 
 def check(device: Any) -> str | None:
