@@ -107,6 +107,8 @@ class TorchEngine(Engine):
     def why_unavailable(self) -> str | None:
         remedy = install_command("torch")
         try:
+            import torch  # noqa: F401
+
             from . import namespace  # noqa: F401
         except ImportError as error:
             return f"PyTorch cannot be imported ({error}); {remedy}"
