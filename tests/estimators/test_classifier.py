@@ -291,8 +291,13 @@ def test_same_seed_same_model_on_every_device(digits, device, classifier):
     there = clone(classifier).set_params(device="jit").fit(X[:400], y[:400])
     if isinstance(here, RBFClassifier):
         np.testing.assert_array_equal(here.support_, there.support_)
+    # Weights are learned from products in float32, of which another BLAS rounds others.
+    tolerance = 1e-8 if device != "torch" else 1e-5
     np.testing.assert_allclose(
-        here.decision_function(X_test), there.decision_function(X_test), atol=1e-8
+        here.decision_function(X_test),
+        there.decision_function(X_test),
+        rtol=tolerance,
+        atol=tolerance,
     )
 
 

@@ -75,7 +75,7 @@ def test_the_readout_is_fitted_to_rounded_activations(make, bits, device):
 PLAIN = {"feature_weights": None}
 MAP = np.random.default_rng(0).normal(size=(64, 20))
 # Layers by what is summed, and the engines on which a row of H always has the same bits.
-EVERY, OURS, NONE = ("jit", "blas", "mkl", "cuda"), ("jit",), ()
+EVERY, OURS, NONE = tuple(ENGINES), ("jit",), ()
 STREAMS = {
     "manhattan": (RBFClassifier(80, **PLAIN), np.float32, EVERY),
     "gaussian": (RBFClassifier(80, kernel="gaussian", **PLAIN), np.float64, EVERY),

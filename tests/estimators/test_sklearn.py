@@ -210,7 +210,10 @@ def test_scikit_learn_checks_of_unfitted_variants(estimator, check):
 
 
 @pytest.mark.slow
-@checks([*on_device("blas"), *on_device("mkl")], lambda e, check: check not in OF_INPUT)
+@checks(
+    [*on_device("blas"), *on_device("mkl"), *on_device("torch")],
+    lambda e, check: check not in OF_INPUT,
+)
 def test_scikit_learn_checks_on_blas(estimator, check):
     """A search knows no engine: search/test_networks.py has one on each."""
     passes(check, estimator)

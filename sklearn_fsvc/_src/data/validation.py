@@ -114,7 +114,7 @@ def validate_samples(estimator: Any, engine: Engine, X: Any, *, reset: bool) -> 
     if not is_on_other_device(X):
         return validated(estimator, to_host(X), reset=reset)
     device_type = X.__dlpack_device__()[0]
-    if device_type != engine.dlpack_type:
+    if device_type not in engine.dlpack_types:
         raise TypeError(
             f"X is on a GPU, and device={estimator.device!r} computes elsewhere. Use "
             f'device="{_engine_for(device_type)}", or copy X to the host.'
@@ -142,7 +142,7 @@ def is_on_other_device(X: Any) -> bool:
     if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
         return False
     device_type = X.__dlpack_device__()[0]
-    return device_type != Engine.dlpack_type and _engine_for(device_type) is not None
+    return _engine_for(device_type) is not None
 
 
 def to_host(X: Any) -> Any:
@@ -158,7 +158,7 @@ def to_host(X: Any) -> Any:
 
 def _engine_for(dlpack_type: int) -> str | None:
     """Return the name of the engine for arrays of a DLPack device type, None without one."""
-    names = (e.name for e in known_engines().values() if e.dlpack_type == dlpack_type)
+    names = (e.name for e in known_engines().values() if dlpack_type in e.dlpack_types)
     return next(names, None)
 
 

@@ -9,6 +9,7 @@ Call graph::
                      blas, mkl      matrix products      the same code, different libraries
                      cuda           one NVIDIA GPU       kernels/cuda and cuBLAS; cuda/transfer.py
                                                          copies tiles while others are computed
+                     torch          any device of PyTorch, through NumPy's interface of its arrays
 
 Layers of image patches are evaluated by `patches`, which extracts the patches, evaluates their
 units on the engine as those of any layer, and pools the activations.
@@ -24,10 +25,11 @@ from .cuda import CudaEngine
 from .jit import JitEngine
 from .mkl import MklEngine
 from .registry import ALIASES, CPU, ENGINES, accelerator, get_engine, known_engines, register
+from .torch import TorchEngine
 
 __all__ = [
     "ALIASES", "CPU", "ENGINES", "Engine", "accelerator", "get_engine", "known_engines", "register",
 ]  # fmt: skip
 
-for _engine in (JitEngine, BlasEngine, MklEngine, CudaEngine):
+for _engine in (JitEngine, BlasEngine, MklEngine, CudaEngine, TorchEngine):
     register(_engine)

@@ -77,8 +77,11 @@ class Engine(ABC):
     is_numbered : bool
         Whether there may be several devices, "name:0" and so on. The number is the argument of
         the class.
-    dlpack_type : int
-        DLPack's device type of the arrays that it accepts: 1 is the host, 2 is CUDA.
+    places : tuple of str
+        Kinds of devices of an engine for several, "name:place", with a number "name:place:1". What
+        follows the name is the argument of the class.
+    dlpack_types : tuple of int
+        DLPack's device types of the arrays that it accepts besides those of the host: 2 is CUDA.
     packages : tuple of str
         Distributions that it needs, whose versions `info` prints.
     device_group : DeviceGroup or None
@@ -91,7 +94,8 @@ class Engine(ABC):
     auto_work: ClassVar[float | None] = None
     group_work: ClassVar[float | None] = None
     is_numbered: ClassVar[bool] = False
-    dlpack_type: ClassVar[int] = 1
+    places: ClassVar[tuple[str, ...]] = ()
+    dlpack_types: ClassVar[tuple[int, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     device_group: Any = None
     tuned: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
@@ -339,6 +343,10 @@ class Engine(ABC):
     @abstractmethod
     def to_host(self, array: Any) -> np.ndarray:
         """Return an array of `xp` as a NumPy array."""
+
+    def to_user(self, array: Any) -> Any:
+        """Return an array of `xp` as users of its library have it."""
+        return array
 
     def cache_upload(self, array: np.ndarray, there: Any) -> None:
         """Cache `there`, an array of `xp`, as the result of `to_device` of an array of the host.

@@ -81,7 +81,8 @@ def get_engine(device: str, work: float = 0) -> Any:
     ----------
     device : str
         "auto", "cpu" or the name of an engine; "cuda:1" is the second GPU, "cuda:0,1" are two
-        of them that share the work, and "cuda:all" are all that are visible to this process.
+        of them that share the work, and "cuda:all" are all that are visible to this process;
+        "torch:mps" and "torch:cuda:1" are devices of PyTorch.
     work : int
         rows x units x features of the job, for "auto".
 
@@ -141,13 +142,22 @@ def _make(device, work):
         return engines[name]()
     if name in engines and engines[name].is_numbered and (numbers := _parse_numbers(device, index)):
         return _make_numbered(engines[name], numbers)
+    if name in engines and _is_place(engines[name], index):
+        return engines[name](index)
     known = ", ".join(map(repr, (*ALIASES, *engines)))
+    known += "".join(f", '{e.name}:{place}'" for e in engines.values() for place in e.places)
     numbered = (name for name, engine in engines.items() if engine.is_numbered)
     examples = "".join(
         f'; "{name}:1" is the second one, "{name}:0,1" two of them, "{name}:all" all'
         for name in numbered
     )
     raise ValueError(f"device={device!r} is not known; choose one of {known}{examples}.")
+
+
+def _is_place(engine: Any, text: str) -> bool:
+    """Return whether a text names a place of the engine: "mps", or "cuda:1" with its number."""
+    place, colon, number = text.partition(":")
+    return place in engine.places and (not colon or number.isdecimal())
 
 
 def _parse_numbers(device: str, text: str) -> Any:

@@ -60,8 +60,9 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
         Returns
         -------
         H : array of shape (n_samples, n_components), or `out`
-            float64 if X or the layer is, else float32. A CuPy array if X is on a GPU, else a
-            NumPy array. `max_memory` limits the temporary memory, excluding H.
+            float64 if X or the layer is, else float32. If X is on a GPU, a CuPy array, or a tensor
+            with ``device="torch"``; else a NumPy array. `max_memory` limits the temporary memory,
+            excluding H.
         """
         with self._open_prediction(X, "transform") as run:
             job, layer, X = run.job, run.layer, run.X
@@ -87,7 +88,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
             is_on_device = isinstance(X, job.engine.xp.ndarray) and not isinstance(X, np.ndarray)
             device_group = None if is_on_device else job.engine.device_group
             run_parallel(job, split_into_shares(device_group, len(X)), transform_share)
-        return out
+            return job.engine.to_user(out)
 
     @property
     def _n_features_out(self):

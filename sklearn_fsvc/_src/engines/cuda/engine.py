@@ -60,7 +60,7 @@ class CudaEngine(Engine):
     # benchmarks/teams.py: the speed-up by two GPUs is 1.0 at 2e11, 1.3 to 1.4 at 8e11.
     group_work = 10**12
     is_numbered = True
-    dlpack_type = 2
+    dlpack_types = (2,)
     packages = ("cupy-cuda13x", "cupy-cuda12x")
     block_sizes = BlockSizes()
     tiles = manhattan.TILES

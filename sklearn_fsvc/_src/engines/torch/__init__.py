@@ -1,0 +1,5 @@
+"""An engine on PyTorch: see `engine`. Importing this folder does not import PyTorch."""
+
+from .engine import TorchEngine
+
+__all__ = ["TorchEngine"]
