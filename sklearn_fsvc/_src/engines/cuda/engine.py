@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ...layers import BELOW_MEAN
+from ...layers import BELOW_MEAN, LinearLayer
 from ...version import __version__
 from ..base import SHIFT, Engine, Sink
 from ..host import DirectSink
@@ -192,7 +192,7 @@ class CudaEngine(Engine):
         return out
 
     def takes_bytes(self, layer: Any) -> bool:
-        return layer.accumulation == "product" and layer.units.dtype == np.float32
+        return isinstance(layer, LinearLayer) and layer.units.dtype == np.float32
 
     def activate_distances(self, layer: Any, D: Any, out: Any) -> Any:
         return outputs(self, layer, D, out)

@@ -213,9 +213,10 @@ class TorchEngine(Engine):
         return np.dtype(self.settings(layer).get("statistics", layer.hidden_dtype))
 
     def is_tile_invariant(self, layer: Any) -> bool:
-        # Elementwise, in the order of the features; products depend on the shape.
-        is_manhattan = layer.accumulation == "manhattan"
-        return is_manhattan and self.settings(layer)["manhattan"] != "cdist"
+        # Elementwise, in the order of the features; products depend on the shape. On an H100, tests
+        # of the bits with weighted features failed, for a reason that is not found yet.
+        is_elementwise = layer.accumulation == "manhattan" and self.place.type == "cpu"
+        return is_elementwise and self.settings(layer)["manhattan"] != "cdist"
 
     def _is_float64_fast(self) -> bool:
         import torch
