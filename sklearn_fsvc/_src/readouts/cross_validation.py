@@ -263,9 +263,10 @@ def n_validation_units(n_units: int) -> int:
 
 def make_folds(
     statistics: RidgeStatistics,
-    of_held: Sequence[RidgeStatistics],
+    of_held: Sequence[RidgeStatistics | None],
     n_units: int,
     is_included: bool = True,
+    own_units: Sequence[npt.NDArray] | None = None,
 ) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
     """Return the folds of `search_penalty`, for the leading units.
 
@@ -273,14 +274,26 @@ def make_folds(
     ----------
     statistics : RidgeStatistics
         Of all samples.
-    of_held : list of RidgeStatistics
-        Of the held-out samples of each fold.
+    of_held : list of RidgeStatistics or None
+        Of the held-out samples of each fold; None for a fold without samples, which is skipped.
     is_included : bool, default=True
         Whether the held-out samples are among all, so that they are subtracted from these.
+    own_units : list of ndarray of int, optional
+        The units that are centred at held-out samples of each fold, if these are included: they are
+        left out of its readout. New samples have no unit of their own, whose coefficient no other
+        sample determines. With these units, the error would grow as the penalty falls, where that
+        of new samples changes little.
     """
-    of_all = statistics.leading(n_units)
-    held = [part.leading(n_units) for part in of_held]
-    return [(of_all - part if is_included else of_all, part) for part in held]
+    of_all, folds = statistics.leading(n_units), []
+    for i, part in enumerate(of_held):
+        if part is None:
+            continue
+        held = part.leading(n_units)
+        kept = of_all - held if is_included else of_all
+        if own_units is not None:
+            kept.leave_units_out(own_units[i])
+        folds.append((kept, held))
+    return folds
 
 
 @dataclass(frozen=True)
@@ -443,9 +456,9 @@ def n_parts(n_units: int, n_rows: int = 0) -> int:
     return PARTS if max(n_units, n_rows) <= FEW else 1
 
 
-def hash_held_rows(samples: Samples, n: int) -> list[npt.NDArray]:
-    """Return the indices of the rows in each of the first `n` parts."""
-    part = (row_hashes(samples.X) >> np.uint64(32)) % np.uint64(PARTS) if n else ()
+def hash_held_rows(X: Any, n: int) -> list[npt.NDArray]:
+    """Return the indices of the rows of X in each of the first `n` parts."""
+    part = (row_hashes(X) >> np.uint64(32)) % np.uint64(PARTS) if n else ()
     return [np.flatnonzero(part == i) for i in range(n)]
 
 
@@ -468,16 +481,25 @@ class CVStatistics:
         held = tuple(part and part.scaled(factor) for part in self.held)
         return CVStatistics(self.total.scaled(factor), held)
 
-    def folds(self) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
+    def folds(self, centers: Any = None) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
         """Return the folds of `search_penalty`.
 
         Empty as long as all samples have the same target, or none is held out.
+
+        Parameters
+        ----------
+        centers : array of shape (n_units, n_features), optional
+            The samples at which the units are centred. Each unit is left out with the part that
+            contains its centre.
         """
         total, n = self.total, n_validation_units(len(self.total.h))
         target_variance = total.yy - total.y**2 / total.n
         if not float((target_variance - ROUNDING * total.yy.max()).max()) > 0:
             return []
-        folds = make_folds(total, [part for part in self.held if part is not None], n)
+        own_units = None
+        if centers is not None:
+            own_units = hash_held_rows(centers[:n], len(self.held))
+        folds = make_folds(total, self.held, n, own_units=own_units)
         return [(kept, held) for kept, held in folds if kept.n > ROUNDING * total.n]
 
 

@@ -254,6 +254,11 @@ class Moments:
             gram=self.gram.leading(n_units),
         )  # fmt: skip
 
+    def leave_units_out(self, units: npt.NDArray[np.intp]) -> None:
+        """Set the activations of units to 0 in all sums, in place: their ridge weights are 0."""
+        self.origin[units] = self.h[units] = self.hy[units] = 0
+        self.gram.clear(units)
+
     @property
     def mean(self) -> Any:
         """Mean of H, (n_units,)."""
