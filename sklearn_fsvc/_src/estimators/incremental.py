@@ -21,14 +21,12 @@ from ..engines import get_engine
 from ..engines.algebra import HOST
 from ..parts import Parts, TargetSpec, Units
 from ..readouts.cross_validation import (
-    CVStatistics,
     SearchHistory,
-    hash_held_rows,
-    n_parts,
     n_validation_units,
     search_penalty,
     squared_error,
 )
+from ..readouts.cv_statistics import CVStatistics, hash_held_rows, n_parts
 from ..readouts.drift import ErrorMonitor
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution

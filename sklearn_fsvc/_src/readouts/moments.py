@@ -256,8 +256,9 @@ class Moments:
 
     def leave_units_out(self, units: npt.NDArray[np.intp]) -> None:
         """Set the activations of units to 0 in all sums, in place: their ridge weights are 0."""
-        self.origin[units] = self.h[units] = self.hy[units] = 0
         self.gram.clear(units)
+        units = self.algebra.to_device(units)
+        self.origin[units] = self.h[units] = self.hy[units] = 0
 
     @property
     def mean(self) -> Any:

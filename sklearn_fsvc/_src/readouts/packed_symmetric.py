@@ -148,8 +148,9 @@ class PackedSymmetric:
         """Set rows and columns to 0, in place."""
         for first, block in self._panels_in_place():
             rows = indices[indices >= first] - first
-            block[rows] = 0
-            block[:, rows[rows < block.shape[1]]] = 0
+            columns = rows[rows < block.shape[1]]
+            block[self.algebra.to_device(rows)] = 0
+            block[:, self.algebra.to_device(columns)] = 0
 
     def add(self, other: "PackedSymmetric", sign: int = 1) -> None:
         """Add the other matrix, or subtract it, in place."""
