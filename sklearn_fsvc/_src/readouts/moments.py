@@ -255,10 +255,10 @@ class Moments:
         )  # fmt: skip
 
     def leave_units_out(self, units: npt.NDArray[np.intp]) -> None:
-        """Set the activations of units to 0 in all sums, in place: their ridge weights are 0."""
+        """Make units constant in all sums, in place, so that their ridge weights are 0."""
         self.gram.clear(units)
         units = self.algebra.to_device(units)
-        self.origin[units] = self.h[units] = self.hy[units] = 0
+        self.h[units] = self.hy[units] = 0
 
     @property
     def mean(self) -> Any:
