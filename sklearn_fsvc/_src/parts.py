@@ -220,6 +220,11 @@ class Units(Part, ABC):
         """Return `support_`; None if the units are not at training samples."""
         return None if self.support_ is UNSET else self.support_
 
+    @property
+    def sample_centers(self) -> Any:
+        """Return the training samples that are the centres of the units; None if none are."""
+        return None
+
     def own_units(self, sample: Any) -> npt.NDArray[np.intp]:
         """Return the unit that is centred at each row of a `Sample`, -1 for none."""
         return np.full(sample.n_rows, -1)

@@ -9,11 +9,15 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
 
+import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
-from sklearn_fsvc._src.data.samples import Samples, row_hashes
+from sklearn_fsvc._src.data.samples import row_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
-from sklearn_fsvc._src.readouts.cross_validation import FEW, hash_held_rows
+from sklearn_fsvc._src.parts import parts_of
+from sklearn_fsvc._src.readouts.cross_validation import FEW, n_validation_units, squared_error
+from sklearn_fsvc._src.readouts.cv_statistics import hash_held_rows
 
 DIGITS, Y = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16
@@ -91,6 +95,78 @@ def test_held_out_sums_are_added_and_removed():
     total = sum(part for _, part in held)
     np.testing.assert_allclose(gram[:half, :half], total, atol=1e-9 * total.max())
     assert model.solve().alpha_ == merged.alpha_ == learnt(kept).solve().alpha_
+
+
+def brute_force_error(model, X, y, weight, alpha, keeps_units=False):
+    """Mean squared error over the parts, of readouts without the samples and units of each part."""
+    units = parts_of(model).units
+    H = naive.of_model(model, X)[:, : n_validation_units(len(model.centers_))]
+    Y = (y[:, None] == model.classes_).astype(float)
+    total = n = 0.0
+    n_parts = len(model._incremental_state.statistics.held)
+    for part, own in zip(
+        hash_held_rows(X, n_parts), hash_held_rows(units.centers_, n_parts), strict=True
+    ):
+        kept = np.setdiff1d(np.arange(len(X)), part)
+        others = np.setdiff1d(np.arange(H.shape[1]), () if keeps_units else own)
+        ridge = Ridge(alpha).fit(H[kept][:, others], Y[kept], weight[kept])
+        errors = np.square(Y[part] - ridge.predict(H[part][:, others])).sum(axis=1)
+        total, n = total + weight[part] @ errors, n + weight[part].sum()
+    return total / n
+
+
+@pytest.mark.parametrize("n", [600, FEW + 100])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "feature_weights", [None, np.linspace(0.5, 2, 64)], ids=["plain", "weighted"]
+)
+def test_units_are_left_out_with_their_centers(n, dtype, feature_weights):
+    """Trained again without the samples of each part and the units that are centred at them."""
+    X, y, weight = DIGITS[:n].astype(dtype), Y[:n], np.linspace(0.5, 1.5, n)
+    model = RBFClassifier(200, **RBF | {"feature_weights": feature_weights}, random_state=0)
+    for rows in np.array_split(np.arange(n), 3):
+        model.partial_fit(X[rows], y[rows], range(10), weight[rows])
+    model.solve(fix_layer=True)
+    assert len(model._incremental_state.statistics.held) == (6 if n <= FEW else 1)
+    tried = dict(zip(*(model.search_results_[name] for name in ("alpha", "error")), strict=True))
+    assert len(tried) >= 3
+    for alpha, error in tried.items():
+        expected = brute_force_error(model, X, y, weight, alpha)
+        assert error == pytest.approx(expected, rel=1e-5)
+        with_units = brute_force_error(model, X, y, weight, alpha, keeps_units=True)
+        assert error != pytest.approx(with_units, rel=1e-3)
+    assert model.alpha_ == min(tried, key=tried.get)
+
+
+def test_removed_and_merged_samples_leave_the_same_units_out():
+    """Which units are left out depends on the layer alone."""
+    rows = np.arange(400)
+    first = learnt(rows, RBFClassifier(100, **RBF, random_state=0)).solve(fix_layer=True)
+    part = hash_held_rows(DIGITS[rows], 6)[2]
+    kept = np.setdiff1d(rows, part)
+
+    def errors_of(model):
+        folds = model.solve()._incremental_state.statistics.sums.folds(model.centers_)
+        return [squared_error(held, kept.solve(0.1)) for kept, held in folds]
+
+    less = copy.deepcopy(first).forget(DIGITS[part], Y[part])
+    assert len(errors_of(less)) == 5  # nothing is left of a part
+    again = copy.deepcopy(less).partial_fit(DIGITS[part], Y[part])
+    np.testing.assert_allclose(errors_of(again), errors_of(first), rtol=1e-8)
+    halves = [copy.deepcopy(first).forget(DIGITS[gone], Y[gone]) for gone in (part, kept)]
+    merged = pickle.loads(pickle.dumps(halves[0])).merge(halves[1:])
+    np.testing.assert_allclose(errors_of(merged), errors_of(first), rtol=1e-8)
+    assert merged.alpha_ == again.alpha_ == first.alpha_
+
+
+def test_given_centers_are_not_left_out():
+    """Nothing is known about where they are from."""
+    model = RBFClassifier(layer=DIGITS[:200], **RBF, random_state=0)
+    model = learnt(np.arange(200, 800), model).solve()
+    (alpha, *_), (error, *_) = (model.search_results_[name] for name in ("alpha", "error"))
+    weight, X, y = np.ones(600), DIGITS[200:800], Y[200:800]
+    expected = brute_force_error(model, X, y, weight, alpha, keeps_units=True)
+    assert error == pytest.approx(expected, rel=1e-5)
 
 
 def test_many_samples_have_one_validation_fold():
@@ -175,7 +251,7 @@ def test_duplicates_are_in_one_fold(dtype):
 
 def test_folds_are_of_similar_size():
     X = np.arange(6000.0)[:, None]
-    sizes = [len(rows) for rows in hash_held_rows(Samples(X), 6)]
+    sizes = [len(rows) for rows in hash_held_rows(X, 6)]
     assert sum(sizes) == 6000
     assert 850 < min(sizes) <= max(sizes) < 1150
-    assert hash_held_rows(Samples(X), 0) == []
+    assert hash_held_rows(X, 0) == []

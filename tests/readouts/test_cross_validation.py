@@ -10,7 +10,7 @@ import naive
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.readouts import packed_symmetric
+from sklearn_fsvc._src.readouts import cross_validation, packed_symmetric
 from sklearn_fsvc._src.readouts.cross_validation import (
     PenaltySearchResult,
     SearchHistory,
@@ -365,6 +365,38 @@ def test_samples_of_weight_zero_are_ignored(engine, data):
         for labels in (y, wrong)
     ]
     assert found[0].tried == found[1].tried
+
+
+@pytest.mark.parametrize("n_units", [120, 40])
+@pytest.mark.parametrize("width", [1024, 7])
+@pytest.mark.parametrize("few", [1000, 10])
+def test_units_whose_centers_are_held_out_are_left_out(
+    engine, data, monkeypatch, n_units, width, few
+):
+    """Readouts are trained again without the samples of each part and the units centred at them."""
+    monkeypatch.setattr(packed_symmetric, "WIDTH", width)
+    monkeypatch.setattr(cross_validation, "FEW", few)
+    X, y, layer, weight = data
+    layer, rows = layer.part(slice(n_units)), 2 * np.arange(n_units)
+    samples, job = samples_of(X, y, weight).on_device(Job(engine))
+    history, random = SearchHistory(0.1), np.random.default_rng(0)
+    found, statistics = train_held_out(job, layer, samples, random, history, center_rows=rows)
+    parts = parts_to_hold_out(samples.present, np.random.default_rng(0))
+    assert len(parts) == (6 if few == 1000 else 1)
+    H, Y = naive.hidden(layer.part(slice(n_units // 2)), X), np.eye(3)[y]
+    for alpha, error in found.tried.items():
+        total = 0.0
+        for part in parts:
+            kept = np.setdiff1d(np.arange(240), part)
+            units = np.flatnonzero(~np.isin(rows[: n_units // 2], part))
+            assert len(units) < n_units // 2
+            W, b = naive.ridge(H[kept][:, units], Y[kept], alpha, weight[kept])
+            errors = np.square(Y[part] - H[part][:, units] @ W.T - b).sum(axis=1)
+            total += weight[part] @ errors
+        expected = total / weight[np.concatenate(parts)].sum()
+        assert error == pytest.approx(expected, rel=1e-4)
+    W, _ = naive.ridge(naive.hidden(layer, X), Y, found.alpha, weight)  # all units are trained
+    np.testing.assert_allclose(engine.to_host(statistics.solve(found.alpha).W), W, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,15 @@ def test_distributed_factor(device_group, rng, order):
     )
 
 
+@pytest.mark.parametrize("indices", [[], [0], [15, 16, 17, 99]])
+def test_cleared_rows_and_columns(device_group, rng, indices):
+    A = rng.standard_normal((100, 100))
+    matrix = panels_of(A + A.T, device_group)
+    matrix.clear(np.array(indices, int))
+    kept = ~np.isin(np.arange(100), indices)
+    np.testing.assert_array_equal(matrix.full(), np.tril((A + A.T) * np.outer(kept, kept)))
+
+
 @pytest.mark.parametrize("bad", [0, 20, 40, 99])
 def test_a_matrix_without_a_factor(device_group, rng, bad):
     B = rng.standard_normal((100, 120))

@@ -63,6 +63,15 @@ def test_searched_penalties(wine, name):
     )  # else the test would not detect a confusion of sizes or splits
 
 
+@pytest.mark.parametrize("few", [1000, 20])
+def test_penalties_of_rbf_networks_by_held_out_samples(wine, monkeypatch, set_small_size, few):
+    """As of many samples: units whose centres are held out are left out, in all parts or in one."""
+    monkeypatch.setattr(loo_penalty, "MAX_LOO_ROWS", 0)
+    set_small_size(few)
+    ours = compare_networks(ALL_AUTO, {"n_hidden": [20, 40, 60], "alpha": [0.2, "auto"]}, wine)
+    assert len(set(alphas(ours))) > 1
+
+
 @pytest.mark.parametrize("network", [TANH, TANH_AUTO, ALL_AUTO])
 def test_searched_penalties_with_sample_weights(wine, network):
     """Samples of weight 0 are neither trained on nor held out."""

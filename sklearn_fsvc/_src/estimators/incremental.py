@@ -21,14 +21,12 @@ from ..engines import get_engine
 from ..engines.algebra import HOST
 from ..parts import Parts, TargetSpec, Units
 from ..readouts.cross_validation import (
-    CVStatistics,
     SearchHistory,
-    hash_held_rows,
-    n_parts,
     n_validation_units,
     search_penalty,
     squared_error,
 )
+from ..readouts.cv_statistics import CVStatistics, hash_held_rows, n_parts
 from ..readouts.drift import ErrorMonitor
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution
@@ -170,7 +168,7 @@ class IncrementalState:
         )
 
     def search_penalty(
-        self, layer: Any, forgetting_factor: float
+        self, units: Units, forgetting_factor: float
     ) -> tuple["IncrementalState", dict[str, Any] | None]:
         """Return the state with the penalty of the least held-out error, and the search results.
 
@@ -186,12 +184,12 @@ class IncrementalState:
             self.searched_at is None or n_changes - self.searched_at >= _SEARCH_AFTER * n_present
         )
         sums = statistics.sums  # None if there are no samples
-        folds = sums.folds() if is_due and sums is not None else []
+        folds = sums.folds(units.sample_centers) if is_due and sums is not None else []
         if not folds:
             return self, None
         history = SearchHistory(self.first_alpha, list(self.search_rows))
         result = search_penalty(folds, self.first_alpha)
-        history.add(layer, result)
+        history.add(units.layer, result)
         return replace(self, alpha=result.alpha, searched_at=n_changes), history.table
 
     @property
@@ -258,7 +256,7 @@ class Evaluator:
 
             held_out = tuple(
                 statistics_of(first_units, rows) if len(rows) else None
-                for rows in hash_held_rows(samples, n_parts)
+                for rows in hash_held_rows(samples.X, n_parts)
             )
             return CVStatistics(statistics_of(layer), held_out)
 

@@ -191,7 +191,7 @@ class Ridge(Linear):
             return False
         alpha = estimate_penalty(
             rounded.job, rounded.layer, rounded.samples, generator(self.random_state),
-            history.first_alpha(rounded.layer),
+            history.first_alpha(rounded.layer), rounded.units.rows,
         )  # fmt: skip
         return tolerates_quantisation(rounded.layer, alpha, n_rows)
 
@@ -242,7 +242,9 @@ class Ridge(Linear):
             )  # fmt: skip
         else:
             random = generator(self.random_state)
-            found, statistics = train_held_out(job, layer, samples, random, training.history)
+            found, statistics = train_held_out(
+                job, layer, samples, random, training.history, center_rows=training.units.rows
+            )
         return found.alpha, statistics
 
     def _penalty_sample(self, training):
@@ -357,7 +359,9 @@ class Softmax(Linear):
         statistics = ridge_alpha = start = None
         if is_option(alpha, "auto"):
             random = generator(self.random_state)
-            of_ridge, statistics = train_held_out(job, layer, samples, random, training.history)
+            of_ridge, statistics = train_held_out(
+                job, layer, samples, random, training.history, center_rows=training.units.rows
+            )
             ridge_alpha = of_ridge.alpha
             search_job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
             of_softmax, start = search_softmax_penalty(

@@ -142,6 +142,10 @@ class RBF(RBFParameters, Units):
         layer = apply_weights(layer, self.feature_weights_ if A is None else A)
         return quantize_layer(layer, self.precision_)
 
+    @property
+    def sample_centers(self) -> Any:
+        return None if self.rows is None else self.centers_
+
     def own_units(self, sample: Any) -> npt.NDArray[np.intp]:
         return sample.find_units(self.rows, self.centers_)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory import check_fits
-from ..data.samples import Samples, row_hashes, sample_rows
+from ..data.samples import Samples, sample_rows
 from ..data.streaming import cast_layer
 from ..data.validation import cast_to_float32_if_safe
 from .linear import Solution
@@ -266,9 +266,10 @@ def n_validation_units(n_units: int) -> int:
 
 def make_folds(
     statistics: RidgeStatistics,
-    of_held: Sequence[RidgeStatistics],
+    of_held: Sequence[RidgeStatistics | None],
     n_units: int,
     is_included: bool = True,
+    own_units: Sequence[npt.NDArray] | None = None,
 ) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
     """Return the folds of `search_penalty`, for the leading units.
 
@@ -276,14 +277,35 @@ def make_folds(
     ----------
     statistics : RidgeStatistics
         Of all samples.
-    of_held : list of RidgeStatistics
-        Of the held-out samples of each fold.
+    of_held : list of RidgeStatistics or None
+        Of the held-out samples of each fold; None for a fold without samples, which is skipped.
     is_included : bool, default=True
         Whether the held-out samples are among all, so that they are subtracted from these.
+    own_units : list of ndarray of int, optional
+        The units that are centred at held-out samples of each fold, if these are included: they are
+        left out of its readout. New samples have no unit of their own, whose coefficient no other
+        sample determines. With these units, the error would grow as the penalty falls, where that
+        of new samples changes little.
     """
-    of_all = statistics.leading(n_units)
-    held = [part.leading(n_units) for part in of_held]
-    return [(of_all - part if is_included else of_all, part) for part in held]
+    of_all, folds = statistics.leading(n_units), []
+    for i, part in enumerate(of_held):
+        if part is None:
+            continue
+        held = part.leading(n_units)
+        kept = of_all - held if is_included else of_all
+        if own_units is not None:
+            kept.leave_units_out(own_units[i][own_units[i] < n_units])
+        folds.append((kept, held))
+    return folds
+
+
+def find_own_units(
+    parts: Sequence[npt.NDArray], center_rows: npt.NDArray | None
+) -> list[npt.NDArray] | None:
+    """Return the units whose centres are in each part, given the row of each centre; or None."""
+    if center_rows is None:
+        return None
+    return [np.flatnonzero(np.isin(center_rows, part)) for part in parts]
 
 
 @dataclass(frozen=True)
@@ -293,17 +315,26 @@ class HeldOut:
     samples: Samples  # of which the parts are rows
     parts: Sequence[npt.NDArray]  # one for each fold
     is_included: bool  # whether they are among the training samples
+    own_units: Sequence[npt.NDArray] | None = None  # as of `make_folds`
 
     @classmethod
     def draw(
-        cls, samples: Samples, random: np.random.Generator, n_units: int | None = None
+        cls,
+        samples: Samples,
+        random: np.random.Generator,
+        n_units: int | None = None,
+        center_rows: npt.NDArray | None = None,
     ) -> "HeldOut":
-        """Return those of the folds of a layer with `n_units`; by default of one fold."""
+        """Return those of the folds of a layer with `n_units`; by default of one fold.
+
+        `center_rows` has the row of the centre of each unit; None if units have no centres there.
+        """
         if samples.validation is not None:
             validation = samples.validation
             return cls(validation, [_draw_validation_rows(validation, random)], False)
         parts = parts_to_hold_out(samples.present, random, samples.groups)
-        return cls(samples, select_folds(parts, FEW + 1 if n_units is None else n_units), True)
+        selected = select_folds(parts, FEW + 1 if n_units is None else n_units)
+        return cls(samples, selected, True, find_own_units(selected, center_rows))
 
     def gather_folds(
         self, gather_rows: Callable, job: Job, layer: Any, statistics: RidgeStatistics
@@ -315,7 +346,7 @@ class HeldOut:
         if not self.is_included:
             layer = cast_layer(layer, self.samples.X)
         of_held = [gather_rows(job, [layer], self.samples, part)[0] for part in self.parts]
-        return make_folds(statistics, of_held, layer.n_units, self.is_included)
+        return make_folds(statistics, of_held, layer.n_units, self.is_included, self.own_units)
 
 
 def _error_of(folds, alpha):
@@ -351,6 +382,7 @@ def train_held_out(
     history: SearchHistory,
     many_units: int = MANY_UNITS,
     large_hidden: int = LARGE_HIDDEN,
+    center_rows: npt.NDArray | None = None,
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
     """Return the penalty of the least held-out error, and the statistics of all samples.
 
@@ -360,8 +392,10 @@ def train_held_out(
         Gives the first penalty, and records those that are evaluated.
     many_units, large_hidden : int
         As of `search_precisely`.
+    center_rows : ndarray of int of shape (n_units,), optional
+        As of `HeldOut.draw`.
     """
-    held_out = HeldOut.draw(samples, random, layer.n_units)
+    held_out = HeldOut.draw(samples, random, layer.n_units, center_rows)
 
     def validate(gather_rows, layer, statistics, start):
         n_units = n_validation_units(layer.n_units)
@@ -424,77 +458,19 @@ def search_precisely(
 
 
 def estimate_penalty(
-    job: Any, layer: Any, samples: Samples, random: np.random.Generator, start: float
+    job: Any,
+    layer: Any,
+    samples: Samples,
+    random: np.random.Generator,
+    start: float,
+    center_rows: npt.NDArray | None = None,
 ) -> float:
     """Return the penalty of the least held-out error of a quarter of the units.
 
     A prediction of that of all units, in a sixteenth of the time of their products.
     """
     leading = layer.part(slice(n_validation_units(n_validation_units(layer.n_units))))
-    held_out = HeldOut.draw(samples, random)
+    held_out = HeldOut.draw(samples, random, center_rows=center_rows)
     (of_all,) = gather(job, [leading], samples)
     folds = held_out.gather_folds(gather, job, leading, of_all)
     return search_penalty(folds, start).alpha
-
-
-# Incremental fits: the hash of a sample determines the part that it is in. So a removal changes the
-# sums that the sample was added to, whenever and in whichever model.
-
-
-def n_parts(n_units: int, n_rows: int = 0) -> int:
-    """Return how many parts of the samples are held out: all, or one for many samples or units."""
-    return PARTS if max(n_units, n_rows) <= FEW else 1
-
-
-def hash_held_rows(samples: Samples, n: int) -> list[npt.NDArray]:
-    """Return the indices of the rows in each of the first `n` parts."""
-    part = (row_hashes(samples.X) >> np.uint64(32)) % np.uint64(PARTS) if n else ()
-    return [np.flatnonzero(part == i) for i in range(n)]
-
-
-@dataclass(frozen=True, eq=False)
-class CVStatistics:
-    """Statistics of samples and of their held-out parts, which are added and scaled together."""
-
-    total: RidgeStatistics  # of all samples
-    # Of each held-out part, for the leading units that validate; None if it has no rows.
-    held: tuple[RidgeStatistics | None, ...] = ()
-
-    def __add__(self, other: "CVStatistics") -> "CVStatistics":
-        return CVStatistics(self.total + other.total, _combine(_plus, self.held, other.held))
-
-    def __sub__(self, other: "CVStatistics") -> "CVStatistics":
-        return CVStatistics(self.total - other.total, _combine(_minus, self.held, other.held))
-
-    def scaled(self, factor: float) -> "CVStatistics":
-        """Return the statistics with all weights multiplied by a factor."""
-        held = tuple(part and part.scaled(factor) for part in self.held)
-        return CVStatistics(self.total.scaled(factor), held)
-
-    def folds(self) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
-        """Return the folds of `search_penalty`.
-
-        Empty as long as all samples have the same target, or none is held out.
-        """
-        total, n = self.total, n_validation_units(len(self.total.h))
-        target_variance = total.yy - total.y**2 / total.n
-        if not float((target_variance - ROUNDING * total.yy.max()).max()) > 0:
-            return []
-        folds = make_folds(total, [part for part in self.held if part is not None], n)
-        return [(kept, held) for kept, held in folds if kept.n > ROUNDING * total.n]
-
-
-def _combine(operation, held, other):
-    """Return the parts that both have, combined one by one."""
-    return tuple(operation(a, b) for a, b in zip(held, other, strict=False))
-
-
-def _plus(a, b):
-    return (a or b) if a is None or b is None else a + b
-
-
-def _minus(a, b):
-    if a is None or b is None:
-        return a
-    left = a - b
-    return left if left.n > ROUNDING * a.n else None

@@ -258,6 +258,12 @@ class Moments:
             gram=self.gram.leading(n_units),
         )  # fmt: skip
 
+    def leave_units_out(self, units: npt.NDArray[np.intp]) -> None:
+        """Make units constant in all sums, in place, so that their ridge weights are 0."""
+        self.gram.clear(units)
+        units = self.algebra.to_device(units)
+        self.h[units] = self.hy[units] = 0
+
     @property
     def is_exact(self) -> bool:
         """Whether no sum was rounded: of quantised activations and integer targets, unweighted."""

@@ -144,6 +144,14 @@ class PackedSymmetric:
         for _, block in self._panels_in_place():
             self.algebra.add_to_diagonal(block, number)
 
+    def clear(self, indices: npt.NDArray[np.intp]) -> None:
+        """Set rows and columns to 0, in place."""
+        for first, block in self._panels_in_place():
+            rows = indices[indices >= first] - first
+            columns = rows[rows < block.shape[1]]
+            block[self.algebra.to_device(rows)] = 0
+            block[:, self.algebra.to_device(columns)] = 0
+
     def add(self, other: "PackedSymmetric", sign: int = 1) -> None:
         """Add the other matrix, or subtract it, in place."""
         for (_, block), increment in zip(self._panels_in_place(), other.blocks, strict=True):

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from ..data.samples import Samples
 from ..data.sources import joined
-from .cross_validation import ROUNDING, CVStatistics, n_parts
+from .cross_validation import ROUNDING
+from .cv_statistics import CVStatistics, n_parts
 from .sample import Sample
 from .statistics import RidgeStatistics
 

@@ -27,7 +27,6 @@ from ..estimators.readouts import nearest_outputs
 from ..kernels import get_kernel
 from ..parts import Parts, TargetSpec, parts_of
 from ..readouts.cross_validation import (
-    CVStatistics,
     PenaltySearchResult,
     SearchHistory,
     make_folds,
@@ -35,6 +34,7 @@ from ..readouts.cross_validation import (
     search_penalty,
     select_folds,
 )
+from ..readouts.cv_statistics import CVStatistics
 from ..readouts.linear import LinearReadout, score_uncovered
 from ..utils.parameters import is_option
 from .wrappers import last_step, parameter_prefix, with_last_step
@@ -350,7 +350,9 @@ def _search_and_solve(
 def _search_held_out(statistics, start, size):
     """Return the search of the penalty of the leading units, by held-out samples."""
     held_out = select_folds(statistics.held, size)
-    folds = make_folds(statistics.total, held_out, n_validation_units(size))
+    folds = make_folds(
+        statistics.total, held_out, n_validation_units(size), own_units=statistics.own_units
+    )
     return search_penalty(folds, start)
 
 

@@ -25,7 +25,8 @@ from ..data.validation import validate_samples
 from ..engines import Engine, get_engine
 from ..estimators.network import with_center_targets
 from ..parts import Parts, generator, parts_of
-from ..readouts.cross_validation import FEW, CVStatistics, SearchHistory, parts_to_hold_out
+from ..readouts.cross_validation import FEW, SearchHistory, find_own_units, parts_to_hold_out
+from ..readouts.cv_statistics import CVStatistics
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
 from ..readouts.ridge import gather
@@ -203,7 +204,8 @@ class SharedPass:
             for shared, rows in zip([all_units] + [leading_units] * n_others, parts, strict=True)
         ]
         total = all_units.statistics(samples, what)
-        return map(CVStatistics, total, zip(*held_out, strict=True))
+        own_units = find_own_units(parts, self.parts.units.rows)
+        return map(partial(CVStatistics, own_units=own_units), total, zip(*held_out, strict=True))
 
     def _leaves_out(self, samples: Samples) -> bool:
         """Return whether penalties are searched by leave-one-out, without held-out samples."""
