@@ -3,7 +3,7 @@ import pytest
 
 from sklearn_fsvc._src.data import samples as module
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.data.samples import Samples, sample_rows
+from sklearn_fsvc._src.data.samples import Samples, draw_without_replacement
 from sklearn_fsvc._src.engines.jit import JitEngine
 
 
@@ -36,16 +36,22 @@ def test_samples_of_weight_0_are_not_present(rng):
 def test_draw_rows(kind, monkeypatch):
     """Of many rows without a permutation: each is as likely as all others, and drawn once."""
     rows = 3 * np.arange(1000)
-    assert sample_rows(rows, 20, kind(1)).tolist() == kind(1).permutation(rows)[:20].tolist()
-    assert len(sample_rows(rows, 2000, kind(1))) == 1000
+    assert (
+        draw_without_replacement(rows, 20, kind(1)).tolist()
+        == kind(1).permutation(rows)[:20].tolist()
+    )
+    assert len(draw_without_replacement(rows, 2000, kind(1))) == 1000
     monkeypatch.setattr(module, "_MAX_PERMUTED", 100)
     random, counts = kind(1), np.zeros(1000)
     for _ in range(500):
-        drawn = sample_rows(rows, 20, random)
+        drawn = draw_without_replacement(rows, 20, random)
         assert len(np.unique(drawn)) == 20
         counts[drawn // 3] += 1
     assert not np.array_equal(drawn, np.sort(drawn))
     assert abs(counts[:500].sum() - 5000) < 300  # 4 standard deviations
     assert counts.max() < 30
-    assert sample_rows(rows, 20, kind(2)).tolist() == sample_rows(rows, 20, kind(2)).tolist()
-    assert sorted(sample_rows(rows, 1000, random)) == rows.tolist()
+    assert (
+        draw_without_replacement(rows, 20, kind(2)).tolist()
+        == draw_without_replacement(rows, 20, kind(2)).tolist()
+    )
+    assert sorted(draw_without_replacement(rows, 1000, random)) == rows.tolist()

@@ -132,7 +132,7 @@ class Samples:
 _MAX_PERMUTED = 2**20
 
 
-def sample_rows(rows: npt.NDArray, n: int, random: Any) -> npt.NDArray:
+def draw_without_replacement(rows: npt.NDArray, n: int, random: Any) -> npt.NDArray:
     """Return `n` of the rows, drawn without replacement, in random order; all of fewer rows.
 
     Parameters

@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 
 from ..data.job import Job
 from ..data.memory import check_fits
-from ..data.samples import Samples, sample_rows
+from ..data.samples import Samples, draw_without_replacement
 from ..data.streaming import Consumer, preprocess_block, stream, take_rows
 from ..data.validation import to_host
 from ..engines import gradients
@@ -177,7 +177,7 @@ def _check_deviations(deviations, dtype):
 
 def _draw_subset(job, samples, random_state, rows):
     """Copy random rows in random order to the device; return the remaining job and the rows."""
-    rows = sample_rows(rows, _MAX_SAMPLES, check_random_state(random_state))
+    rows = draw_without_replacement(rows, _MAX_SAMPLES, check_random_state(random_state))
     subset = samples.taken(rows, hidden_dtype(samples.X.dtype))
     if isinstance(subset.X, job.engine.xp.ndarray):
         job = job.reserve(subset.X.nbytes)

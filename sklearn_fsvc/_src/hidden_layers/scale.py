@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data.samples import sample_rows
+from ..data.samples import draw_without_replacement
 from ..data.streaming import take_rows
 from ..engines.threads import limit_blas_threads
 from .random_weights import ReceptiveFields
@@ -78,7 +78,7 @@ class ScaleSample:
         total = len(rows) if weight is None else weight[rows].sum()
         most = max(2, min(_MAX_SAMPLES, max_elements // X.shape[1]))
         if len(rows) > most:
-            rows = sample_rows(rows, most, random_state)
+            rows = draw_without_replacement(rows, most, random_state)
         # float64, so that a large offset of X costs no digits.
         block = take_rows(X, rows).astype(np.float64)
         if feature_weights is not None and feature_weights.ndim == 2:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory import check_fits
-from ..data.samples import Samples, sample_rows
+from ..data.samples import Samples, draw_without_replacement
 from ..data.streaming import cast_layer
 from ..data.validation import cast_to_float32_if_safe
 from .linear import Solution
@@ -109,7 +109,7 @@ def hold_out(
         shuffled, n_held = _shuffle_groups(rows, random, groups, n_held)
         held = shuffled[:n_held]
     else:
-        held = sample_rows(rows, n_held, random)
+        held = draw_without_replacement(rows, n_held, random)
     others = rows[np.isin(rows, held, invert=True)]
     is_ascending = (np.diff(others) > 0).all()
     return others if is_ascending else np.sort(others), np.sort(held)
@@ -164,7 +164,8 @@ def draw_split(
     Given validation samples are appended to a copy of the training rows, whose memory the job
     reserves. Otherwise some samples are held out.
     """
-    subset, validation = sample_rows(samples.present, n_rows, random), samples.validation
+    subset = draw_without_replacement(samples.present, n_rows, random)
+    validation = samples.validation
     if validation is None:
         training, held = hold_out(subset, random, samples.groups)
         return job, samples, training, held
@@ -180,7 +181,7 @@ def draw_split(
 
 
 def _draw_validation_rows(validation, random, n_rows=MAX_HELD):
-    return np.sort(sample_rows(validation.present, n_rows, random))
+    return np.sort(draw_without_replacement(validation.present, n_rows, random))
 
 
 def draw_validation(samples: Samples, random: np.random.Generator) -> Samples:
