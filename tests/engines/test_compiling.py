@@ -82,6 +82,7 @@ def zipped(tmp_path):
     return target
 
 
+@pytest.mark.exhaustive
 def test_a_model_predicts_where_kernels_cannot_be_cached(model, zipped):
     """`test_demo.py` has a fit where nothing can be written."""
     done = run(zipped, "-c", PREDICT, zipped, model, "f4", NUMBA_CACHE_DIR="/dev/null")

@@ -112,6 +112,7 @@ ONE = [("manhattan", "f4", 0)]
 OTHERS = [("manhattan", "f4", 1), ("manhattan", "f8", 0), ("sqeuclidean", "f4", 0)]
 
 
+@pytest.mark.exhaustive
 def test_kernels_compiled_by_different_processes_are_not_mixed_up(tmp_path):
     """Two processes compile some each; a third one loads all of them from the cache."""
     programs = [USE.format(kernels=kernels) for kernels in (ONE, OTHERS, OTHERS + ONE)]
