@@ -19,8 +19,9 @@ _RBF = read_entries(
     """
     n_hidden : int or None, default=None
         Number of hidden units. A selection radius is searched at which slightly more samples are
-        novel; the first of them become the centres. If too few samples are distinct, there are
-        fewer units, and `fit` warns. With a number for `selection_radius`, the maximum number of
+        novel; the first of them become the centres. Of very many samples, 16 per unit are
+        candidates, unless ``shuffle=False``. If too few samples are distinct, there are fewer
+        units, and `fit` warns. With a number for `selection_radius`, the maximum number of
         units. None is about three quarters of the samples, at most 4000; with a number
         for `radius` or `selection_radius`, all samples that are novel at that radius.
 
