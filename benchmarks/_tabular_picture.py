@@ -13,7 +13,7 @@ OURS, OTHERS = "tab:red", "tab:blue"
 OFFSETS = (
     (7, 0, "left"), (-7, 0, "right"), (0, 9, "center"), (0, -9, "center"),
     (7, 10, "left"), (7, -10, "left"), (-7, 10, "right"), (-7, -10, "right"),
-    (7, 20, "left"), (7, -20, "left"), (-7, 20, "right"), (-7, -20, "right"),
+    (7, 20, "left"), (7, -20, "left"), (-7, 20, "right"), (-7, -20, "right"), (0, -32, "center"),
 )  # fmt: skip
 
 
