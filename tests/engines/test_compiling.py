@@ -105,6 +105,7 @@ for verbose in (1, 1, 0):
 """
 
 
+@pytest.mark.exhaustive
 def test_kernels_are_compiled_once_and_again_for_changed_sources(read_only, tmp_path):
     """The first verbose fit prints it; the next process loads the kernels.
 

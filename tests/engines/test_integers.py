@@ -141,10 +141,8 @@ print(target.width, target.uint8, has_integer_loop(Quantizer(15, False), target)
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="processors of x86-64")
-@pytest.mark.parametrize(
-    "name",
-    ["AVX2", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in PROCESSORS if n != "AVX2")],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", PROCESSORS)
 def test_the_loops_for_other_processors(name, tmp_path):
     processor, features, expected, bits = PROCESSORS[name]
     host = get_host_cpu_features()
