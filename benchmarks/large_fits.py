@@ -8,8 +8,6 @@ shape of HIGGS, whose class is the sign of a function of four of them. All are i
 host. The first fit of each size is not timed.
 """
 
-import statistics
-import time
 from functools import partial
 
 import numpy as np
@@ -17,6 +15,7 @@ import numpy as np
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.demo import load_images
+from sklearn_fsvc._src.tuning import medians
 
 UNITS = 8192
 IMAGES, FLOATS, SCORED = 1_000_000, 10_500_000, 500_000
@@ -68,15 +67,6 @@ def many_floats(n, seed=0):
     return X, (X[:, 0] * X[:, 1] + np.abs(X[:, 2]) - X[:, 3] + 0.3 * noise > 0.5).astype(int)
 
 
-def median(function, repeats=3):
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
 def measured(args, X, y, X_scored, y_scored):
     rows = []
     for name, model in estimators(args.device).items():
@@ -86,10 +76,10 @@ def measured(args, X, y, X_scored, y_scored):
             variants[f"{name}, given, {precision}"] = with_found(model, precision)
         for variant, estimator in variants.items():
             fit, predict = partial(estimator.fit, X, y), partial(estimator.predict, X_scored)
-            fit()
+            times = medians({"fit": fit, "predict": predict}, repeats=3)
             rows += [
-                (f"{variant}: fit, s", median(fit)),
-                (f"{variant}: predict {len(X_scored)}, s", median(predict)),
+                (f"{variant}: fit, s", times["fit"]),
+                (f"{variant}: predict {len(X_scored)}, s", times["predict"]),
                 (f"{variant}: accuracy, %", 100 * estimator.score(X_scored, y_scored)),
             ]
             print(*rows[-3:], flush=True)

@@ -45,7 +45,7 @@ def test_scores_of_all_tiles(engine, rng):
 def test_scores_on_the_device_are_limited(monkeypatch, rng):
     W, H = rng.random((3, 5)), rng.random((10, 5))
     queue, _, seen = queue_of(DEVICE, 700, W)
-    for n in range(1, 7):  # 240 bytes each: two of them, and room for another one
+    for n in range(1, 7):  # 240 bytes each: 700 hold two, and a third that may follow
         queue.put(slice(0, 10), H)
         assert len(seen) == n // 2 * 2
     monkeypatch.setattr(linear, "_MAX_QUEUE_TILES", 3)

@@ -70,7 +70,7 @@ class CVStatistics:
 
 
 def _combine(operation, held, other):
-    """Return the parts that both have, combined one by one."""
+    """Return the results of an operation on corresponding parts, as many as both have."""
     return tuple(operation(a, b) for a, b in zip(held, other, strict=False))
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-# Unsigned integers with which PyTorch does not compute, by those that have room for them.
+# Unsigned integers for which PyTorch has no arithmetic, and signed ones that represent all of them.
 WIDER = {"uint16": "int32", "uint32": "int64"}
 
 

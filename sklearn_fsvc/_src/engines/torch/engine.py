@@ -1,6 +1,6 @@
 """Any device of PyTorch: GPUs of AMD (ROCm), Apple and Intel, those of NVIDIA, and the host.
 
-PyTorch is imported when the engine is first asked whether it works.
+PyTorch is imported by the first call of `TorchEngine.why_unavailable`.
 """
 
 import os

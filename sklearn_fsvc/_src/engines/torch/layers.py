@@ -11,7 +11,7 @@ from ..base import CANCELLATION
 from .arrays import Array, allocating, moved
 from .namespace import Namespace
 
-# Bytes of the differences that are in memory at a time, which the cache of a device has room for.
+# Bytes of the differences that are in memory at a time: they fit into the cache of a device.
 _OF_HOST, _OF_GPU = 2**20, 2**24
 # Distances over more features are summed in parts, as a long sum in float32 loses digits.
 FEATURES_PER_SUM = 1024
