@@ -6,7 +6,6 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import RidgeCV
 
 from sklearn_fsvc import TanhProjector, TanhRegressor
-from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers.linear_units import linear_units
 
 N = 100
@@ -37,7 +36,7 @@ def test_inner_products_are_those_of_the_samples(is_weighted, unit, rng):
     X = wide_data(rng)[0][:N] * unit
     present, weights = rng.uniform(size=N) > 0.2, rng.uniform(0.1, 1, X.shape[1])
     weights = weights if is_weighted else None
-    layer = linear_units(Samples(X, weight=present.astype(float)), 250, weights, 0)
+    layer = linear_units(X[present], 250, weights, 0)
     Z = X[present] @ layer.units.T + layer.bias
     assert np.sqrt(np.mean(Z**2)) == pytest.approx(0.1, rel=0.05)
     assert np.linalg.norm(np.tanh(Z) - Z) < 0.03 * np.linalg.norm(Z)
@@ -49,7 +48,7 @@ def test_inner_products_are_those_of_the_samples(is_weighted, unit, rng):
 
 
 def test_equal_samples_have_no_linear_units():
-    assert linear_units(Samples(np.ones((40, 50))), 60, None, 0) is None
+    assert linear_units(np.ones((40, 50)), 60, None, 0) is None
 
 
 def test_a_linear_target_is_fitted_as_by_ridge_regression(rng):

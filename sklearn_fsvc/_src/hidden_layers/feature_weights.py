@@ -24,7 +24,6 @@ from ..data.job import Job
 from ..data.memory import check_fits
 from ..data.samples import Samples, draw_without_replacement
 from ..data.streaming import Consumer, preprocess_block, stream, take_rows
-from ..data.validation import to_host
 from ..engines import gradients
 from ..engines.base import Engine
 from ..engines.threads import limit_blas_threads
@@ -131,7 +130,8 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
         The maximum is 1. All are 1 if all features are constant.
     """
     X = samples.X
-    xp, n = engine.algebra_of(X).xp, len(X)
+    algebra, n = engine.algebra_of(X), len(X)
+    xp = algebra.xp
     weight = np.ones(n) if samples.weight is None else samples.weight
     share = xp.asarray(weight / weight.sum())
     # Deviations up to this multiple of the values are rounding errors of a constant feature.
@@ -150,7 +150,7 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
         deviation = peak * xp.sqrt(share @ xp.square(block, out=block))
         magnitude = xp.abs(X[0, start : start + step].astype(np.float64) + mean)
         deviation[deviation <= rounding * magnitude] = 0
-        deviations[start : start + step] = to_host(deviation)
+        deviations[start : start + step] = algebra.to_host(deviation)
     varies = ~(deviations == 0)  # True also for NaN, which is refused
     if not varies.any():
         return np.ones(len(deviations))

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.streaming import take_rows
-from ..data.validation import to_host
 
 # Maximum numbers of samples, and of elements in them, from which standard deviations are estimated.
 _MAX_SAMPLES, _MAX_ELEMENTS = 4000, 2**22
@@ -50,7 +49,7 @@ def standard_deviations(job: Job, samples: Samples) -> npt.NDArray[np.float64]:
     if len(rows) > most:
         # A generator of its own: no other random choice of a fit depends on importances.
         rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
-    X = to_host(take_rows(samples.X, rows)).astype(np.float64)
+    X = job.engine.to_host(take_rows(samples.X, rows)).astype(np.float64)
     # Divide each feature by its maximum, so that squares neither overflow nor underflow. Subtract
     # the first sample, so that constant features become exactly 0.
     peak = np.abs(X).max(axis=0)

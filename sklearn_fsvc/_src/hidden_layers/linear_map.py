@@ -21,7 +21,6 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.memory import check_fits
 from ..data.samples import Samples
-from ..data.validation import to_host
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
 from ..layers import RBFLayer, hidden_dtype
@@ -186,7 +185,7 @@ class MapData:
         needed = 6 * n_bytes + 40 * n * n
         check_fits("learning a linear map", needed, job.memory_limit, "set feature_weights=None")
         subset = samples.taken(rows)
-        X = to_host(subset.X).astype(np.float64)
+        X = job.engine.to_host(subset.X).astype(np.float64)
         X /= np.abs(X).max() or 1  # so that sums and squares of huge or tiny values are finite
         subset = replace(subset, X=X, order=random.permutation(training))
         equalising = equalising_weights(subset, job.engine)

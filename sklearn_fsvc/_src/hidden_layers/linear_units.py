@@ -16,8 +16,6 @@ from scipy.linalg import eigh
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.sources import SparseSource
-from ..data.streaming import take_rows
-from ..data.validation import to_host
 from ..engines.threads import limit_blas_threads
 from ..layers import TanhLayer, hidden_dtype
 from ..readouts.cross_validation import FEW, SearchHistory, train_held_out
@@ -49,19 +47,20 @@ def suits_linear_units(job: Job, samples: Samples, n_units: int) -> bool:
 
 @limit_blas_threads(1)
 def linear_units(
-    samples: Samples, n_units: int, feature_weights: npt.NDArray | None, seed: int
+    X: npt.NDArray, n_units: int, feature_weights: npt.NDArray | None, seed: int
 ) -> TanhLayer | None:
     """Return units with orthogonal weights in the span of the samples; None if all are equal.
 
     Parameters
     ----------
-    samples : Samples
+    X : ndarray of shape (n_samples, n_features)
+        Samples of positive weight.
     n_units : int
-        At least the number of samples of positive weight.
+        At least `n_samples`.
     feature_weights : ndarray of shape (n_features,) or None
     seed : int
     """
-    X = to_host(take_rows(samples.X, samples.present)).astype(np.float64)
+    dtype, X = hidden_dtype(X.dtype), X.astype(np.float64)
     X = X if feature_weights is None else X * feature_weights
     mean = X.mean(axis=0)
     X -= mean
@@ -78,7 +77,7 @@ def linear_units(
     W = W @ axes.T
     bias = -(W @ mean)
     W = W if feature_weights is None else W * feature_weights
-    return TanhLayer(W, bias).astype(hidden_dtype(samples.X.dtype))
+    return TanhLayer(W, bias).astype(dtype)
 
 
 def select_layer(

@@ -16,7 +16,6 @@ from ..data.job import Job
 from ..data.memory import check_fits
 from ..data.samples import Samples
 from ..data.streaming import take_rows
-from ..data.validation import to_host
 from ..engines.patches import normalise
 from ..engines.threads import limit_blas_threads
 from ..images import PatchGrid, check_image, read_image_shape
@@ -316,7 +315,7 @@ def _draw_patches(grid, job, samples, n_units, random_state):
         np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2)
     )
     rows = np.sort(image_random.choice(rows, n_images, replace=False))
-    windows = grid.windows(to_host(take_rows(X, rows)), np)
+    windows = grid.windows(job.engine.to_host(take_rows(X, rows)), np)
     return windows, patch_random.permutation(total)[:n].copy()
 
 

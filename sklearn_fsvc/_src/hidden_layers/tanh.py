@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from ..data.job import Job
 from ..data.memory import check_fits
 from ..data.samples import Samples
-from ..data.validation import to_host
+from ..data.streaming import take_rows
 from ..images import check_image
 from ..layers import TanhLayer, hidden_dtype, quantize_layer
 from ..parts import UNSET, Sharing, Units, generator, parts_of
@@ -185,7 +185,8 @@ class Tanh(Units):
         layer = fit_tanh_layer(self, job, samples, codes, weights)
         if self._tries_linear_units(job, samples):
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            linear = linear_units(samples, self.n_units, weights, seed)
+            X = job.engine.to_host(take_rows(samples.X, samples.present))
+            linear = linear_units(X, self.n_units, weights, seed)
             if linear is not None:
                 layer = select_layer(job, samples, linear, layer, self.first_alpha, seed)
         return self.with_fitted(
@@ -363,7 +364,7 @@ def _limit_magnitude(W, algebra):
     xp = algebra.xp
     peaks = xp.maximum(W.max(axis=1), -W.min(axis=1))
     if not algebra.is_finite(peaks):
-        raise ValueError(_TOO_LARGE.format(to_host(abs(W).max(axis=0)).argmax(), W.dtype))
+        raise ValueError(_TOO_LARGE.format(algebra.to_host(abs(W).max(axis=0)).argmax(), W.dtype))
     if float(peaks.max()) > _LARGE:
         W /= xp.where(peaks > _LARGE, peaks, 1)[:, None]
 
