@@ -50,6 +50,19 @@ def test_gram_matrices_of_quantised_activations(cupy, steps, shape, dtype):
 
 
 @each_kind
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (1003, 33), (70_000, 130)], ids=str)
+def test_sums_of_quantised_activations_by_class(cupy, steps, shape, dtype):
+    H, q = rounded(steps, *shape, dtype)
+    Y = np.eye(40)[np.random.default_rng(0).integers(0, 40, len(q))]
+    gram = PackedSymmetric(shape[1], CudaEngine.algebra)
+    sums = CudaEngine.algebra.add_integer_sums(list(gram), cupy.asarray(H), cupy.asarray(Y), steps)
+    np.testing.assert_array_equal(sums.get(), q.T @ Y / steps.scale)
+    expected = np.tril(q.T.astype(float) @ q) / steps.scale**2
+    np.testing.assert_array_equal(np.tril(gram.full().get()), expected)
+
+
+@each_kind
 def test_the_largest_sums_fit_into_32_bits(cupy, steps):
     H = np.full((MAX_ROWS, 3), steps.max_code / steps.scale, np.float32)
     H[:, 1] *= -1 if steps.is_signed else 1

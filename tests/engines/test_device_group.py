@@ -3,9 +3,11 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from fake_devices import FakeDevice
+from sklearn_fsvc import TanhRegressor
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.device_group import WorkCancelled
 from sklearn_fsvc.engines import get_engine
@@ -100,6 +102,26 @@ def only_two_engines(monkeypatch):
 def test_auto_selects_all_devices_for_large_work(only_two_engines, work, name):
     with get_engine("auto", work) as engine:
         assert engine.name == name
+
+
+@pytest.mark.parametrize(
+    ("device", "work", "name"),
+    [
+        ("half:all", (999,), "half:0"), ("half:all", (1000,), "half:0,1"),
+        ("half:all", (0, 9999), "half:0"), ("half:all", (0, 10_000), "half:0,1"),
+        ("half:all", (), "half:0,1"), ("half:0,1", (0,), "half:0,1"),
+    ],
+)  # fmt: skip
+def test_one_device_of_all_computes_a_small_job(only_two_engines, device, work, name):
+    with get_engine(device, *work) as engine:
+        assert engine.name == name
+
+
+def test_the_device_of_a_small_fit(only_two_engines):
+    X, y = np.eye(10, 3), np.arange(10.0)
+    model = TanhRegressor(5, feature_weights=None, alpha=1.0, device="half:all")
+    assert model.fit(X, y).device_ == "half:0"
+    assert model.set_params(n_hidden=200).fit(X, y).device_ == "half:0,1"
 
 
 def test_auto_selects_one_device_in_a_worker(only_two_engines, monkeypatch):

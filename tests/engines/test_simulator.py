@@ -26,7 +26,7 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
 
 import simulated  # imports the simulator, which the variable must have chosen before
-from sklearn_fsvc._src.engines.cuda.integers import add_gram
+from sklearn_fsvc._src.engines.cuda.integers import add_gram, shift_of
 from sklearn_fsvc._src.engines.kernels.cuda import selection
 
 methods, kernel = benchmark("_paper_methods"), benchmark("_paper_kernel").kernel
@@ -91,8 +91,11 @@ def test_gram_matrices_of_quantised_activations(engine, steps, shape, dtype, mon
     sizes = engine.block_sizes._replace(square=8, lines=2)
     H, q = rounded(steps, *shape, dtype)
     gram = PackedSymmetric(shape[1], HOST)
-    for _ in range(2):
-        add_gram(list(gram), H, steps, np, engine.launch, multiply_bytes, sizes)
+    Y = np.eye(3, dtype=dtype)[np.arange(len(q)) % 3]
+    for targets in (None, Y):
+        sums = add_gram(list(gram), H, targets, steps, np, engine.launch, multiply_bytes, sizes)
+    codes = q - shift_of(steps)
+    np.testing.assert_array_equal(sums, codes.T @ Y / steps.scale)
     expected = np.tril(2 * (q.T @ q)) / steps.scale**2
     np.testing.assert_array_equal(np.tril(gram.full()), expected)
 

@@ -135,6 +135,13 @@ def n_synapses(X: Any, n_units: int | None) -> int:
     return n_values * (shape[0] if n_units is None else n_units)
 
 
+def work_of_fit(X: Any, n_units: int | None) -> tuple[int, int]:
+    """Return `n_synapses`, and samples x units x units: the products that a readout needs."""
+    work = n_synapses(X, n_units)
+    n_rows = X.shape[0] if work else 0
+    return work, n_rows * (n_rows if n_units is None else n_units) ** 2
+
+
 def is_batch_invariant(engine: Engine, layer: Any) -> bool:
     """Return whether the activations of a sample have the same bits in every tile.
 

@@ -179,6 +179,13 @@ class HostAlgebra:
             integers.add_gram(blocks, H, steps)
         return is_faster
 
+    def add_integer_sums(self, blocks: list, H: Any, Y: Any, steps: Quantizer) -> Any:
+        """Add H'H as `add_integer_gram`, and return H'Y of zeros and ones Y, exact in float64.
+
+        None, and nothing is added, where that is not faster than two products.
+        """
+        return None
+
     def symm(self, A: Any, B: Any) -> Any:
         """Return A B, a new array, for a symmetric A of which the lower triangle is read."""
         B = np.asfortranarray(B)

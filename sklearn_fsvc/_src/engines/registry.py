@@ -24,6 +24,9 @@ ALIASES = ("auto", "cpu")
 # The engine for "cpu". According to benchmarks/layers.py, `jit` is the fastest for distances and
 # tanh layers; for linear layers, `blas` is about as fast.
 CPU = "jit"
+# Time of a product of two activations, which a fit sums for all pairs of units, relative to that of
+# a feature and a weight: on tensor cores, between products of 8-bit integers and of float32.
+_PRODUCT_SHARE = 0.1
 # The group of entry points in which other packages declare their engines.
 GROUP = "sklearn_fsvc.engines"
 
@@ -74,17 +77,19 @@ def known_engines() -> dict[str, Any]:
     return dict(ENGINES)
 
 
-def get_engine(device: str, work: float = 0) -> Any:
+def get_engine(device: str, work: float | None = None, products: float = 0) -> Any:
     """Return the engine for `device`: an `Engine`, or a group of several.
 
     Parameters
     ----------
     device : str
         "auto", "cpu" or the name of an engine; "cuda:1" is the second GPU, "cuda:0,1" are two
-        of them that share the work, and "cuda:all" are all that are visible to this process;
-        "torch:mps" and "torch:cuda:1" are devices of PyTorch.
-    work : int
-        rows x units x features of the job, for "auto".
+        of them that share the work, and "cuda:all" are all that are visible to this process,
+        or the first one for a small job; "torch:mps" and "torch:cuda:1" are devices of PyTorch.
+    work : int, optional
+        rows x units x features of the job, if known, for "auto" and "all".
+    products : int
+        rows x units x units of a fit, for all devices of a kind.
 
     Raises
     ------
@@ -93,7 +98,7 @@ def get_engine(device: str, work: float = 0) -> Any:
     RuntimeError
         If it exists but does not work here, with the reason and the remedy.
     """
-    engine = _make(device, work)
+    engine = _make(device, work, products)
     reason = engine.why_unavailable()
     if reason:
         raise RuntimeError(f"device={device!r} cannot be used: {reason}.")
@@ -129,10 +134,12 @@ def _is_redefinition(old, new):
     return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
-def _make(device, work):
+def _make(device, work, products):
     if device == "auto":
+        work = work or 0
         engine = accelerator(work) or ENGINES[CPU]
-        return _make_numbered(engine, "all") if _use_all_devices(engine, work) else engine()
+        is_large = _use_all_devices(engine, work, products)
+        return _make_numbered(engine, "all") if is_large else engine()
     if device == "cpu":
         return ENGINES[CPU]()
     name, colon, index = device.partition(":") if isinstance(device, str) else ("", "", "")
@@ -141,6 +148,9 @@ def _make(device, work):
     if name in engines and not colon:
         return engines[name]()
     if name in engines and engines[name].is_numbered and (numbers := _parse_numbers(device, index)):
+        # One device is faster for a small job: threads and transfers take longer than they save.
+        if numbers == "all" and work is not None and engines[name].group_work is not None:
+            numbers = numbers if _gains_by_group(engines[name], work, products) else [0]
         return _make_numbered(engines[name], numbers)
     if name in engines and _is_place(engines[name], index):
         return engines[name](index)
@@ -173,10 +183,15 @@ def _parse_numbers(device: str, text: str) -> Any:
     return numbers
 
 
-def _use_all_devices(engine, work):
+def _use_all_devices(engine, work, products):
     """Return whether so much work gains by all devices, and no other worker needs some of them."""
-    gains = engine.is_numbered and engine.group_work is not None and work >= engine.group_work
-    return gains and current_dask_worker() is None and worker_index() is None
+    is_alone = current_dask_worker() is None and worker_index() is None
+    return engine.is_numbered and is_alone and _gains_by_group(engine, work, products)
+
+
+def _gains_by_group(engine, work, products):
+    group_work = math.inf if engine.group_work is None else engine.group_work
+    return work + _PRODUCT_SHARE * products >= group_work
 
 
 def _make_numbered(engine: Any, numbers: Sequence[int] | str) -> Any:

@@ -21,7 +21,7 @@ from ..data.map_reduce import run_parallel, slice_rows, split_into_shares
 from ..data.samples import Samples
 from ..data.sources import Source
 from ..data.sources.base import supported_dtype
-from ..data.streaming import Consumer, cast_layer, n_synapses, stream, write
+from ..data.streaming import Consumer, cast_layer, n_synapses, stream, work_of_fit, write
 from ..data.validation import is_on_other_device, to_host, validate_samples, validated
 from ..engines import get_engine
 from ..parts import Parts, ReadoutTraining, TargetSpec, Units
@@ -69,8 +69,8 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         fit_task = self._begin_fit(X, y, sample_weight)
         # Dask collections and functions that return chunks become sources; arrays stay arrays.
         data = open_input(X, self.device, self.max_memory, y, sample_weight)
-        work = n_synapses(data[0], parts.units.n_activations)
-        with _notify_of_compilation(self), get_engine(self.device, work) as engine:
+        work = work_of_fit(data[0], parts.units.n_activations)
+        with _notify_of_compilation(self), get_engine(self.device, *work) as engine:
             job = replace(self._job(engine, "fit"), task=fit_task)
             self._train(parts, job, *data, groups, validation)
         self._end_fit(fit_task, X, y, sample_weight)

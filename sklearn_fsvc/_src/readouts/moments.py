@@ -126,8 +126,14 @@ class Moments:
             H *= root[:, None].astype(H.dtype)
             Y = Y * root[:, None]
         # 3. Sum products. Only steps after `add_gram`, the last one that allocates, change self.
-        sums = self._cross(H, xp.column_stack([root, Y]), is_exact)
-        self.gram.add_gram(H.astype(product_dtype, copy=False), self.steps if is_exact else None)
+        targets, sums = xp.column_stack([root, Y]), None
+        if is_exact and self.is_binary:
+            blocks = list(self.gram)
+            sums = self.algebra.add_integer_sums(blocks, H, targets, self.steps)
+        if sums is None:
+            sums = self._cross(H, targets, is_exact)
+            H = H.astype(product_dtype, copy=False)
+            self.gram.add_gram(H, self.steps if is_exact else None)
         if is_first:
             self.origin = origin.astype(np.float64)
         self.n += n

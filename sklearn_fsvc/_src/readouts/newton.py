@@ -53,8 +53,11 @@ class WhitenedCoordinates:
         while (factor := statistics.cholesky(penalty)) is None:
             penalty *= 10
         self.penalty = penalty
-        # On some devices, products with the inverse are faster than triangular solves.
-        self._factor: Any = factor.inverse_factor() if self.algebra.prefers_inverse else factor
+        # On some devices, products with the inverse are faster than triangular solves, and take
+        # half the time in float32. Any matrix would do, as long as `gradient` has its transpose.
+        self._factor: Any = factor
+        if self.algebra.prefers_inverse:
+            self._factor = factor.inverse_factor().astype(np.float32)
 
     def point(self, z: Any) -> Any:
         """Return the readout (n_units + 1, n_scores) with coordinates z; intercepts are last."""
@@ -70,7 +73,7 @@ class WhitenedCoordinates:
     def _solve(self, right, transposed=False):
         if self.algebra.prefers_inverse:
             inverse = self._factor.T if transposed else self._factor
-            return self.algebra.multiply(inverse, right)
+            return self.algebra.multiply(inverse, right.astype(np.float32)).astype(np.float64)
         return self._factor.solve_lower(self.algebra.xp.array(right, order="F"), transposed)
 
     def _append(self, rows, last):

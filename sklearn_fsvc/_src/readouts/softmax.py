@@ -37,8 +37,10 @@ class SoftmaxSettings(NamedTuple):
     # Rows that scale the first readout.
     first_rows: int = 4096
     # Steps of conjugate gradients above which coordinates by the uncertain rows are worth their
-    # factor, and the part of the uncertainty that these may omit.
+    # factor, which takes as long as steps in proportion to the units: at least so many, and one for
+    # so many units. And the part of the uncertainty that these coordinates may omit.
     slow_cg: int | float = 15
+    units_per_slow_cg: int = 256
     omitted_uncertainty: float = 1e-3
     max_newton_steps: int = 4  # on the model, in each pass
 
@@ -63,8 +65,9 @@ _MIN_UNCERTAINTY = 0.02
 _OTHER_CURVATURE = 0.01
 # Mean curvature of the first coordinates, and the factor by which it may be wrong.
 _FIRST_CURVATURE, _MAX_CURVATURE_RATIO = 1 / 16, 4.0
-# Rows that are added to the statistics at a time.
-_BLOCK_ROWS = 1024
+# Rows that are added to the statistics at a time: at least, and for each unit. Each time, a matrix
+# of all pairs of units is read and written.
+_BLOCK_ROWS, _BLOCK_ROWS_PER_UNIT = 1024, 1 / 2
 # Mean curvature below which rows are all predicted with certainty: only the penalty is left.
 _MIN_CURVATURE = 1e-12
 # Readouts in memory at a time: steps, gradients, points of a line, conjugate gradients; and those
@@ -175,8 +178,12 @@ def lasting_bytes(algebra: Any, layer: Any, n_rows: int, n_scores: int) -> int:
 
 
 def _matrix_bytes(n_units, algebra):
-    """Return the bytes of the statistics and of the factor of a normal matrix."""
-    return 2 * RidgeStatistics.nbytes(n_units) + (8 * n_units**2 if algebra.prefers_inverse else 0)
+    """Return the bytes of the statistics and of the factor of a normal matrix.
+
+    An inverse factor is computed in float64, and then cast to float32.
+    """
+    inverse_bytes = (8 + 4) * n_units**2 if algebra.prefers_inverse else 0
+    return 2 * RidgeStatistics.nbytes(n_units) + inverse_bytes
 
 
 def _rows_to_cache(n_units, settings):
@@ -234,6 +241,15 @@ class SoftmaxTraining:
                 self.job, layer, samples, self.statistics, ridge_alpha, self.log_loss
             )
 
+    @property
+    def _block_rows(self):
+        return max(_BLOCK_ROWS, int(_BLOCK_ROWS_PER_UNIT * self.layer.n_units))
+
+    @property
+    def _slow_cg(self):
+        settings = self._settings
+        return max(settings.slow_cg, self.layer.n_units / settings.units_per_slow_cg)
+
     def _reserve(self, job):
         """Reserve memory during each pass: two matrices, readouts, and cached rows."""
         m, dtype, n_present = self.layer.n_units, self.layer.hidden_dtype, len(self.samples.present)
@@ -243,7 +259,7 @@ class SoftmaxTraining:
         n_fitting = max(1, count_fitting(_CACHE_SHARE * job.memory_limit, row_bytes))
         self._n_cached = min(n_present, _rows_to_cache(m, self._settings), n_fitting)
         self.job = job.reserve(self._n_cached * row_bytes)
-        weighted_bytes = RidgeStatistics.nbytes(m) + 2 * _BLOCK_ROWS * m * dtype.itemsize
+        weighted_bytes = RidgeStatistics.nbytes(m) + 2 * self._block_rows * m * dtype.itemsize
         is_all = self._n_cached == n_present
         self._may_use_uncertain = is_all and 2 * weighted_bytes < self.job.memory_limit
         if self._may_use_uncertain:
@@ -259,7 +275,7 @@ class SoftmaxTraining:
         penalty = self.alpha / max(curvature, _MIN_CURVATURE)
         present = self._coordinates and self._coordinates.penalty
         may_use_uncertain = uncertainty is not None and self._may_use_uncertain
-        is_slow = may_use_uncertain and self.n_cg > self._settings.slow_cg
+        is_slow = may_use_uncertain and self.n_cg > self._slow_cg
         self._uses_uncertain |= is_slow
         ratio = _MAX_CURVATURE_RATIO
         if present is None or is_slow or not 1 / ratio < penalty / present < ratio:
@@ -275,8 +291,8 @@ class SoftmaxTraining:
         order = np.argsort(weight)
         omitted = self._settings.omitted_uncertainty * weight.sum(dtype=float)
         rows = order[np.cumsum(weight[order], dtype=float) > omitted]
-        for start in range(0, len(rows), _BLOCK_ROWS):
-            part = rows[start : start + _BLOCK_ROWS]
+        for start in range(0, len(rows), self._block_rows):
+            part = rows[start : start + self._block_rows]
             H = self._cached.H[self.algebra.xp.asarray(part)]
             no_targets = self.algebra.xp.zeros((len(part), 0))
             statistics.update(H, no_targets, weight[part].astype(float))

@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.sources import select_rows
-from ..data.streaming import cast_layer, n_synapses
+from ..data.streaming import cast_layer, work_of_fit
 from ..data.validation import validate_samples
 from ..engines import Engine, get_engine
 from ..estimators.network import with_center_targets
@@ -88,7 +88,7 @@ def fit_split(group: CandidateGroup, plan: SearchPlan, split: int, number: int) 
     pipeline, network, *data = fit_wrappers(group.estimator, X, y, params)
     X = data[0]
     parts = parts_of(network)
-    with get_engine(network.device, n_synapses(X, parts.units.n_activations)) as engine:
+    with get_engine(network.device, *work_of_fit(X, parts.units.n_activations)) as engine:
         parts, samples = network._validate_training_data(parts, engine, *data)
         samples, job = samples.on_device(plan.job(network, engine))
         callback_task = plan.passes.subtask(plan.name(split), None, number)
@@ -116,7 +116,7 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
         return None
     network = clone(group.estimator)
     parts = parts_of(network)
-    with get_engine(network.device, n_synapses(plan.X, network.n_hidden)) as engine:
+    with get_engine(network.device, *work_of_fit(plan.X, network.n_hidden)) as engine:
         metadata = get_metadata(**plan.fit_params)
         parts, samples = network._validate_training_data(parts, engine, plan.X, plan.y, *metadata)
         samples, job = samples.on_device(plan.job(network, engine))

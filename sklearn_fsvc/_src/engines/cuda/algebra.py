@@ -107,6 +107,8 @@ class CuPyAlgebra:
 
     @staticmethod
     def add_lower(C: Any, A: Any) -> None:
+        # CuPy's kernels read one row after another: those of C' are contiguous.
+        C, A = C.T, A.T
         C += A
 
     @staticmethod
@@ -115,11 +117,28 @@ class CuPyAlgebra:
 
     @staticmethod
     def add_integer_gram(blocks: Any, H: Any, steps: Any) -> bool:
+        CuPyAlgebra._add_integer_gram(blocks, H, None, steps)
+        return True
+
+    @staticmethod
+    def add_integer_sums(blocks: Any, H: Any, Y: Any, steps: Any) -> Any:
+        import cupy
+
+        sums = CuPyAlgebra._add_integer_gram(blocks, H, Y.astype(H.dtype), steps)
+        # A host array is copied, since CuPy would have to compile a kernel for it.
+        ones = cupy.asarray(np.ones((max(H.shape), 1)))
+        shift = integers.shift_of(steps) / steps.scale
+        CuPyAlgebra.gemm(sums, ones[: len(sums)], ones[: len(Y)].T @ Y, shift)
+        return sums
+
+    @staticmethod
+    def _add_integer_gram(blocks, H, Y, steps):
         import cupy
 
         launch_here = partial(launch.launch, cupy.cuda.Device().id)
-        integers.add_gram(blocks, H, steps, cupy, launch_here, _multiply_bytes, BlockSizes())
-        return True
+        return integers.add_gram(
+            blocks, H, Y, steps, cupy, launch_here, _multiply_bytes, BlockSizes()
+        )
 
     @staticmethod
     def syrk_workspace_bytes(order: int, dtype: Any) -> int:

@@ -1,4 +1,4 @@
-"""Exact Gram matrices of quantised activations, from 8-bit integer products of cuBLAS.
+"""Exact sums of products of quantised activations, from 8-bit integer products of cuBLAS.
 
 A quantised activation is an integer, its code, times a power of two. Unsigned codes are shifted by
 half of their range, so that they fit into signed bytes; a code of up to 15 bits is split into two
@@ -54,18 +54,21 @@ def column_grid(engine: Any, H: Any, units: slice, width: int = 1) -> tuple[int,
 def add_gram(
     blocks: Sequence[tuple[int, Any]],
     H: Any,
+    Y: Any,
     steps: Any,
     xp: Any,
     launch: Callable[..., None],
     multiply: Callable[[Any, Any, Any, bool], None],
     sizes: BlockSizes,
-) -> None:
+) -> Any:
     """Add H'H to the lower triangle of a matrix, as `..integers.add_gram` does on a host.
 
     Parameters
     ----------
     blocks, H, steps
         See `..integers.add_gram`; any number of rows.
+    Y : array of shape (n_rows, n_outputs) or None
+        Integers from -128 to 127, in the dtype of H.
     xp : module
     launch : callable
         See `CudaEngine.launch`.
@@ -73,10 +76,25 @@ def add_gram(
         ``multiply(A, B, sums, keep)`` writes the products B A' of lines of bytes to `sums`, or adds
         them if `keep`.
     sizes : BlockSizes
+
+    Returns
+    -------
+    array of shape (n_units, n_outputs), float64, or None
+        ``H'Y``, of codes without their shift.
     """
+    total = None
     for start in range(0, len(H), MAX_ROWS):
-        rows = H[start : start + MAX_ROWS]
-        _PackedCodes(rows, steps, xp, launch, multiply, sizes).add_gram_to(blocks)
+        rows = slice(start, start + MAX_ROWS)
+        codes = _PackedCodes(H[rows], steps, xp, launch, multiply, sizes)
+        if Y is not None:
+            total = codes.add_products_with(Y[rows], total)
+        codes.add_gram_to(blocks)
+    return None if total is None else total.T[: H.shape[1]]
+
+
+def shift_of(steps: Any) -> int:
+    """Return what is subtracted from unsigned codes."""
+    return 0 if steps.is_signed else 2 ** (steps.bits - 1)
 
 
 class _PackedCodes:
@@ -93,19 +111,34 @@ class _PackedCodes:
     def __init__(self, H, steps, xp, launch, multiply, sizes):
         self.steps, self.xp, self.multiply = steps, xp, multiply
         self._launch, self._threads = launch, sizes.threads
-        (self.n_rows, n_units), n = H.shape, 2 if steps.bits > 8 else 1
-        # Subtracted from unsigned codes.
-        self.shift = 0 if steps.is_signed else 2 ** (steps.bits - 1)
-        padded, words = round_up(n_units, _UNITS), round_up(ceil_div(self.n_rows, 4), _WORDS)
-        packed = xp.empty((n * padded, words), "u4")
-        side, lines = sizes.square, sizes.lines
-        launch(
-            pack_codes(H.dtype, n == 2, side, lines),
-            (ceil_div(words, side), ceil_div(padded, side)), (side, lines),
-            H, packed, H.dtype.type(steps.scale), self.shift,
-        )  # fmt: skip
-        self.planes = [packed[i * padded : (i + 1) * padded] for i in range(n)]
+        self._sizes, self.n_rows = sizes, len(H)
+        self.shift = shift_of(steps)
+        self.planes = self._pack(H, steps.scale, self.shift, 2 if steps.bits > 8 else 1)
         self.unit = 1 / steps.scale**2
+
+    def _pack(self, H, scale, shift, n_planes):
+        """Return the bytes of ``scale H - shift``, as lines, in one or two planes."""
+        padded = round_up(H.shape[1], _UNITS)
+        words = round_up(ceil_div(self.n_rows, 4), _WORDS)
+        packed = self.xp.empty((n_planes * padded, words), "u4")
+        side, lines = self._sizes.square, self._sizes.lines
+        self._launch(
+            pack_codes(H.dtype, n_planes == 2, side, lines),
+            (ceil_div(words, side), ceil_div(padded, side)), (side, lines),
+            H, packed, H.dtype.type(scale), shift,
+        )  # fmt: skip
+        return [packed[i * padded : (i + 1) * padded] for i in range(n_planes)]
+
+    def add_products_with(self, Y, total):
+        """Return Y'H of integers Y, without the shift, added to a total if there is one."""
+        (lines,), n_units = self._pack(Y, 1, 0, 1), len(self.planes[0])
+        total = self.xp.zeros((Y.shape[1], n_units)) if total is None else total
+        zeros = self.xp.zeros(max(n_units, len(total)))
+        for i, plane in enumerate(reversed(self.planes)):
+            products = self.xp.empty((len(lines), n_units), "i4")
+            self.multiply(plane, lines, products, False)
+            self._add(total, products, zeros, 0, 0, 128**i * self.steps.scale)
+        return total
 
     def add_gram_to(self, blocks):
         """Add the products to panels of a lower triangle."""
