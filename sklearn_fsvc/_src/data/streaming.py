@@ -10,6 +10,7 @@ The rows of a tile are planned from the memory limit. The engine evaluates a til
 size that is fastest on the device, see `TileShape`.
 """
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ from .validation import NaNOutputError, check_hidden, explain_overflow, find_lar
 # Samples x units, and bytes of units, up to which no tile is planned: H takes a few MB, and the
 # layer as much as it has already. For few samples, planning would take longer than evaluation.
 _SMALL_H, _SMALL_LAYER = 2**16, 2**24
+# Units whose Gram matrix takes no more than a part of the memory of any GPU.
+_MANY_UNITS = 2**15
 
 
 @dataclass(frozen=True)
@@ -135,11 +138,14 @@ def n_synapses(X: Any, n_units: int | None) -> int:
     return n_values * (shape[0] if n_units is None else n_units)
 
 
-def work_of_fit(X: Any, n_units: int | None) -> tuple[int, int]:
-    """Return `n_synapses`, and samples x units x units: the products that a readout needs."""
+def work_of_fit(X: Any, n_units: int | None) -> tuple[int, float]:
+    """Return `n_synapses`, and the samples per unit.
+
+    Those are infinite for so many units that a fit may need the memory of several devices.
+    """
     work = n_synapses(X, n_units)
-    n_rows = X.shape[0] if work else 0
-    return work, n_rows * (n_rows if n_units is None else n_units) ** 2
+    is_small = work and n_units is not None and n_units <= _MANY_UNITS
+    return work, X.shape[0] / n_units if is_small else math.inf
 
 
 def is_batch_invariant(engine: Engine, layer: Any) -> bool:

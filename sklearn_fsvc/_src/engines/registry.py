@@ -24,9 +24,8 @@ ALIASES = ("auto", "cpu")
 # The engine for "cpu". According to benchmarks/layers.py, `jit` is the fastest for distances and
 # tanh layers; for linear layers, `blas` is about as fast.
 CPU = "jit"
-# Time of a product of two activations, which a fit sums for all pairs of units, relative to that of
-# a feature and a weight: on tensor cores, between products of 8-bit integers and of float32.
-_PRODUCT_SHARE = 0.1
+# Samples per unit from which several devices gain in a fit: one device factorises the Gram matrix.
+_ROWS_PER_UNIT = 10
 # The group of entry points in which other packages declare their engines.
 GROUP = "sklearn_fsvc.engines"
 
@@ -77,7 +76,7 @@ def known_engines() -> dict[str, Any]:
     return dict(ENGINES)
 
 
-def get_engine(device: str, work: float | None = None, products: float = 0) -> Any:
+def get_engine(device: str, work: float | None = None, rows_per_unit: float = math.inf) -> Any:
     """Return the engine for `device`: an `Engine`, or a group of several.
 
     Parameters
@@ -88,8 +87,8 @@ def get_engine(device: str, work: float | None = None, products: float = 0) -> A
         or the first one for a small job; "torch:mps" and "torch:cuda:1" are devices of PyTorch.
     work : int, optional
         rows x units x features of the job, if known, for "auto" and "all".
-    products : int
-        rows x units x units of a fit, for all devices of a kind.
+    rows_per_unit : float
+        Of a fit, which gains less by several devices if there are few.
 
     Raises
     ------
@@ -98,7 +97,7 @@ def get_engine(device: str, work: float | None = None, products: float = 0) -> A
     RuntimeError
         If it exists but does not work here, with the reason and the remedy.
     """
-    engine = _make(device, work, products)
+    engine = _make(device, work, rows_per_unit)
     reason = engine.why_unavailable()
     if reason:
         raise RuntimeError(f"device={device!r} cannot be used: {reason}.")
@@ -134,11 +133,11 @@ def _is_redefinition(old, new):
     return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
-def _make(device, work, products):
+def _make(device, work, rows_per_unit):
     if device == "auto":
         work = work or 0
         engine = accelerator(work) or ENGINES[CPU]
-        is_large = _use_all_devices(engine, work, products)
+        is_large = _use_all_devices(engine, work, rows_per_unit)
         return _make_numbered(engine, "all") if is_large else engine()
     if device == "cpu":
         return ENGINES[CPU]()
@@ -150,7 +149,7 @@ def _make(device, work, products):
     if name in engines and engines[name].is_numbered and (numbers := _parse_numbers(device, index)):
         # One device is faster for a small job: threads and transfers take longer than they save.
         if numbers == "all" and work is not None and engines[name].group_work is not None:
-            numbers = numbers if _gains_by_group(engines[name], work, products) else [0]
+            numbers = numbers if _gains_by_group(engines[name], work, rows_per_unit) else [0]
         return _make_numbered(engines[name], numbers)
     if name in engines and _is_place(engines[name], index):
         return engines[name](index)
@@ -183,15 +182,15 @@ def _parse_numbers(device: str, text: str) -> Any:
     return numbers
 
 
-def _use_all_devices(engine, work, products):
+def _use_all_devices(engine, work, rows_per_unit):
     """Return whether so much work gains by all devices, and no other worker needs some of them."""
     is_alone = current_dask_worker() is None and worker_index() is None
-    return engine.is_numbered and is_alone and _gains_by_group(engine, work, products)
+    return engine.is_numbered and is_alone and _gains_by_group(engine, work, rows_per_unit)
 
 
-def _gains_by_group(engine, work, products):
+def _gains_by_group(engine, work, rows_per_unit):
     group_work = math.inf if engine.group_work is None else engine.group_work
-    return work + _PRODUCT_SHARE * products >= group_work
+    return work >= group_work and rows_per_unit >= _ROWS_PER_UNIT
 
 
 def _make_numbered(engine: Any, numbers: Sequence[int] | str) -> Any:
