@@ -43,10 +43,10 @@ SHARED = read_entries(
 
     device : str, default="auto"
         Engine that computes the hidden layer: "jit", "blas" or "mkl" on the host, "cuda" on an
-        NVIDIA GPU, "cuda:1" on the second GPU, "cuda:0,1" or "cuda:all" on several; "torch" on any
-        device of PyTorch, such as GPUs of AMD ("torch:cuda"), Apple ("torch:mps") and Intel
-        ("torch:xpu"); "cpu" is the fastest one on the host. If a named device is not available, an
-        error states the reason.
+        NVIDIA GPU, "cuda:1" on the second GPU, "cuda:0,1" on two, "cuda:all" on all, or on one if
+        that is faster; "torch" on any device of PyTorch, such as GPUs of AMD ("torch:cuda"), Apple
+        ("torch:mps") and Intel ("torch:xpu"); "cpu" is the fastest one on the host. If a named
+        device is not available, an error states the reason.
         "auto" is a GPU for large computations and all GPUs for very large ones; for small
         computations, or without a usable GPU, it is "cpu".
 
@@ -113,7 +113,7 @@ SHARED = read_entries(
         Number of bits of an activation; None if activations are not rounded.
 
     device_ : str
-        The engine that was used.
+        The engine that was used, with the numbers of its devices.
 
     n_features_in_ : int
         Number of features seen in fit.
