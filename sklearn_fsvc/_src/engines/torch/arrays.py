@@ -169,7 +169,11 @@ class Array:
     # Elements.
 
     def __getitem__(self, key: Any) -> "Array":
-        return self._like(allocating(operator.getitem, self.tensor, self._tensor_key(key)))
+        # PyTorch gathers no unsigned 64-bit integers on a GPU.
+        is_unsigned = self.tensor.dtype == torch.uint64
+        tensor = self.tensor.view(torch.int64) if is_unsigned else self.tensor
+        taken = allocating(operator.getitem, tensor, self._tensor_key(key))
+        return self._like(taken.view(torch.uint64) if is_unsigned else taken)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         value = self.xp.operand(value)
