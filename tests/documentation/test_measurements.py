@@ -184,6 +184,29 @@ def multi_gpu_sentences():
     yield "in {:.0f} s, with {:.0f} and {:.0f} GB of memory".format(fit, *peaks)
 
 
+def torch_sentences():
+    of = results_of("PyTorch beside CUDA, 8192 x 8192 x 784", "h100")
+    layers = [
+        f"{name}, torch:cuda / cuda"
+        for name in (
+            "tanh, float32",
+            "Euclidean, float32",
+            "Manhattan, float32",
+            "Manhattan, bytes",
+        )
+    ]
+    tanh, euclidean, manhattan, of_bytes = (f"{of[name]:.1f} times" for name in layers)
+    assert tanh == euclidean
+    yield f"than with ``cuda``: {tanh} (tanh, and Euclidean distances), {manhattan} (Manhattan"
+    yield f"{of_bytes} (of bytes)"
+    yield f"takes {of['Manhattan, float32, torch.cdist / cuda']:.0f} times as long"
+    of = results_of("PyTorch beside CUDA, MNIST, 4096 units", "h100")
+    tanh, rbf = (
+        of[f"{name}, as made: fit, torch / cuda"] for name in ("TanhClassifier", "RBFClassifier")
+    )
+    yield f"take {tanh:.1f} times (``TanhClassifier``) and {rbf:.1f} times as long"
+
+
 def cluster_sentences():
     of = results_of("clusters: 400000 x 64 float32, 2048 units")
     names = ("no Dask, one thread", "no Dask, two threads", "Dask, one worker", "Dask, two workers")
@@ -244,7 +267,7 @@ PAGES = {
     "beyond.rst": (multi_gpu_sentences, cluster_sentences),
     "microcontrollers.rst": (c_header_sentences,),
     "regression.rst": (interval_sentences,),
-    "engines.rst": (selection_sentences,),
+    "engines.rst": (selection_sentences, torch_sentences),
 }
 
 
