@@ -186,7 +186,7 @@ def front_tables():
     )
     return (
         f"Means over {n_classification} classification and {n_regression} regression datasets with "
-        "default hyperparameters; up to 4,000 training\nsamples, two CPU cores, median times. "
+        "default hyperparameters; up to 4000 training\nsamples, two CPU cores, median times. "
         f"LightGBM fits **{times_as_fast('LightGBM')} times as fast** as `RBFClassifier`, XGBoost "
         f"{times_as_fast('XGBoost')} times.\n\n"
     ) + markdown(["", "accuracy", "fit", "R²", "fit"], rows)
@@ -220,7 +220,7 @@ def card():
 def trees():
     """Return how much faster gradient boosting is, for the page that recommends estimators."""
     return (
-        f"On {means('classification')[1]} datasets with up to 4,000 training samples, LightGBM "
+        f"On {means('classification')[1]} datasets with up to 4000 training samples, LightGBM "
         f"fits {times_as_fast('LightGBM')} times as fast as ``RBFClassifier()``,\nXGBoost "
         f"{times_as_fast('XGBoost')} times.\n"
     )

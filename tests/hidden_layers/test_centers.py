@@ -60,6 +60,13 @@ def test_an_automatic_size_does_not_warn(rng, recwarn):
     assert not [w for w in recwarn if "differ" in str(w.message)]
 
 
+@pytest.mark.parametrize(("n_features", "n_units"), [(39, 30), (40, 40)])
+def test_an_automatic_size(n_features, n_units, rng):
+    X = rng.normal(size=(40, n_features))
+    model = RBFClassifier(feature_weights=None, random_state=0).fit(X, np.arange(40) % 2)
+    assert n_units - 2 <= len(model.centers_) <= n_units
+
+
 def test_more_centres_than_fit_in_memory(rng):
     """A number is refused before any data is read, a radius as soon as it selects too many."""
     X = rng.normal(size=(2000, 500))

@@ -22,8 +22,9 @@ _RBF = read_entries(
         novel; the first of them become the centres. Of very many samples, 16 per unit are
         candidates, unless ``shuffle=False``. If too few samples are distinct, there are fewer
         units, and `fit` warns. With a number for `selection_radius`, the maximum number of
-        units. None is about three quarters of the samples, at most 4000; with a number
-        for `radius` or `selection_radius`, all samples that are novel at that radius.
+        units. None is about three quarters of the samples, or all of them if there are at least
+        as many features, and at most 4000; with a number for `radius` or `selection_radius`, all
+        samples that are novel at that radius.
 
     selection_radius : float or None, default=None
         Radius for the selection of centres only. None is `radius` if that is a number and the
