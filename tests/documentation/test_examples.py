@@ -10,6 +10,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
+# Its processes take longer than all others together.
+EXHAUSTIVE = "plot_11_dask"
 
 
 def test_examples_are_numbered_consecutively():
@@ -20,7 +22,12 @@ def test_examples_are_numbered_consecutively():
     assert len(numbers) >= 11
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def marked(path):
+    marks = [pytest.mark.exhaustive] if path.stem == EXHAUSTIVE else []
+    return pytest.param(path, id=path.stem, marks=marks)
+
+
+@pytest.mark.parametrize("path", list(map(marked, EXAMPLES)))
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 def test_example(path, tmp_path, monkeypatch, capsys):
     plt = pytest.importorskip("matplotlib.pyplot")

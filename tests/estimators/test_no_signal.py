@@ -53,7 +53,7 @@ def last(model):
     return model[-1] if hasattr(model, "steps") else model
 
 
-@pytest.mark.parametrize("n_features", [2, 20])
+@pytest.mark.parametrize("n_features", [pytest.param(2, marks=pytest.mark.exhaustive), 20])
 @pytest.mark.parametrize("model", REGRESSORS, ids=name)
 def test_regressors(model, n_features):
     for n, bound in ((270, 1.3), (600, 1.15)):
@@ -69,7 +69,7 @@ def test_regressors(model, n_features):
             assert claimed > 0.85
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=name)
 def test_probabilities(model, n_classes):
     for n, bound in ((300, 0.06), (600, 0.04)):

@@ -160,8 +160,12 @@ OF_INPUT = {
 
 
 def is_slow(estimator, check):
-    """LMS in a thousand passes: test_classifier.py has weights of classes without it."""
-    return check == "check_class_weight_classifiers" and "lms" in repr(estimator)
+    """LMS in a thousand passes, and a layer that is drawn as another one.
+
+    test_classifier.py has weights of classes without LMS.
+    """
+    is_lms = check == "check_class_weight_classifiers" and "lms" in repr(estimator)
+    return is_lms or getattr(estimator, "weights", None) == "constrained"
 
 
 def checks(estimators, wanted=lambda estimator, check: True):
@@ -209,13 +213,13 @@ def test_scikit_learn_checks_of_unfitted_variants(estimator, check):
     passes(check, estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @checks(
     [*on_device("blas"), *on_device("mkl"), *on_device("torch")],
     lambda e, check: check not in OF_INPUT,
 )
 def test_scikit_learn_checks_on_blas(estimator, check):
-    """A search knows no engine: search/test_networks.py has one on each."""
+    """Most other tests are of each engine. A search knows none."""
     passes(check, estimator)
 
 
