@@ -10,8 +10,13 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
-# Its processes take longer than all others together.
-EXHAUSTIVE = "plot_11_dask"
+# They take longest; the build of the site runs them, too.
+EXHAUSTIVE = (
+    "plot_06_probabilities",
+    "plot_08_streams",
+    "plot_09_larger_than_memory",
+    "plot_11_dask",
+)
 
 
 def test_examples_are_numbered_consecutively():
@@ -23,7 +28,7 @@ def test_examples_are_numbered_consecutively():
 
 
 def marked(path):
-    marks = [pytest.mark.exhaustive] if path.stem == EXHAUSTIVE else []
+    marks = [pytest.mark.exhaustive] if path.stem in EXHAUSTIVE else []
     return pytest.param(path, id=path.stem, marks=marks)
 
 

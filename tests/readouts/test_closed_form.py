@@ -20,7 +20,7 @@ WIDE = {
 }  # fmt: skip
 
 
-def data(n=6000, dtype=np.float64, drift=0.0):
+def data(n=3000, dtype=np.float64, drift=0.0):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3)) + drift * np.linspace(0, 1, n)[:, None]
     return X.astype(dtype), X[:, 0] - drift * np.linspace(0, 1, n) + rng.normal(size=n)

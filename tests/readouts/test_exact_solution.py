@@ -171,9 +171,7 @@ def test_every_machine_gives_the_same_model(tmp_path, blas):
     with threadpool_limits(1):
         here = same_model.digests("jit")
         assert same_model.digests("blas") == here
-    programs = [
-        SAME.format(variables=variables, expected=here) for variables in older_processors()
-    ]
+    programs = [SAME.format(variables=variables, expected=here) for variables in older_processors()]
     threads = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "2")
     run_in_turn(
         *programs, module="sklearn_fsvc", NUMBA_CACHE_DIR=str(tmp_path), OPENBLAS_CORETYPE=blas,
