@@ -12,11 +12,9 @@ from threadpoolctl import threadpool_limits
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 # They take longest; the build of the site runs them, too.
 EXHAUSTIVE = (
-    "plot_06_probabilities",
-    "plot_08_streams",
-    "plot_09_larger_than_memory",
-    "plot_11_dask",
-)
+    "plot_03_hidden_size", "plot_06_probabilities", "plot_08_streams",
+    "plot_09_larger_than_memory", "plot_10_gpu", "plot_11_dask",
+)  # fmt: skip
 
 
 def test_examples_are_numbered_consecutively():
