@@ -323,7 +323,7 @@ def test_many_activations_of_patches_need_little_more_than_their_sums(monkeypatc
 @pytest.mark.parametrize("device", ["jit", "blas"])
 def test_large_images_need_little_memory(device):
     """The patches of one take 11 MiB, and again as they meet the units."""
-    X, y = np.random.default_rng(0).random((8, 128 * 128 * 3), np.float32), np.arange(8) % 2
+    X, y = np.random.default_rng(0).random((20, 128 * 128 * 3), np.float32), np.arange(20) % 2
     limit = 40 * MIB
     clf = PatchClassifier(
         100, image_shape=(128, 128, 3), pool=1, alpha=1.0, device=device, random_state=0
