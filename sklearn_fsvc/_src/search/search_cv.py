@@ -173,8 +173,9 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     True
     >>> search.cv_results_["mean_test_score"].shape
     (12,)
-    >>> HiddenSizeSearchCV(TanhClassifier(random_state=0)).fit(X, y).best_params_
-    {'n_hidden': 1000}
+    >>> search = HiddenSizeSearchCV(TanhClassifier(random_state=0)).fit(X[:300], y[:300])
+    >>> [int(n) for n in search.cv_results_["param_n_hidden"]]  # the sizes by default
+    [25, 50, 100, 200, 500, 1000, 2000]
     """
 
     __module__ = "sklearn_fsvc"  # pickles do not depend on the file
