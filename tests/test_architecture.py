@@ -105,7 +105,7 @@ def _names(requirements):
 def test_importing_compiles_and_loads_nothing():
     """No numba, no thread, no MKL, no GPU before a call that needs it, and no Dask in a fit."""
     code = (
-        "import sys, threading, sklearn_fsvc as f\n"
+        "import sys, threading, sklearn_fsvc as f, sklearn_fsvc.inspection\n"
         "from sklearn.base import clone\n"
         "for e in [f.TanhProjector(device=d) for d in ('jit', 'mkl', 'cuda')]:\n"
         "    clone(e).get_params()\n"

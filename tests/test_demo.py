@@ -151,7 +151,7 @@ def run_as_nobody(site, *arguments):
     )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare, of util-linux")
 def test_demo_in_a_container(read_only_site):
     """As a user without a home, with a package that it may not write."""

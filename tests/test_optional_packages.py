@@ -140,6 +140,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.exhaustive
 def test_features_may_be_the_first_to_import_a_package():
     programs = [
         f"{SETUP}print('with', {needed}, file=sys.stderr)\n{program}"

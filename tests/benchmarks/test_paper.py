@@ -100,7 +100,13 @@ def test_reasons_of_empty_cells():
             method.prepare("tanh float32", 10, 10, 4)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name == "table4" else [])
+        for name in EXPERIMENTS
+    ],
+)
 def test_experiment(tmp_path, capsys, name):
     (results,) = measure([name], "jit", quick=True, output=tmp_path, run_type=TinyRun)
     output = capsys.readouterr().out

@@ -172,6 +172,7 @@ def test_our_methods_for_both_tasks(bench, folder, name, alpha):
         assert scores["error"] < 0.2
 
 
+@pytest.mark.exhaustive
 def test_results_are_not_measured_twice(bench, folder, tmp_path, capsys):
     methods, runs = two_methods(bench), bench("run")
     paths, file = bench("data").find_tables(folder), tmp_path / "results.jsonl"

@@ -10,6 +10,11 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
+# They take longest; the build of the site runs them, too.
+EXHAUSTIVE = (
+    "plot_03_hidden_size", "plot_06_probabilities", "plot_08_streams",
+    "plot_09_larger_than_memory", "plot_10_gpu", "plot_11_dask",
+)  # fmt: skip
 
 
 def test_examples_are_numbered_consecutively():
@@ -20,7 +25,12 @@ def test_examples_are_numbered_consecutively():
     assert len(numbers) >= 11
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def marked(path):
+    marks = [pytest.mark.exhaustive] if path.stem in EXHAUSTIVE else []
+    return pytest.param(path, id=path.stem, marks=marks)
+
+
+@pytest.mark.parametrize("path", list(map(marked, EXAMPLES)))
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 def test_example(path, tmp_path, monkeypatch, capsys):
     plt = pytest.importorskip("matplotlib.pyplot")

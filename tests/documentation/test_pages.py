@@ -43,10 +43,17 @@ CODE = {
     "microcontrollers.rst": 12,
     "reproducibility.rst": 8,
 }
+# They take longest: cross-validation, and a stream of forty days.
+EXHAUSTIVE = "evaluate.rst", "streams.rst"
 LINKS = re.findall(r"\]\(([^)]+)\)", README)
 
 
-@pytest.mark.parametrize(("page", "n_lines"), list(CODE.items()))
+def marked(page):
+    marks = [pytest.mark.exhaustive] if page in EXHAUSTIVE else []
+    return pytest.param(page, CODE[page], id=page, marks=marks)
+
+
+@pytest.mark.parametrize(("page", "n_lines"), list(map(marked, CODE)))
 def test_code_of_pages(page, n_lines, tmp_path, monkeypatch):
     """Run the code blocks in order, and compare their output."""
     pytest.importorskip("pandas")

@@ -134,6 +134,7 @@ def test_outside_of_dask_tasks_there_is_no_dask_worker(
     assert threads.worker_index() == 2
 
 
+@pytest.mark.exhaustive
 def test_a_worker_of_a_dask_cluster(rng, monkeypatch):
     """It uses its two threads, although its nanny sets OMP_NUM_THREADS=1."""
     distributed = pytest.importorskip("distributed")
@@ -225,6 +226,7 @@ def output_of(code, *args):
     return done.stdout.strip()
 
 
+@pytest.mark.exhaustive
 def test_a_program_ends_after_interrupts_of_the_start_of_a_thread_and_of_predictions():
     has_timer = hasattr(signal, "setitimer")
     output = output_of(INTERRUPTED_START + MANY_INTERRUPTS * has_timer)
@@ -250,6 +252,7 @@ for device in sys.argv[1:]:
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_fits_as_its_parent_did():
     devices = [n for n in ("jit", "blas", "mkl") if ENGINES[n]().why_unavailable() is None]
@@ -330,6 +333,7 @@ def test_a_limit_may_be_set_by_any_thread(three_blas_threads, blas_thread_counts
     assert blas_thread_counts() == {3}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_has_the_initial_threads():
     code = (

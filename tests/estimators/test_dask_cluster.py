@@ -14,7 +14,7 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.exhaustive,
     # Of Dask's own, as workers are killed and clusters end.
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

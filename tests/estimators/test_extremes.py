@@ -103,7 +103,11 @@ PREDICTORS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", EXPONENTS)
+# What a large or small number makes of a whole fit; layers are compared above.
+DTYPES = [np.float32, pytest.param(np.float64, marks=pytest.mark.exhaustive)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("make", PREDICTORS)
 def test_predictions_do_not_depend_on_the_scale_of_X(make, dtype, device):
     check_sizes(lambda: make(device=device, random_state=0), dtype)
@@ -159,7 +163,7 @@ def or_refused(call, model, X):
         raise
 
 
-@pytest.mark.parametrize("dtype", EXPONENTS)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_neither_fit_nor_predict_returns_nan(dtype, device):
     cases = {"plain": rows(dtype), **dict(extremes(dtype))}
     asks = {both: np.concatenate([cases[name] for name in both])

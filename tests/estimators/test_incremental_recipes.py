@@ -32,6 +32,7 @@ def load(shard):
 load.__module__ = "recipe"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("library", ["joblib", "ray", "pyspark"])
 def test_recipe(library, monkeypatch):
     """Ray and Spark are not in any extra; the test runs if they are installed."""

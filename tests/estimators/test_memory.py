@@ -32,7 +32,10 @@ TANH = TanhClassifier(2 * UNITS, feature_weights=None, random_state=0)
 ESTIMATORS = [
     (RBFClassifier(UNITS, random_state=0), LEARNING),
     (RBFClassifier(UNITS, selection="global", readout="none", random_state=0), SELECTION),
-    (RBFClassifier(UNITS, metric="euclidean", kernel="gaussian", random_state=0), LEARNING),
+    pytest.param(  # weights of features are learned by the same code, and the layer is as below
+        RBFClassifier(UNITS, metric="euclidean", kernel="gaussian", random_state=0), LEARNING,
+        marks=pytest.mark.exhaustive,
+    ),
     (RBFClassifier(UNITS, readout="lms", max_iter=1, random_state=0), FIT),
     (TANH, OF_TANH),
     (
@@ -79,6 +82,8 @@ def test_max_memory(device, rows, estimator, of_fit, monkeypatch):
         pytest.skip("the same code as that of blas, but for products and tanh")
     if device != "jit" and getattr(estimator, "metric", "product") == "manhattan":
         pytest.skip("the same memory as for Euclidean distances, and slow")
+    if device == "blas" and isinstance(estimator, PatchClassifier):
+        pytest.skip("test_large_images_need_little_memory has patches on blas")
     X, y = rows
     estimator.set_params(device=device, max_memory=of_fit)
     estimator.fit(X[:1500], y[:1500])  # compiled and imported before it is measured
@@ -141,8 +146,11 @@ def test_max_memory_of_calibration(rows_of_many_classes, alpha, with_twins):
 
 @pytest.mark.parametrize(
     ("n", "features", "units", "limit"),
-    [(8000, 200, 50, 6), (600, 3000, 50, 12), (900, 20, 900, 40)],
-    ids=["one set of rows is held out", "six sets of wide rows", "six sets of many units"],
+    [
+        pytest.param(8000, 200, 50, 6, id="one set of rows is held out"),
+        pytest.param(600, 3000, 50, 12, id="six sets, wide rows", marks=pytest.mark.exhaustive),
+        pytest.param(900, 20, 900, 40, id="six sets, many units"),
+    ],
 )
 def test_max_memory_of_the_softmax_penalty_search(n, features, units, limit):
     """Rows that are held out, and those that are left, are copied where there is room."""

@@ -53,29 +53,33 @@ def last(model):
     return model[-1] if hasattr(model, "steps") else model
 
 
-@pytest.mark.parametrize("n_features", [2, 20])
+@pytest.mark.parametrize("n_features", [pytest.param(2, marks=pytest.mark.exhaustive), 20])
+@pytest.mark.parametrize(
+    ("n", "bound"), [(270, 1.3), pytest.param(600, 1.15, marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.parametrize("model", REGRESSORS, ids=name)
-def test_regressors(model, n_features):
-    for n, bound in ((270, 1.3), (600, 1.15)):
-        X, y, X_new, y_new = noise(n, n_features, seed=n)
-        model = seeded(model).fit(X, y)
-        error = np.mean((y_new - model.predict(X_new)) ** 2) / np.var(y_new)
-        assert error < bound
-        network = last(model)
-        claimed = getattr(network, "loo_error_", None)
-        if hasattr(network, "loo_errors_") and claimed is None:
-            claimed = network.loo_errors_.min()
-        if claimed is not None:
-            assert claimed > 0.85
+def test_regressors(model, n, bound, n_features):
+    X, y, X_new, y_new = noise(n, n_features, seed=n)
+    model = seeded(model).fit(X, y)
+    error = np.mean((y_new - model.predict(X_new)) ** 2) / np.var(y_new)
+    assert error < bound
+    network = last(model)
+    claimed = getattr(network, "loo_error_", None)
+    if hasattr(network, "loo_errors_") and claimed is None:
+        claimed = network.loo_errors_.min()
+    if claimed is not None:
+        assert claimed > 0.85
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    ("n", "bound"), [(300, 0.06), pytest.param(600, 0.04, marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=name)
-def test_probabilities(model, n_classes):
-    for n, bound in ((300, 0.06), (600, 0.04)):
-        X, y, X_new, y_new = noise(n, 2, n_classes, n_classes)
-        p = seeded(model).fit(X, y).predict_proba(X_new)
-        assert log_loss(y_new, p) < np.log(n_classes) + bound
+def test_probabilities(model, n, bound, n_classes):
+    X, y, X_new, y_new = noise(n, 2, n_classes, n_classes)
+    p = seeded(model).fit(X, y).predict_proba(X_new)
+    assert log_loss(y_new, p) < np.log(n_classes) + bound
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -90,8 +90,10 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("bits", [8, 15])
-@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize(
+    ("kind", "bits"),
+    [*((kind, 8) for kind in STREAMS), ("manhattan", 15), ("bytes", 15), ("sparse tanh", 15)],
+)
 def test_bitwise_equal_in_every_order_of_samples(kind, bits, device):
     """Random batches, rows that come and go, and models that are merged, beside one fit.
 

@@ -159,9 +159,20 @@ OF_INPUT = {
 }  # fmt: skip
 
 
-def is_slow(estimator, check):
-    """LMS in a thousand passes: test_classifier.py has weights of classes without it."""
-    return check == "check_class_weight_classifiers" and "lms" in repr(estimator)
+def is_exhaustive(estimator, check):
+    """Of variants: what is done before there is a layer, and what another check does, too.
+
+    Constrained weights are drawn as class-informed ones. LMS takes a thousand passes for weights of
+    classes; test_classifier.py has these without LMS. The checks of training are made three times:
+    once, with read-only samples, is enough.
+    """
+    name, how = check.func.__name__, check.keywords
+    is_lms = name == "check_class_weight_classifiers" and "lms" in repr(estimator)
+    is_repeated = name in ("check_classifiers_train", "check_regressors_train") and (
+        not how.get("readonly_memmap") or "X_dtype" in how
+    )
+    is_constrained = getattr(estimator, "weights", None) == "constrained"
+    return name in OF_INPUT or is_lms or is_repeated or is_constrained
 
 
 def checks(estimators, wanted=lambda estimator, check: True):
@@ -173,7 +184,7 @@ def checks(estimators, wanted=lambda estimator, check: True):
     ids = cache(mark.kwargs.pop("ids"))  # else an estimator is written out for each of its checks
     cases = [case if hasattr(case, "values") else pytest.param(*case) for case in cases]
     cases = [
-        case for case in cases if wanted(case.values[0], case.values[1].func.__name__)
+        case for case in cases if wanted(case.values[0], case.values[1])
     ]  # fmt: skip
     return pytest.mark.parametrize(names, cases, ids=ids, **mark.kwargs)
 
@@ -198,24 +209,24 @@ def test_scikit_learn_checks(estimator, check):
     passes(check, estimator)
 
 
-@checks(variants(), lambda e, check: check not in OF_INPUT and not is_slow(e, check))
+@checks(variants(), lambda e, check: not is_exhaustive(e, check))
 def test_scikit_learn_checks_of_variants(estimator, check):
     passes(check, estimator)
 
 
 @pytest.mark.exhaustive
-@checks(variants(), lambda e, check: check in OF_INPUT or is_slow(e, check))
-def test_scikit_learn_checks_of_unfitted_variants(estimator, check):
+@checks(variants(), is_exhaustive)
+def test_other_scikit_learn_checks_of_variants(estimator, check):
     passes(check, estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @checks(
     [*on_device("blas"), *on_device("mkl"), *on_device("torch")],
-    lambda e, check: check not in OF_INPUT,
+    lambda e, check: check.func.__name__ not in OF_INPUT,
 )
 def test_scikit_learn_checks_on_blas(estimator, check):
-    """A search knows no engine: search/test_networks.py has one on each."""
+    """Most other tests are of each engine. A search knows none."""
     passes(check, estimator)
 
 

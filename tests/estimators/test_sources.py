@@ -148,18 +148,21 @@ class Generated(SliceableFile):
             yield self[start : min(start + n, self.shape[0])]
 
 
-@pytest.mark.parametrize("kind", ["slices", "chunks"])
 @pytest.mark.parametrize(
-    "estimator",
+    ("estimator", "kind"),
     [
-        TanhClassifier(150, feature_weights=None, **SMALL),
-        TanhClassifier(150, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL),
-        RBFClassifier(150, selection="random", **SMALL),
-        TanhRegressor(150, feature_weights=None, alpha=1.0, **SMALL),
+        (TanhClassifier(150, feature_weights=None, **SMALL), "slices"),
+        (TanhClassifier(150, feature_weights=None, **SMALL), "chunks"),
+        (
+            TanhClassifier(150, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL),
+            "chunks",
+        ),
+        (RBFClassifier(150, selection="random", **SMALL), "slices"),
+        (TanhRegressor(150, feature_weights=None, alpha=1.0, **SMALL), "chunks"),
     ],
     ids=repr,
 )
-def test_max_memory(kind, estimator):
+def test_max_memory(estimator, kind):
     """The rows take 19 MB, and tiles that are read ahead count."""
     n, budget, answer = 60_000, 12 * MIB, 4 * MIB
     shelf = Generated(n, 80)

@@ -62,6 +62,7 @@ def test_sizes_that_blocks_do_not_divide(n_rows, n_units):
     np.testing.assert_allclose(H, naive.rbf(rows, model.centers_, 2000.0), atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_memory_is_bounded():
     """All differences of 3000 rows, 500 units and 64 features would take 384 MB."""
     code = (

@@ -202,8 +202,9 @@ def test_samples_of_weight_0_are_ignored(rng):
     np.testing.assert_allclose(learned(weighted), learned(absent), rtol=1e-6, atol=1e-9)
 
 
-def test_random_state_draws_the_subset():
-    samples = made(5200)  # more than are used
+def test_random_state_draws_the_subset(monkeypatch):
+    monkeypatch.setattr(linear_map, "_MAX_SAMPLES", 1000)
+    samples = made(1200)  # more than are used
     A = learned(samples)
     np.testing.assert_array_equal(learned(samples), A)
     assert np.abs(learned(samples, seed=1) - A).max() > 1e-3

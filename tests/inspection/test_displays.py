@@ -1,8 +1,5 @@
 """FeatureWeightsDisplay plots the weights of a model, HiddenSizeDisplay the scores of a search."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -206,9 +203,3 @@ class TestHiddenSizes:
         found = GridSearchCV(RBFClassifier(kernel="triangular"), grid, cv=2).fit(IRIS, SPECIES)
         with pytest.raises(ValueError, match="n_hidden=None cannot be plotted"):
             HiddenSizeDisplay.from_estimator(found)
-
-
-def test_import_without_matplotlib():
-    """It is imported when something is drawn."""
-    code = "import sys; sys.modules['matplotlib'] = None; import sklearn_fsvc.inspection"
-    subprocess.run([sys.executable, "-c", code], check=True)

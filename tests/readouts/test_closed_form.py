@@ -20,7 +20,7 @@ WIDE = {
 }  # fmt: skip
 
 
-def data(n=6000, dtype=np.float64, drift=0.0):
+def data(n=3000, dtype=np.float64, drift=0.0):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3)) + drift * np.linspace(0, 1, n)[:, None]
     return X.astype(dtype), X[:, 0] - drift * np.linspace(0, 1, n) + rng.normal(size=n)
@@ -52,7 +52,7 @@ def test_rounded_and_plain_activations(precision, alpha, dtype, device):
     assert off(model.predict(X), closed_form(model, X, y), y) < rtol
 
 
-@pytest.mark.parametrize("precision", ["float", 15, 8])
+@pytest.mark.parametrize("precision", ["float", 8])
 def test_many_rows_and_units(precision):
     """The mean of H is 50 times its spread, and the sums of its squares so much larger."""
     X, y = data(20_000)

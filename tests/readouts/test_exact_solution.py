@@ -1,9 +1,6 @@
 """Readouts of exact sums are the exact solution, rounded once, on every machine."""
 
-import os
 import platform
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +9,7 @@ from llvmlite.binding import get_host_cpu_features
 from threadpoolctl import threadpool_limits
 
 import same_model
+from in_turn import run_in_turn
 from same_model import GIVEN, bytes_of
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
 from sklearn_fsvc._src.engines.algebra import HOST
@@ -146,35 +144,39 @@ def test_a_search_gives_the_same_model():
 
 IS_X86 = platform.machine() in ("x86_64", "AMD64")
 HASWELL = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma,+avx,+sse4.2"}
-GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "MKL_CBWR": "COMPATIBLE"}
+GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+SAME = """
+import os, sys
+os.environ.update({variables})  # before numba is imported
+import same_model
+for device in ("jit", "blas"):
+    assert same_model.digests(device) == {expected}, device
+"""
 
 
-def older_machines():
-    """Return environment variables for code of older processors, in two threads."""
-    found = [GENERIC | {"OPENBLAS_CORETYPE": "Prescott" if IS_X86 else "ARMV8"}]
-    if IS_X86 and get_host_cpu_features().get("avx2", False):
-        found.append(HASWELL | {"OPENBLAS_CORETYPE": "Haswell"})
-    return [variables | {"NUMBA_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"} for variables in found]
+def older_processors():
+    """Return environment variables for loops of older processors."""
+    has_avx2 = IS_X86 and get_host_cpu_features().get("avx2", False)
+    return [GENERIC, HASWELL] if has_avx2 else [GENERIC]
 
 
-def test_every_machine_gives_the_same_model(tmp_path):
+@pytest.mark.parametrize(
+    "blas",
+    ["Prescott" if IS_X86 else "ARMV8", pytest.param("Haswell", marks=pytest.mark.exhaustive)],
+)
+def test_every_machine_gives_the_same_model(tmp_path, blas):
     """By code for this processor in one thread, and for older ones in two; by two engines."""
-    programs = []
-    for i, variables in enumerate(older_machines()):
-        env = variables | {
-            "NUMBA_CACHE_DIR": str(tmp_path / str(i)), "PYTHONPATH": os.pathsep.join(sys.path),
-            "OPENBLAS_NUM_THREADS": "2", 
-        }  # fmt: skip
-        command, pipe = [sys.executable, same_model.__file__], subprocess.PIPE
-        run = subprocess.Popen(command, env=os.environ | env, text=True, stdout=pipe, stderr=pipe)
-        programs.append(run)
+    if blas == "Haswell" and len(older_processors()) < 2:
+        pytest.skip("this processor is older")
     with threadpool_limits(1):
         here = same_model.digests("jit")
-    assert same_model.digests("blas") == here
-    for program in programs:
-        output, errors = program.communicate()
-        assert program.returncode == 0, errors
-        assert [line.split() for line in output.splitlines()] == [here, here]
+        assert same_model.digests("blas") == here
+    programs = [SAME.format(variables=variables, expected=here) for variables in older_processors()]
+    threads = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "2")
+    run_in_turn(
+        *programs, module="sklearn_fsvc", NUMBA_CACHE_DIR=str(tmp_path), OPENBLAS_CORETYPE=blas,
+        MKL_CBWR="COMPATIBLE", **threads,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("is_exact", [True, False])

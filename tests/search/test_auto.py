@@ -44,7 +44,7 @@ NETWORKS = {
     ),
     "rbf, kernels": (
         clone(ALL_AUTO).set_params(radius=5.0),
-        {"kernel": ["triangular", "laplacian"], "radius": [4.0, 8.0]},
+        {"kernel": ["triangular", "laplacian"]},
     ),
     "rbf, a search for each size": (RBFClassifier(feature_weights=None, random_state=0), {}),
 }
@@ -72,7 +72,7 @@ def test_penalties_of_rbf_networks_by_held_out_samples(wine, monkeypatch, set_sm
     assert len(set(alphas(ours))) > 1
 
 
-@pytest.mark.parametrize("network", [TANH, TANH_AUTO, ALL_AUTO])
+@pytest.mark.parametrize("network", [TANH, ALL_AUTO])
 def test_searched_penalties_with_sample_weights(wine, network):
     """Samples of weight 0 are neither trained on nor held out."""
     rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ ignores it. The build of a wheel does the same (``hatch_build.py``).
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -32,10 +32,14 @@ def default_archive() -> Path:
 
 
 def main() -> None:
+    write_archive(default_archive(), range(len(all_kernels())))
+
+
+def write_archive(path: Path, numbers: Iterable[int]) -> None:
+    """Compile the kernels of these numbers in `all_kernels`, in several processes."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, _MAX_PROCESSES)) as pool:
-        compiled = list(pool.map(compile_one, range(len(all_kernels()))))
-    programs = {name: code for each in compiled for name, code in each.items()}
-    write(default_archive(), programs)
+        compiled = list(pool.map(compile_one, numbers))
+    write(path, {name: code for each in compiled for name, code in each.items()})
 
 
 def compile_one(number: int) -> dict[str, bytes]:
