@@ -207,6 +207,55 @@ def torch_sentences():
     yield f"take {tanh:.1f} times (``TanhClassifier``) and {rbf:.1f} times as long"
 
 
+def layer_choice_sentences():
+    of = results_of("layer_choice: 5000 samples, 300 units")
+    rows = {
+        "``fit``": "fit", "``partial_fit``, 1 sample per call": "batches of 1",
+        "``partial_fit``, 10 samples per call": "batches of 10",
+        "``partial_fit``, 50 samples per call": "batches of 50",
+        "``partial_fit``, 300 samples per call": "batches of 300",
+        "first 300 samples of one class": "first batch of one class",
+    }  # fmt: skip
+    models = ("RBFClassifier", "TanhClassifier", "RBFRegressor", "TanhRegressor")
+    for name, key in rows.items():
+        yield " ".join([name, *(f"{of[f'{model}: {key}']:.1f}" for model in models)])
+    tanh, rbf = (of[f"{model}: one at a time, accuracy before added"] for model in models[1::-1])
+    yield f"is {tanh:.1f} % for ``TanhClassifier`` and {rbf:.1f} % for ``RBFClassifier``"
+
+
+def left_out_sentences():
+    of = results_of("Leave-one-out errors, letter")
+    test, without, kept = (
+        of[f"alpha 0.001, {kind}"]
+        for kind in ("test error", "left out without its unit", "left out with its unit")
+    )
+    yield f"estimated as {without:.2f} without and {kept:.2f} with the unit, and is {test:.2f} on"
+
+
+def stream_penalty_sentences():
+    of = results_of("Leave-one-out errors, letter")
+    scores = (
+        100 * of[f"1000 units, {kind}: test score"]
+        for kind in ("partial_fit", "partial_fit, given layer", "fit")
+    )
+    yield "is {:.1f} % without them and {:.1f} % with them, and that of ``fit`` is {:.1f} %".format(
+        *scores
+    )
+
+
+def heavy_tail_sentences():
+    both = [results_of(f"heavy tails, {kind}: 2000 samples") for kind in ("RBF", "tanh")]
+    untouched = ("overdispersed counts", "additive Student noise", "outliers")
+    gains = [
+        value for of in both for name, value in of.items()
+        if name.endswith("gain, median") and not name.startswith(untouched)
+    ]  # fmt: skip
+    yield f"rises by {min(gains):.2f} to {max(gains):.2f} (medians)"
+    assert all(of[f"{name}: gain, median"] == 0 for of in both for name in untouched)
+    least = min(v for of in both for name, v in of.items() if name.endswith("gain, least"))
+    yield f"fell by {-least:.2f}"
+
+
 def cluster_sentences():
     of = results_of("clusters: 400000 x 64 float32, 2048 units")
     names = ("no Dask, one thread", "no Dask, two threads", "Dask, one worker", "Dask, two workers")
@@ -266,7 +315,9 @@ PAGES = {
     ),
     "beyond.rst": (multi_gpu_sentences, cluster_sentences),
     "microcontrollers.rst": (c_header_sentences,),
-    "regression.rst": (interval_sentences,),
+    "regression.rst": (interval_sentences, heavy_tail_sentences),
+    "streams.rst": (layer_choice_sentences, stream_penalty_sentences),
+    "automatic.rst": (left_out_sentences,),
     "engines.rst": (selection_sentences, torch_sentences),
 }
 
