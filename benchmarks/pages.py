@@ -266,10 +266,10 @@ def startup():
     return rst(["", "time", "baseline"], rows)
 
 
-def grouped(title):
+def grouped(title, file=CORES):
     """Return the results of a benchmark, {model: {score: value}}, of names "model: score"."""
     found = {}
-    for key, value in results_of(title, CORES).items():
+    for key, value in results_of(title, file).items():
         name, colon, score = key.rpartition(": ")
         if colon:
             found.setdefault(name, {})[score] = value
@@ -334,7 +334,7 @@ def distillation():
 
 
 def time_series():
-    of = grouped("time series: MiniRocket features, accuracy in %")
+    of = grouped("time series: MiniRocket features, accuracy in %", "zen4_2cores")
     datasets = [name for name in next(iter(of.values())) if name != "fit, s"]
     rows = [
         [name, *best_in_bold([scores[name] for scores in of.values()], "{:.1f}".format)]
