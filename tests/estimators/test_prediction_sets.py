@@ -119,7 +119,7 @@ def test_streams():
 
 
 def test_softmax_readouts_need_validation_samples():
-    model = clone(RBF).set_params(readout="softmax", radius=3.0)
+    model = clone(RBF).set_params(readout="softmax", kernel="triangular")
     X_val, y_val = X[N : N + 500].copy(), y[N : N + 500]
     with pytest.raises(ValueError, match=r'readout="softmax" leaves no .* give X_val and y_val'):
         model.fit(X[:N], y[:N]).predict_set(X[:5])
