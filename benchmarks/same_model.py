@@ -25,7 +25,7 @@ import numpy as np
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc._src.readouts import statistics
-from sklearn_fsvc._src.targets import classes
+from sklearn_fsvc._src.targets import labels
 
 MACHINES = [
     {},
@@ -50,7 +50,7 @@ def in_floats():
     """Keep solutions and temperatures as floats were rounded."""
     with (
         patch.object(statistics, "solve_exactly", lambda *_: None),
-        patch.object(classes, "round_temperature", lambda temperature: temperature),
+        patch.object(labels, "round_calibrated", lambda values: values),
     ):
         yield
 

@@ -352,8 +352,11 @@ class TargetSpec(Part, ABC):
         """Return coefficients and intercepts of the scores, given those of the encoded y."""
 
     @abstractmethod
-    def format_output(self, method: str, scores: Any, readout: Any) -> Any:
-        """Return the output of a method of the estimator for scores (n_samples, n_scores)."""
+    def format_output(self, method: str, scores: Any, readout: Any, **options: Any) -> Any:
+        """Return the output of a method of the estimator for scores (n_samples, n_scores).
+
+        `options` are those of the method.
+        """
 
     @abstractmethod
     def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
@@ -443,6 +446,8 @@ class Readout(Part, ABC):
         The penalties tried by leave-one-out, and their errors.
     temperature_ : float or ndarray of shape (n_columns of y,)
         Divides the scores before the softmax.
+    conformity_scores_ : list of ConformityScores
+        For prediction sets: those of each column of y.
     posterior_ : Posterior
         For standard deviations of predictions.
     smearing_ : ndarray of shape (n_quantiles, n_scores)
@@ -465,6 +470,7 @@ class Readout(Part, ABC):
     alphas_: npt.NDArray[Any] = UNSET
     loo_errors_: npt.NDArray[Any] = UNSET
     temperature_: Any = UNSET
+    conformity_scores_: Any = UNSET
     posterior_: Any = UNSET
     smearing_: Any = UNSET
     residual_distribution_: Any = UNSET

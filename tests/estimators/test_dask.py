@@ -13,6 +13,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
+from sklearn_fsvc._src.estimators.network import as_array_list
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -245,3 +246,17 @@ def test_quantiles_are_lazy(rows):
     compare(found, model.predict_quantiles(X, [0.1, 0.9]))
     model.fit(blocks(X, 150, 0, 100), np.column_stack([y, -y]))
     compare(model.predict_interval(blocks(X, 150, 0, 100)), model.predict_interval(X))
+
+
+def test_prediction_sets_of_blocks(rows):
+    X, y = rows
+    model = TanhClassifier(alpha=1.0, feature_weights=None, **SIZED)
+    for labels in (y > 0, np.column_stack([y > 0, y > 1]), np.column_stack([y > 0, y])):
+        model.fit(blocks(X, 150, 0, 100), labels.astype(int))
+        found = model.predict_set(blocks(X, 150, 0, 100), confidence_level=0.99)
+        expected = model.predict_set(X, 0.99)
+        for one, other in zip(*map(as_array_list, (found, expected)), strict=True):
+            assert one.dtype == bool
+            compare(one, other)
+    with pytest.raises(ValueError, match="confidence_level=2 must be between 0 and 1"):
+        model.predict_set(blocks(X, 150, 0, 100), confidence_level=2)

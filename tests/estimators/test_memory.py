@@ -128,6 +128,9 @@ def test_max_memory_of_predict_proba(rows_of_many_classes):
         p, found = peak(method, X)
         assert p.nbytes == 8 * 100 * N
         assert found - p.nbytes <= ANSWER // 2 + N * PER_ROW
+    is_in, found = peak(clf.predict_set, X)
+    assert is_in.nbytes == 100 * N
+    assert found - is_in.nbytes <= ANSWER // 2 + N * PER_ROW
 
 
 @pytest.mark.parametrize("with_twins", [False, True])

@@ -4,16 +4,28 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
+from ..utils.parameters import check_confidence_level, is_option
 from .partial_fit import IncrementalNetwork
 from .state import on_snapshot
 from .validation_set import ValidationSet
 
 _NOT_CALIBRATED = (
-    "This {} has no temperature_, and therefore no predict_proba and predict_log_proba: it was "
-    "fitted with another readout or by an earlier version. Fit it again."
+    "This {} has no temperature_, and therefore no predict_proba, predict_log_proba and "
+    "predict_set: it was fitted with another readout or by an earlier version. Fit it again."
+)
+# Why there are no conformity scores.
+_SOFTMAX_LEAVES_NONE_OUT = (
+    'readout="softmax" leaves no samples out, and prediction sets are found from their '
+    'probabilities; give X_val and y_val to fit, or use readout="ridge".'
+)
+_NONE_LEFT_OUT = (
+    "This {} has no samples that were left out, from whose probabilities prediction sets are "
+    "found: an earlier version has fitted it, each sample determines its own prediction, or "
+    "`forget` has removed them. Fit it to more samples, or with a larger alpha."
 )
 
 
@@ -121,6 +133,77 @@ class ClassifierMethods(ClassifierMixin):
         """
         self._has_probabilities()  # again, for the solved readout
         return self._compute_output(X, "predict_log_proba")
+
+    @available_if(lambda model: model._has_probabilities())
+    @on_snapshot
+    @lazy_on_dask
+    def predict_set(self, X, confidence_level=0.9):
+        """Predict sets of classes that contain the class of a new sample with a given probability.
+
+        A set contains the predicted class, and all classes whose probability is at least a limit
+        [1]_. The limit is the largest one for which enough training samples have their class in
+        their set, predicted by leave-one-out, or enough samples of `X_val`; weighted, if samples
+        or classes are. The probability is the mean over new samples: it is lower for some classes
+        and regions of X, and higher for others. If the accuracy is higher than `confidence_level`,
+        sets contain the predicted class alone.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
+        confidence_level : float, default=0.9
+            Probability that a set contains the class, between 0 and 1.
+
+        Returns
+        -------
+        is_in_set : ndarray of shape (n_samples, n_classes), bool
+            Which of `classes_` are in the set: one or more. For multilabel y, an array of shape
+            (n_samples, n_labels, 2): whether each label may be 0, and whether it may be 1. For
+            several outputs, a list with the sets of each; the probability is that of each alone.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For an invalid `confidence_level`, and if no sample was left out: with the readout
+            "softmax" unless `X_val` was given, if each sample determines its own prediction, and
+            if `forget` has left none of the samples that calibrate.
+
+        References
+        ----------
+        .. [1] M. Sadinle, J. Lei and L. Wasserman, "Least ambiguous set-valued classifiers with
+           bounded error levels", Journal of the American Statistical Association 114 (2019).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn_fsvc import RBFClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = RBFClassifier(100, random_state=0).fit(X[::2], y[::2])
+        >>> is_in_set = model.predict_set(X[1::2], confidence_level=0.98)
+        >>> is_in_set.shape
+        (898, 10)
+        >>> bool(is_in_set[range(898), y[1::2]].mean() > 0.97)
+        True
+        >>> bool(1 < is_in_set.sum(axis=1).mean() < 1.3)  # classes per set
+        True
+        """
+        self._has_probabilities()  # again, for the solved readout
+        return self._compute_output(X, "predict_set", limits=self._set_limits(confidence_level))
+
+    def _empty_output(self, method, dtype, **options):
+        # For Dask.
+        if method == "predict_set":
+            options = {"limits": self._set_limits(**options)}
+        return super()._empty_output(method, dtype, **options)  # type: ignore[misc]
+
+    def _set_limits(self, confidence_level=0.9):
+        """Return the least probabilities of classes in sets, one for each output of y."""
+        level = check_confidence_level(confidence_level)
+        if not hasattr(self, "conformity_scores_"):
+            check_is_fitted(self)
+            is_softmax = is_option(getattr(self, "readout", None), "softmax")
+            why = _SOFTMAX_LEAVES_NONE_OUT if is_softmax else _NONE_LEFT_OUT
+            raise ValueError(why.format(type(self).__name__))
+        return [scores.limit(level) for scores in self.conformity_scores_]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -255,7 +338,8 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         if not self._parts().readout.has_probabilities:
             raise AttributeError(
                 f"readout={self.readout!r} has no probabilities: this {type(self).__name__} has "
-                'no predict_proba and predict_log_proba; use readout="ridge" or "softmax".'
+                'no predict_proba, predict_log_proba and predict_set; use readout="ridge" or '
+                '"softmax".'
             )
         state = vars(self)
         # A state that was merged or saved by an earlier version may lack the calibration sample.

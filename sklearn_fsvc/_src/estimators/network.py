@@ -150,16 +150,16 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             X = validate_samples(self, engine, X, reset=False)
             yield PredictionRun(parts, self._job(engine, phase), cast_layer(layer, X), X)
 
-    def _compute_output(self, X, method, out=None):
+    def _compute_output(self, X, method, out=None, **options):
         """Return the output of `predict` or another method for samples."""
         with self._open_prediction(X, "predict") as run:
-            return run.output(method, out)
+            return run.output(method, out, **options)
 
     def _empty_output(self, method: str, dtype: Any, **options: Any) -> Any:
         """Return the output of a method for no samples: its shape and dtype, for Dask."""
         parts = self._parts()
         layer = cast_layer(parts.units.layer, np.empty((0, 0), supported_dtype(dtype, "X")))
-        return _empty_output(parts, layer, method)
+        return _empty_output(parts, layer, method, **options)
 
     def _score(self, X, y, sample_weight):
         return score_predictions(self, self._parts().task, X, y, sample_weight)
@@ -229,11 +229,11 @@ def _is_fitted_name(name: str) -> bool:
     return (name.endswith("_") and not name.startswith("_")) or name in _PRIVATE_STATE
 
 
-def _empty_output(parts: Parts, layer: Any, method: str) -> Any:
+def _empty_output(parts: Parts, layer: Any, method: str, **options: Any) -> Any:
     readout = parts.readout
     dtype = np.result_type(readout.readout_intercept_.dtype, layer.hidden_dtype)
     scores = np.empty((0, len(readout.readout_coef_)), dtype)
-    return parts.task.format_output(method, scores, readout)
+    return parts.task.format_output(method, scores, readout, **options)
 
 
 # Part of the memory of a device for scores that are not copied to the host yet.
@@ -250,7 +250,11 @@ class PredictionRun:
     X: Any
 
     def output(
-        self, method: str, out: Any = None, make_consumer: Callable[[Job], Consumer] | None = None
+        self,
+        method: str,
+        out: Any = None,
+        make_consumer: Callable[[Job], Consumer] | None = None,
+        **options: Any,
     ) -> Any:
         """Return the output of a method, in new arrays or in `out`; see `scores`."""
         task, readout, output = self.parts.task, self.parts.readout, OutputBuffer(len(self.X), out)
@@ -259,7 +263,7 @@ class PredictionRun:
             task.check_out(out, (len(self.X), *empty.shape[1:]))
 
         def write_output(rows, scores):
-            output.take(rows, task.format_output(method, scores, readout))
+            output.take(rows, task.format_output(method, scores, readout, **options))
 
         self.scores(write_output, make_consumer)
         return output.result

@@ -145,6 +145,7 @@ class PatchClassifier(NetworkClassifier):
     %(alpha_)s
     %(alphas_)s
     %(temperature_)s
+    %(conformity_scores_)s
     %(search_results_)s
     %(drift_)s
     %(device_)s

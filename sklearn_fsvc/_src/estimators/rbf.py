@@ -176,6 +176,7 @@ default="auto"
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are the softmax of the decision values divided by the temperature; 1 with
         ``readout="softmax"``, and missing with "lms" and "none".
+    %(conformity_scores_)s
     n_iter_ : int
         Passes of "lms" over the data, or iterations of "softmax"; 1 with the other readouts.
     %(precision_)s

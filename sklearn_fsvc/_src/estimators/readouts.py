@@ -372,10 +372,22 @@ class Softmax(Linear):
             job, layer, samples, alpha, statistics=statistics, ridge_alpha=ridge_alpha, start=start
         )
         task: Any = training.task
+        temperature = 1.0 if task.labels.is_single else np.ones(task.n_columns)
+        fitted = self._score_validation(training, result.solution, alpha, temperature)
         return self.with_solution(
             training, result.solution, alpha_=alpha, n_iter_=result.n_iter,
-            temperature_=1.0 if task.labels.is_single else np.ones(task.n_columns),
+            temperature_=temperature, **fitted,
         )  # fmt: skip
+
+    def _score_validation(self, training, solution, alpha, temperature):
+        """Return the fitted attribute of the scores of given validation samples; none without."""
+        job, task, validation = training.job, training.task, training.samples.validation
+        if validation is None:
+            return {}
+        sample = task.draw_sample(job, validation)
+        nearest = nearest_outputs(training.units, task, job.engine.to_host(solution.b), alpha)
+        scores = score_validation(job, training.layer, sample, solution, nearest)
+        return task.conformity_scores(scores, sample, temperature)
 
     def why_not_incremental(self) -> str | None:
         return 'readout="softmax" needs several passes over all samples; with partial_fit use ' + (

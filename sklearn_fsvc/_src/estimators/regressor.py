@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..data.streaming import Consumer
 from ..parts import UNSET
 from ..readouts.linear import Deviations, Posterior
 from ..utils.availability import available_if
-from ..utils.parameters import check_bool
+from ..utils.parameters import check_bool, check_confidence_level
 from .partial_fit import IncrementalNetwork
 from .state import on_snapshot
 from .validation_set import ValidationSet
@@ -329,11 +328,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
 
 def _interval_ends(confidence_level=0.9):
     """Return the probabilities of the ends of an interval."""
-    if isinstance(confidence_level, bool) or not isinstance(confidence_level, Real):
-        raise TypeError(f"confidence_level={confidence_level!r} must be a number between 0 and 1.")
-    level = float(confidence_level)
-    if not 0 < level < 1:
-        raise ValueError(f"confidence_level={confidence_level!r} must be between 0 and 1.")
+    level = check_confidence_level(confidence_level)
     return np.array([(1 - level) / 2, (1 + level) / 2])
 
 

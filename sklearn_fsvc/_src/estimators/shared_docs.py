@@ -85,6 +85,10 @@ SHARED = read_entries(
         Probabilities are the softmax of the decision values divided by the temperature; 1 with
         ``readout="softmax"``.
 
+    conformity_scores_ : list of tuple
+        For `predict_set`, one for each column of y: limits of probabilities, and how often sets
+        with these limits contain the class. Absent if no samples were left out.
+
     search_results_ : dict of str to ndarray of shape (n_trials,)
         History of the search for hyperparameters that are "auto", one element per trained readout:
         ``kernel``, ``radius``, ``weighted`` (whether there are feature weights), ``n_units``,

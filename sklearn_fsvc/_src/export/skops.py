@@ -17,6 +17,7 @@ TRUSTED = (
     "sklearn_fsvc._src.readouts.drift.ErrorMonitor",
     "sklearn_fsvc._src.readouts.packed_symmetric.PackedSymmetric",
     "sklearn_fsvc._src.readouts.linear.Posterior",
+    "sklearn_fsvc._src.readouts.conformal.ConformityScores",
     "sklearn_fsvc._src.readouts.residuals.ResidualDistribution",
     "sklearn_fsvc._src.readouts.sample.Sample",
     "sklearn_fsvc._src.readouts.sample.SampledRows",

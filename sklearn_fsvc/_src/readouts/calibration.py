@@ -8,6 +8,7 @@ be a number.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from scipy.optimize import brentq
 _BOUNDS = -10.0, 10.0
 # Scores that are processed at a time, and those whose logits are kept for all steps.
 _BLOCK_SIZE, _MAX_CACHED = 2**17, 2**14
-# Significant bits of `round_temperature`. An error of 0.2 % is a tenth of the standard error of a
+# Significant bits of `round_calibrated`. An error of 0.2 % is a tenth of the standard error of a
 # temperature of a thousand samples.
 _BITS = 8
 # Label smoothing: the weight, in samples, that is spread evenly over all classes.
@@ -93,14 +94,14 @@ def fit_temperature(
     return float(np.exp(-find_root(derivative, least, most, xtol=1e-13)))
 
 
-def round_temperature(temperature: float | npt.NDArray) -> float | npt.NDArray:
-    """Return temperatures without the digits that depend on how leave-one-out scores were rounded.
+def round_calibrated(values: Any) -> Any:
+    """Return numbers without the digits that depend on how leave-one-out scores were rounded.
 
     They are sums of floats, also where the readout is the exact solution of exact sums.
     """
-    fraction, exponent = np.frexp(temperature)
+    fraction, exponent = np.frexp(values)
     rounded = np.ldexp(np.rint(np.ldexp(fraction, _BITS)), exponent - _BITS)
-    return rounded if np.ndim(temperature) else float(rounded)
+    return rounded if np.ndim(values) else float(rounded)
 
 
 def find_root(function: Callable[[float], float], least: float, most: float, xtol: float) -> float:

@@ -196,13 +196,13 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
             X = validate_samples(self, engine, X, reset=False)
         return StackedPrediction(self._stacked_parts(), X)
 
-    def _compute_output(self, X, method, out=None):
+    def _compute_output(self, X, method, out=None, **options):
         """Return the output of a prediction method."""
-        return self._open_prediction(X).output(method, out)
+        return self._open_prediction(X).output(method, out, **options)
 
     def _empty_output(self, method, dtype, **options):
         """Return an empty output of a prediction method: Dask needs its dtype and shape."""
-        return StackedPrediction(self._stacked_parts()).empty_output(method)
+        return StackedPrediction(self._stacked_parts()).empty_output(method, **options)
 
     @on_snapshot
     def contributions(self, X, output=0):
@@ -436,11 +436,11 @@ class StackedPrediction:
     X: Any = None
     block_values: int = 2**21  # values of X and scores in a block of samples
 
-    def empty_output(self, method: str) -> Any:
+    def empty_output(self, method: str, **options: Any) -> Any:
         """Return an empty output with the dtype and shape of a prediction method."""
-        return self._format(method, np.empty((0, len(self._offset))))
+        return self._format(method, np.empty((0, len(self._offset))), **options)
 
-    def output(self, method: str, out: Any = None) -> Any:
+    def output(self, method: str, out: Any = None, **options: Any) -> Any:
         """Return the output of a prediction method, in new arrays or in `out`."""
         buffer = OutputBuffer(len(self.X), out)
         if out is not None:
@@ -448,7 +448,7 @@ class StackedPrediction:
         for part, X in self._blocks():
             scores = np.zeros((len(X), len(self._offset))) + self._offset
             scores = sum(self._weighted_scores(X), scores)
-            buffer.take(part, self._format(method, scores))
+            buffer.take(part, self._format(method, scores, **options))
         return buffer.result
 
     def quantiles(self, probabilities: npt.NDArray) -> npt.NDArray:
@@ -497,8 +497,8 @@ class StackedPrediction:
     def _row_values(self):
         return self.X.shape[1] + len(self._offset)
 
-    def _format(self, method, scores):
-        return self.parts.task.format_output(method, scores, self.parts.weighting)
+    def _format(self, method, scores, **options):
+        return self.parts.task.format_output(method, scores, self.parts.weighting, **options)
 
     def _blocks(self) -> Iterator[tuple[slice, Any]]:
         """Return (slice, samples) of blocks of X; all networks use a block that was read once."""

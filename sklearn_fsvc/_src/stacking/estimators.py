@@ -4,7 +4,7 @@ from ..data.dask_blocks import lazy_on_dask
 from ..estimators.classifier import ClassifierMethods
 from ..estimators.rbf import RBFClassifier, RBFRegressor
 from ..estimators.regressor import RegressorMethods
-from ..estimators.shared_docs import REGRESSION
+from ..estimators.shared_docs import REGRESSION, SHARED
 from ..estimators.state import on_snapshot
 from ..estimators.tanh import TanhClassifier, TanhRegressor
 from ..targets.classes import ClassTarget
@@ -61,7 +61,7 @@ _SHARED = read_entries("""
     """)
 
 
-@fill_docstring(_SHARED)
+@fill_docstring(SHARED, _SHARED)
 class StackedClassifier(ClassifierMethods, StackedEnsemble):
     """Classifier that adds the scores of several networks: stacking without cross-validation.
 
@@ -98,6 +98,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     %(loo_error_)s
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are the softmax of decision values divided by it.
+    %(conformity_scores_)s
     classes_ : ndarray of shape (n_classes,), or list of ndarray
         For several outputs, those of each; for an indicator y, the indices of its columns.
     multilabel_ : bool

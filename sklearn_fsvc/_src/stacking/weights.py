@@ -147,6 +147,7 @@ class ClassWeighting(EnsembleWeighting):
     """Weights that minimise the log-loss, for classification."""
 
     temperature_: Any = UNSET
+    conformity_scores_: Any = UNSET
 
     def find_weights(self, task, scores, Y, weight):
         sizes = [len(classes) for classes in task.labels.classes_per_output]
@@ -158,7 +159,7 @@ class ClassWeighting(EnsembleWeighting):
     def calibrate(self, task, ensemble, X, networks):
         labels, class_weights = task.labels, ensemble.Y * ensemble.sample_weight[:, None]
         scores = labels.scores_of(ensemble.scores)
-        return {"temperature_": labels.fit_temperatures_to_weights(scores, class_weights)}
+        return labels.calibrate(labels.split_rows(scores, class_weights))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -15,7 +15,6 @@ from ..data.columns import explain_missing_targets
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
-from ..readouts.calibration import round_temperature
 from ..readouts.sample import PRIOR_ROWS
 from ..utils.parameters import is_option
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
@@ -166,12 +165,14 @@ class ClassTarget(TargetSpec):
         scores_of = self.labels.scores_of
         return scores_of(W, axis=0).astype(dtype), scores_of(b, axis=0).astype(dtype)
 
-    def format_output(self, method: str, scores: Any, readout: Any) -> Any:
+    def format_output(self, method: str, scores: Any, readout: Any, **options: Any) -> Any:
         labels = self.labels
         if method == "predict":
             return labels.decode(labels.predict_codes(scores))
         if method == "decision_function":
             return labels.format_decision(scores)
+        if method == "predict_set":
+            return labels.prediction_sets(scores, readout.temperature_, **options)
         is_log = method == "predict_log_proba"
         return labels.probabilities(scores, readout.temperature_, is_log)
 
@@ -223,7 +224,7 @@ class ClassTarget(TargetSpec):
         codes = [np.searchsorted(classes, column) for classes, column in pairs]
         return self.labels.one_hot(np.column_stack(codes))
 
-    # Calibration: temperatures from leave-one-out scores.
+    # Calibration: temperatures and conformity scores from leave-one-out scores.
 
     @property
     def needs_loo_scores(self) -> bool:
@@ -243,7 +244,7 @@ class ClassTarget(TargetSpec):
         samples, scored = training.samples, slice(None) if rows is None else rows
         codes, weight = samples.targets.all_codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
-        return {"temperature_": self.labels.fit_temperatures(scores, codes, weight)}
+        return self.labels.calibrate(self.labels.split_samples(scores, codes, weight))
 
     def calibrate(self, left_out: Any, sample: Any, job: Any, layer: Any) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
@@ -251,16 +252,19 @@ class ClassTarget(TargetSpec):
         # The few scores that are known may all be right by chance, as in a small sample. A prior,
         # whose weight grows with the fraction of unknown scores, prevents probabilities of 1.
         prior_rows = max(sample.prior_rows, PRIOR_ROWS * (1 - left_out.is_known.mean()))
-        temperature = self.labels.fit_temperatures_to_weights(scores, class_weights, prior_rows)
-        if layer.quantizer is not None:
-            temperature = round_temperature(temperature)
-        return {"temperature_": temperature}
+        outputs = self.labels.split_rows(scores, class_weights)
+        return self.labels.calibrate(outputs, prior_rows, is_rounded=layer.quantizer is not None)
+
+    def conformity_scores(self, left_out: Any, sample: Any, temperature: Any) -> dict[str, Any]:
+        """Return the fitted attribute of `calibrate` for prediction sets, given temperatures."""
+        scores = self.labels.scores_of(left_out.scores)
+        outputs = self.labels.split_rows(scores, sample.rows.sums)
+        return self.labels.conformity_scores(outputs, temperature)
 
     def prior_calibration(self) -> dict[str, Any]:
         # Without rows, `fit_temperature` returns the temperature of its prior.
         empty = np.empty((0, sum(len(classes) for classes in self.labels.classes_per_output)))
-        scores = self.labels.scores_of(empty)
-        return {"temperature_": self.labels.fit_temperatures_to_weights(scores, empty)}
+        return self.labels.calibrate(self.labels.split_rows(self.labels.scores_of(empty), empty))
 
     def why_not_incremental(self) -> str | None:
         if is_option(self.class_weight, "balanced"):

@@ -9,13 +9,22 @@ from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from ..readouts.calibration import fit_temperature, log_probabilities, probabilities
+from ..readouts.calibration import (
+    fit_temperature,
+    log_probabilities,
+    probabilities,
+    round_calibrated,
+)
+from ..readouts.conformal import conformity_scores, predict_codes, prediction_sets
 from .encoding import MultiOutputTargets, OneHotTargets
 
 # Integers whose range is at most this are encoded by counting instead of sorting.
 _MAX_COUNTED_RANGE = 2**16
 # Samples per block while integers are counted.
 _BLOCK_SAMPLES = 2**20
+
+# Scores, class indices and weights of the samples of one output of y.
+_Output = tuple[npt.NDArray, npt.NDArray, npt.NDArray | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +183,7 @@ class Labels:
 
     def predict_codes(self, scores: npt.NDArray) -> npt.NDArray:
         """Return the codes (n_samples, n_outputs) of the largest scores; the first of ties."""
-        parts = self.split_scores(scores)
-        codes = [p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts]
+        codes = [predict_codes(part) for part in self.split_scores(scores)]
         return codes[0][:, None] if len(codes) == 1 else np.column_stack(codes)
 
     def select_decision(
@@ -199,51 +207,72 @@ class Labels:
         parts = [p[:, 0] if p.shape[1] == 1 else p for p in self.split_scores(scores)]
         return parts[0] if self.is_single else parts
 
-    # Calibrated probabilities.
+    # Calibrated probabilities, and prediction sets.
 
-    def fit_temperatures(
+    def calibrate(
+        self,
+        outputs: list[_Output],
+        prior_rows: float = 0.0,
+        is_rounded: bool = False,
+    ) -> dict[str, Any]:
+        """Return the fitted attributes of leave-one-out scores.
+
+        Parameters
+        ----------
+        outputs : list of (scores, codes, weight)
+            As `split_samples` or `split_rows` returns them.
+        prior_rows : float
+            As for `fit_temperature`.
+        is_rounded : bool
+            Whether they are rounded, by `round_calibrated`.
+        """
+        temperatures: Any = [fit_temperature(*output, prior_rows) for output in outputs]
+        temperatures = temperatures[0] if self.is_single else np.array(temperatures)
+        temperatures = round_calibrated(temperatures) if is_rounded else temperatures
+        conformity = self.conformity_scores(outputs, temperatures, is_rounded)
+        return {"temperature_": temperatures} | conformity
+
+    def conformity_scores(
+        self, outputs: list[_Output], temperatures: Any, is_rounded: bool = False
+    ) -> dict[str, Any]:
+        """Return the fitted attribute for prediction sets; none for an output without samples."""
+        if not all(len(codes) for _, codes, _ in outputs):
+            return {}
+        pairs = zip(np.atleast_1d(temperatures), outputs, strict=True)
+        of_outputs = [conformity_scores(t, *output, is_rounded=is_rounded) for t, output in pairs]
+        return {"conformity_scores_": of_outputs}
+
+    def split_samples(
         self, scores: npt.NDArray, codes: npt.NDArray, weight: npt.NDArray | None
-    ) -> float | npt.NDArray:
-        """Return the temperature of each output, fitted to leave-one-out scores.
+    ) -> list[_Output]:
+        """Return (scores, codes, weight) of each output of y.
 
         Parameters
         ----------
         scores : ndarray of shape (n_samples, n_scores)
         codes : ndarray of shape (n_samples, n_outputs)
         weight : ndarray of shape (n_samples,) or None
-
-        Returns
-        -------
-        temperatures : float, or ndarray of shape (n_outputs,)
         """
         pairs = zip(self.split_scores(scores), codes.T, strict=True)
-        temperatures = [fit_temperature(part, column, weight) for part, column in pairs]
-        return temperatures[0] if self.is_single else np.array(temperatures)
+        return [(part, column, weight) for part, column in pairs]
 
-    def fit_temperatures_to_weights(
-        self, scores: npt.NDArray, class_weights: npt.NDArray, prior_rows: float = 0.0
-    ) -> float | npt.NDArray:
-        """Return the temperature of each output, for distinct rows that may have several classes.
+    def split_rows(self, scores: npt.NDArray, class_weights: npt.NDArray) -> list[_Output]:
+        """Return (scores, codes, weight) of each output of y, for distinct rows.
+
+        A row with several classes enters once for each of them, with its weight.
 
         Parameters
         ----------
         scores : ndarray of shape (n_rows, n_scores)
         class_weights : ndarray of shape (n_rows, n_readout_outputs)
             The weight of each class in each row: identical samples are merged into one row.
-        prior_rows : float
-            As for `fit_temperature`.
-
-        Returns
-        -------
-        temperatures : float, or ndarray of shape (n_outputs,)
         """
-        temperatures = []
+        outputs: list[_Output] = []
         weights = np.split(class_weights, self._output_ends, axis=1)
         for part, weight in zip(self.split_scores(scores), weights, strict=True):
-            # A row with several classes enters once for each of them, with its weight.
             rows, codes = np.nonzero(weight)
-            temperatures.append(fit_temperature(part[rows], codes, weight[rows, codes], prior_rows))
-        return temperatures[0] if self.is_single else np.array(temperatures)
+            outputs.append((part[rows], codes, weight[rows, codes]))
+        return outputs
 
     def probabilities(
         self, scores: npt.NDArray, temperatures: Any, is_log: bool = False
@@ -254,6 +283,16 @@ class Labels:
         parts = [compute(temperature, part) for temperature, part in pairs]
         if self.is_multilabel:
             return np.column_stack([part[:, 1] for part in parts])
+        return parts[0] if self.is_single else parts
+
+    def prediction_sets(
+        self, scores: npt.NDArray, temperatures: Any, limits: list[float]
+    ) -> npt.NDArray | list[npt.NDArray]:
+        """Return which classes are in the sets, in the shapes of `RBFClassifier.predict_set`."""
+        triples = zip(np.atleast_1d(temperatures), self.split_scores(scores), limits, strict=True)
+        parts = [prediction_sets(*triple) for triple in triples]
+        if self.is_multilabel:
+            return np.stack(parts, axis=1)
         return parts[0] if self.is_single else parts
 
 

@@ -223,7 +223,7 @@ class NumericTarget(TargetSpec):
         scale, mean = np.atleast_1d(self.scale), np.atleast_1d(self.mean)
         return W * scale[:, None], b * scale + mean
 
-    def format_output(self, method: str, scores: Any, readout: Any) -> npt.NDArray:
+    def format_output(self, method: str, scores: Any, readout: Any, **options: Any) -> npt.NDArray:
         if self.transformer is not None:
             scores = self.transformer.inverse_mean(scores, readout.smearing_)
         return self._reshaped(scores)

@@ -94,6 +94,16 @@ def check_positive(name: str, value: Any, *, or_zero: bool = False) -> float:
     return float(value)
 
 
+def check_confidence_level(value: Any) -> float:
+    """Return `confidence_level` as a float if it is a number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"confidence_level={value!r} must be a number between 0 and 1.")
+    level = float(value)
+    if not 0 < level < 1:
+        raise ValueError(f"confidence_level={value!r} must be between 0 and 1.")
+    return level
+
+
 def check_positive_or_auto(name: str, value: Any) -> Any:
     """Return `value` if it is "auto", or finite and positive."""
     return value if is_option(value, "auto") else check_positive(name, value)

@@ -1,0 +1,98 @@
+"""Limits of prediction sets, by the definition."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from sklearn_fsvc._src.readouts import conformal
+from sklearn_fsvc._src.readouts.calibration import probabilities
+from sklearn_fsvc._src.readouts.conformal import conformity_scores, prediction_sets
+
+
+def samples(n_classes, n=300, seed=0):
+    """Scores of samples of which about a third is not of the class with the largest one."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, n_classes, n)
+    scores = 1.5 * np.eye(n_classes)[codes] + rng.normal(size=(n, n_classes))
+    return (np.diff(scores, axis=1) if n_classes == 2 else scores), codes
+
+
+def coverage(scores, codes, limit):
+    is_in = prediction_sets(1.0, scores, limit)
+    return is_in[np.arange(len(codes)), codes].mean()
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.99])
+def test_the_limit_is_the_largest_of_a_level(n_classes, level, monkeypatch):
+    monkeypatch.setattr(conformal, "_BLOCK_SIZE", 50)
+    scores, codes = samples(n_classes)
+    limit = conformity_scores(1.0, scores, codes).limit(level)
+    needed = np.ceil(301 * level) / 300
+    assert coverage(scores, codes, limit) >= needed
+    if np.isfinite(limit):
+        assert coverage(scores, codes, np.nextafter(limit, 1)) < needed
+
+
+def test_the_predicted_class_is_always_in_a_set():
+    scores, _ = samples(4)
+    p = probabilities(2.0, scores)
+    is_in = prediction_sets(2.0, scores, 0.3)
+    np.testing.assert_array_equal(is_in, (p >= 0.3) | (p == p.max(axis=1, keepdims=True)))
+    alone = prediction_sets(2.0, scores, np.inf)
+    np.testing.assert_array_equal(alone.argmax(axis=1), scores.argmax(axis=1))
+    assert (alone.sum(axis=1) == 1).all()
+    binary = np.array([[-3.0], [0.0], [0.5]])
+    np.testing.assert_array_equal(prediction_sets(1.0, binary, np.inf)[:, 1], [False, False, True])
+    of_both = prediction_sets(1.0, binary, expit(-1))
+    np.testing.assert_array_equal(of_both, [[True, False], [True, True], [True, True]])
+
+
+def test_rounded_limits_do_not_depend_on_the_last_bits():
+    scores, codes = samples(3)
+    other = scores * (1 + 1e-13)
+    plain, rounded = (
+        [conformity_scores(1.0, s, codes, None, is_rounded).limits for s in (scores, other)]
+        for is_rounded in (False, True)
+    )
+    assert (plain[0] != plain[1]).any()
+    np.testing.assert_array_equal(*rounded)
+    np.testing.assert_allclose(rounded[0], plain[0], rtol=2**-8)
+
+
+def test_too_few_samples_for_a_level():
+    """Of 9 samples, the largest level is 9 / 10; beyond it, sets contain all classes."""
+    scores, codes = samples(3, 9, seed=1)
+    found = conformity_scores(1.0, scores, codes)
+    assert found.limit(0.9) > 0
+    assert found.limit(0.91) == 0
+    assert prediction_sets(1.0, np.array([[1e4, 0, 0]]), 0.0).all()
+
+
+def test_weights():
+    """The weights of one class count it several times; samples of weight 0 are not there."""
+    scores, codes = samples(3, 2000)
+    weight = np.where(codes == 0, 3.0, np.where(codes == 1, 1.0, 0.0))
+    found = conformity_scores(1.0, scores, codes, weight)
+    rows = np.flatnonzero(weight)
+    some = conformity_scores(1.0, scores[rows], codes[rows], weight[rows])
+    np.testing.assert_array_equal(found.limits, some.limits)
+    np.testing.assert_array_equal(found.levels, some.levels)
+    repeated = np.repeat(rows, weight[rows].astype(int))
+    copies = conformity_scores(1.0, scores[repeated], codes[repeated])
+    assert found.limit(0.9) == pytest.approx(copies.limit(0.9), rel=0.02)
+    doubled = conformity_scores(1.0, scores, codes, 2 * weight)
+    np.testing.assert_allclose(doubled.levels, found.levels)
+
+
+def test_few_limits_are_kept_of_many(monkeypatch):
+    """Sets are not smaller for it."""
+    scores, codes = samples(3, 5000)
+    every = conformity_scores(1.0, scores, codes)
+    monkeypatch.setattr(conformal, "_MAX_LIMITS", 100)
+    few = conformity_scores(1.0, scores, codes)
+    assert len(few.limits) == len(few.levels) == 100 < len(every.limits)
+    for level in (0.5, 0.7, 0.9, 0.95, 0.999):
+        limits = few.limit(level), every.limit(level)
+        assert limits[0] <= limits[1]
+        assert coverage(scores, codes, limits[0]) < coverage(scores, codes, limits[1]) + 0.01
