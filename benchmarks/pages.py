@@ -24,6 +24,7 @@ PAGES = [
         "README.md",
         *(f"docs/{name}.rst" for name in (
             "index", "which", "benchmarks", "evaluate", "stacking", "distillation", "time_series",
+            "regression",
         )),
     )
 ]  # fmt: skip
@@ -343,7 +344,30 @@ def time_series():
     return rst(["dataset", *(f"``{name}``" for name in of)], rows)
 
 
+def intervals():
+    names = {
+        "StackedRegressor": "``StackedRegressor``", "RBFRegressor": "``RBFRegressor``",
+        "TanhRegressor": "``TanhRegressor``",
+        "MAPIE CV+, RBFRegressor": "MAPIE (CV+), around ``RBFRegressor``",
+        "LightGBM": "LightGBM, quantile loss",
+        "LightGBM, conformalised": "LightGBM, conformalised",
+        "CatBoost": "CatBoost, quantile loss", "ChimeraBoost": "ChimeraBoost, quantile loss",
+    }  # fmt: skip
+    rows = []
+    for title, name in names.items():
+        of = grouped(f"intervals: {title}", "zen4_2cores")
+        mean = of.pop("mean")
+        held = [scores["coverage, %"] for scores in of.values()]
+        rows.append([
+            name, f"{mean['coverage, %']:.1f} %", f"{min(held):.1f} to {max(held):.1f} %",
+            f"{mean['width / std of y']:.2f}", f"{mean['pinball loss / std of y, %']:.2f}",
+        ])  # fmt: skip
+    heads = ["", "coverage, mean", "lowest and highest of 8", "width", "pinball loss, %"]
+    return rst(heads, rows)
+
+
 BLOCKS = {
+    "intervals": intervals,
     "imbalance": imbalance,
     "with-trees": partial(with_trees, "classification"),
     "with-trees-regression": partial(with_trees, "regression"),
