@@ -335,10 +335,12 @@ def test_pickle(digits, classifier):
     clf = classifier.fit(X, y)
     copy = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(copy.decision_function(X_test), clf.decision_function(X_test))
-    # The results of the search are a dict of arrays, as of GridSearchCV.
+    # The results of the search are a dict of arrays, as of GridSearchCV; conformity scores are pairs.
+    (conformity,) = copy.conformity_scores_
+    state = vars(copy) | copy.search_results_ | conformity._asdict()
     assert all(isinstance(v, np.ndarray) or np.isscalar(v) or v is None
-               for k, v in (vars(copy) | copy.search_results_).items()
-               if k.endswith("_") and k != "search_results_")  # fmt: skip
+               for k, v in state.items()
+               if k.endswith("_") and k not in ("search_results_", "conformity_scores_"))  # fmt: skip
 
 
 def test_ill_conditioned_ridge_warns_and_predicts():
@@ -422,4 +424,5 @@ def test_feature_selectors_reject_the_readout_coefficients(selector, classifier)
     assert fitted.readout_coef_.shape == (3, len(layer_of(fitted).units))
     state = {name for name, value in vars(fitted).items() if name.endswith("_")
              and not isinstance(value, (np.ndarray, int, float, str, type(None)))}  # fmt: skip
-    assert state == {"search_results_"}  # a model is arrays, numbers and strings
+    # A model is arrays, numbers and strings.
+    assert state == {"search_results_", "conformity_scores_"}
