@@ -335,12 +335,12 @@ def test_pickle(digits, classifier):
     clf = classifier.fit(X, y)
     copy = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(copy.decision_function(X_test), clf.decision_function(X_test))
-    # The results of the search are a dict of arrays, as of GridSearchCV; conformity scores are pairs.
+    # Results of the search are a dict of arrays, as of GridSearchCV; conformity scores are pairs.
     (conformity,) = copy.conformity_scores_
     state = vars(copy) | copy.search_results_ | conformity._asdict()
     assert all(isinstance(v, np.ndarray) or np.isscalar(v) or v is None
-               for k, v in state.items()
-               if k.endswith("_") and k not in ("search_results_", "conformity_scores_"))  # fmt: skip
+               for k, v in state.items() if k.endswith("_")
+               and k not in ("search_results_", "conformity_scores_"))  # fmt: skip
 
 
 def test_ill_conditioned_ridge_warns_and_predicts():
