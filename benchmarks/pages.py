@@ -366,8 +366,19 @@ def intervals():
     return rst(heads, rows)
 
 
+def large_fits():
+    rows = [
+        [
+            name, f"{scores['fit, s']:.2f} s", f"{scores['predict 1000000, s']:.2f} s",
+            f"{scores['accuracy, %']:.1f} %",
+        ] for name, scores in grouped("1000000 x 784 bytes, 8192 units", "h100").items()
+    ]  # fmt: skip
+    return rst(["1,000,000 x 784 bytes, 8192 units", "fit", "predict", "training accuracy"], rows)
+
+
 BLOCKS = {
     "intervals": intervals,
+    "large-fits": large_fits,
     "imbalance": imbalance,
     "with-trees": partial(with_trees, "classification"),
     "with-trees-regression": partial(with_trees, "regression"),
