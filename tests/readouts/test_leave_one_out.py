@@ -29,10 +29,11 @@ from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.parts import layer_of
-from sklearn_fsvc._src.readouts import leave_one_out
+from sklearn_fsvc._src.readouts import press as press_module
 from sklearn_fsvc._src.readouts.dual import gather_rows
-from sklearn_fsvc._src.readouts.leave_one_out import LOOScorer, LOOScores, SampledLOO, press
+from sklearn_fsvc._src.readouts.leave_one_out import LOOScores, SampledLOO
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
+from sklearn_fsvc._src.readouts.press import LOOScorer, press
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw, draw_rows, find_sampled_rows
 from sklearn_fsvc._src.targets import labels
@@ -169,7 +170,7 @@ def test_results_do_not_depend_on_memory(network, monkeypatch):
             sizes.append(len(H))
             return super().scores(H, *args)
 
-    monkeypatch.setattr(leave_one_out, "LOOScorer", Counting)
+    monkeypatch.setattr(press_module, "LOOScorer", Counting)
     tiled = press_of(clf, X, y, ALPHAS, max_memory=62_000)
     assert len(sizes) > 1
     assert sum(sizes) == 60

@@ -25,8 +25,9 @@ from .cross_validation import (
     search_precisely,
 )
 from .dual import FewRows
-from .leave_one_out import LOOScorer, PressResult, SampledLOO, press
+from .leave_one_out import SampledLOO
 from .linear import Posterior, Solution, score_uncovered
+from .press import LOOScorer, PressResult, press
 from .ridge import gather
 from .sample import DrawPass, find_sampled_rows
 from .statistics import FEW, RidgeStatistics
