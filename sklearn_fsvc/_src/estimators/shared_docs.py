@@ -87,7 +87,7 @@ SHARED = read_entries(
 
     conformity_scores_ : list of tuple
         For `predict_set`, one for each column of y: thresholds of probabilities, and the coverage
-        of the sets with these thresholds. Absent if there are no leave-one-out scores.
+        of the sets with these thresholds. Absent without leave-one-out or validation scores.
 
     search_results_ : dict of str to ndarray of shape (n_trials,)
         History of the search for hyperparameters that are "auto", one element per trained readout:
