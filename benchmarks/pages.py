@@ -362,7 +362,7 @@ def intervals():
             name, f"{mean['coverage, %']:.1f} %", f"{min(held):.1f} to {max(held):.1f} %",
             f"{mean['width / std of y']:.2f}", f"{mean['pinball loss / std of y, %']:.2f}",
         ])  # fmt: skip
-    heads = ["", "coverage, mean", "lowest and highest of 8", "width", "pinball loss, %"]
+    heads = ["", "coverage, mean", "range over 8 datasets", "width", "pinball loss, %"]
     return rst(heads, rows)
 
 

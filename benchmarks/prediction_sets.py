@@ -6,9 +6,9 @@ python benchmarks/prediction_sets.py --data DIR [--sets a,b] [--methods "RBFClas
 DIR is that of `tabular.py`, with all splits of its small track: up to 4000 samples to fit and 4000
 to test. For each classification dataset, method and confidence level, the means over the splits:
 the coverage, the number of classes in a set, the empty sets, and the CPU seconds of the fit.
-`predict_set` leaves no set empty, so that its coverage is at least the accuracy. MAPIE is left out
-where it is not installed; its sets are least ambiguous, too ("lac"), from a fifth of the samples
-that is held out, or from five folds.
+Sets of `predict_set` are never empty, so their coverage is at least the accuracy. MAPIE is skipped
+if it is not installed; its sets are least ambiguous, too ("lac"), calibrated on a fifth of the
+samples, which is held out, or by five folds.
 """
 
 import time
@@ -89,9 +89,9 @@ METHODS = {
 
 
 def measure(method, X, y, X_test, y_test):
-    """Return what is `MEASURED`."""
+    """Return the values of `MEASURED`."""
     classes, predicted, sets, seconds = method(X, y, X_test)
-    is_class = y_test[:, None] == classes  # of a class that is not known, no column is True
+    is_class = y_test[:, None] == classes  # all False if the class is missing in the fit
     sizes, found = sets.sum(axis=1), []
     for k in range(len(LEVELS)):
         covered = (sets[:, :, k] & is_class).any(axis=1)

@@ -1,11 +1,11 @@
-"""Compare the engine on PyTorch with the one on CUDA, on one GPU, in turn.
+"""Compare the engine `torch` with `cuda` on one GPU, alternately.
 
 python benchmarks/torch_engine.py --data DIR [--json FILE] [--units 4096]
 
 Layers of 8192 samples, units and 784 features: t_syn, femtoseconds per sample, unit and feature.
-Then fits of the images of MNIST (DIR contains its IDX files), as made and with what these selected
-given, and predictions of its training images. The first call of each is not timed. `torch.cdist`
-is PyTorch's own Manhattan distance, of a sixteenth of the samples.
+Then fits of MNIST (DIR contains its IDX files), with default hyperparameters ("as made") and with
+the selected ones given, and predictions of its training images. The first call of each is not
+timed. `torch.cdist`, PyTorch's own Manhattan distance, is timed on a sixteenth of the samples.
 """
 
 from functools import partial
@@ -62,7 +62,7 @@ def layer_rows():
 
 
 def hidden_call(device, X, layer):
-    """Return a function that computes H on a device, where X is, and waits for it."""
+    """Return a function that computes H on a device, from samples there, and synchronises."""
     engine = get_engine(device).__enter__()
     X, prepared = engine.to_device(X), engine.prepare(layer)
     out = engine.xp.empty((len(X), layer.n_units), layer.hidden_dtype)

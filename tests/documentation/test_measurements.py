@@ -197,8 +197,8 @@ def torch_sentences():
     ]
     tanh, euclidean, manhattan, of_bytes = (f"{of[name]:.1f} times" for name in layers)
     assert tanh == euclidean
-    yield f"than with ``cuda``: {tanh} (tanh, and Euclidean distances), {manhattan} (Manhattan"
-    yield f"{of_bytes} (of bytes)"
+    yield f"layers take {tanh} as long as with ``cuda`` (tanh units and Euclidean distances)"
+    yield f"{manhattan} as long (Manhattan distances of float32) and {of_bytes} as long (of bytes)"
     yield f"takes {of['Manhattan, float32, torch.cdist / cuda']:.0f} times as long"
     of = results_of("PyTorch beside CUDA, MNIST, 4096 units", "h100")
     tanh, rbf = (

@@ -43,7 +43,7 @@ CODE = {
     "microcontrollers.rst": 12,
     "reproducibility.rst": 8,
 }
-# They take longest: cross-validation, and a stream of forty days.
+# The slowest pages: cross-validation, and a stream of forty days.
 EXHAUSTIVE = "evaluate.rst", "streams.rst"
 LINKS = re.findall(r"\]\(([^)]+)\)", README)
 

@@ -231,7 +231,7 @@ OLDER = [("haswell", "+avx2,+fma,+avx,+sse4.2", 32), ("x86-64", "+sse2", 16)]
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")
 @pytest.mark.exhaustive
 def test_the_contract_holds_on_older_processors(tmp_path):
-    """In the gate, readouts/test_exact_solution.py fits models by their code."""
+    """The gate runs code for older processors in readouts/test_exact_solution.py."""
     programs = []
     for name, features, width in OLDER:
         env = {

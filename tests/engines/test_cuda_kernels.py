@@ -19,11 +19,11 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
     pytest.skip("the simulator replaces the compiler", allow_module_level=True)
 
 KERNELS = build.all_kernels()
-# One of each factory, and the most used one of those with many registers. The build of a wheel
+# One kernel of each factory, and the most used kernel with many registers. The build of a wheel
 # compiles all.
 SAMPLE = list({kernel.name.split()[0]: (kernel, types) for kernel, types in KERNELS}.values())
 LARGE = KERNELS[:1]
-# In one process, which compiles the sample once.
+# All in one process, so that the sample is compiled only once.
 of_sample = pytest.mark.xdist_group("sample")
 # PTX is translated for these GPUs: the oldest that are supported, and newer ones.
 OLDEST, NEWER = "sm_{}{}".format(*compiler.OLDEST), "sm_90"

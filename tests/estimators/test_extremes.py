@@ -103,7 +103,7 @@ PREDICTORS = [
 ]
 
 
-# What a large or small number makes of a whole fit; layers are compared above.
+# Very large and small values in a whole fit; layers are compared above.
 DTYPES = [np.float32, pytest.param(np.float64, marks=pytest.mark.exhaustive)]
 
 

@@ -32,7 +32,7 @@ TANH = TanhClassifier(2 * UNITS, feature_weights=None, random_state=0)
 ESTIMATORS = [
     (RBFClassifier(UNITS, random_state=0), LEARNING),
     (RBFClassifier(UNITS, selection="global", readout="none", random_state=0), SELECTION),
-    pytest.param(  # weights of features are learned by the same code, and the layer is as below
+    pytest.param(  # feature weights are learned by the same code; the same layer is below
         RBFClassifier(UNITS, metric="euclidean", kernel="gaussian", random_state=0), LEARNING,
         marks=pytest.mark.exhaustive,
     ),

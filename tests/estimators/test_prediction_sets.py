@@ -57,7 +57,7 @@ def test_coverage(model, n_classes):
 
 @pytest.mark.parametrize("model", [TANH, STACKED], ids=lambda m: type(m).__name__)
 def test_a_level_below_the_accuracy(model):
-    """Sets contain the predicted class, and no other."""
+    """Sets contain only the predicted class."""
     model = clone(model).fit(X[:N], y[:N] % 2)
     level = model.score(X[NEW], y[NEW] % 2) - 0.1
     is_in = model.predict_set(X[NEW], level)
@@ -106,22 +106,22 @@ def test_streams():
     expected = model.predict_set(X[new])
     for other in (copied, parts[0].merge(parts[1:]), fitted):
         np.testing.assert_array_equal(other.predict_set(X[new]), expected)
-    model.solve()  # nothing is in a buffer any more
+    model.solve()  # empties the buffer
     is_sampled = np.isin(X[:n, 0], model._incremental_state.statistics.sample.rows.X[:, 0])
     sampled, others = np.flatnonzero(is_sampled), np.flatnonzero(~is_sampled)
     assert len(sampled) == 512
     for gone in (sampled[40:], others[200:]):
         model.forget(X[gone], y[gone])
-    assert coverage(model, rows=new) > 0.85  # by 40 samples
+    assert coverage(model, rows=new) > 0.85  # calibrated on 40 samples
     model.forget(X[sampled[:40]], y[sampled[:40]])
-    with pytest.raises(ValueError, match="`forget` has removed them"):
+    with pytest.raises(ValueError, match="`forget` has removed the calibration set"):
         model.predict_set(X[:5])
 
 
 def test_softmax_readouts_need_validation_samples():
     model = clone(RBF).set_params(readout="softmax", kernel="triangular")
     X_val, y_val = X[N : N + 500].copy(), y[N : N + 500]
-    with pytest.raises(ValueError, match=r'readout="softmax" leaves no .* give X_val and y_val'):
+    with pytest.raises(ValueError, match=r'readout="softmax" has no .* pass X_val and y_val'):
         model.fit(X[:N], y[:N]).predict_set(X[:5])
     assert hasattr(model, "predict_proba")
     X_val[::2] += 1e6  # scored by the nearest unit
@@ -150,7 +150,7 @@ def test_little_memory_and_few_samples():
     model = clone(TANH).set_params(max_memory="1MiB").fit(X, y)
     assert coverage(model) == pytest.approx(0.9, abs=0.04)
     few = clone(TANH).fit(X[:8], y[:8] % 2)
-    assert few.predict_set(X[NEW]).all()  # 8 / 9 is less than 0.9
+    assert few.predict_set(X[NEW]).all()  # the highest level of 8 samples is 8 / 9
 
 
 def test_a_search_predicts_sets_by_its_best_estimator():

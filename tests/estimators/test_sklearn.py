@@ -160,11 +160,11 @@ OF_INPUT = {
 
 
 def is_exhaustive(estimator, check):
-    """Of variants: what is done before there is a layer, and what another check does, too.
+    """Return whether a check of a variant is redundant: of input validation, or made elsewhere.
 
-    Constrained weights are drawn as class-informed ones. LMS takes a thousand passes for weights of
-    classes; test_classifier.py has these without LMS. The checks of training are made three times:
-    once, with read-only samples, is enough.
+    Constrained weights are drawn as class-informed ones are. LMS takes a thousand passes for class
+    weights; test_classifier.py tests these without LMS. scikit-learn has three checks of training:
+    one, with read-only samples, is enough.
     """
     name, how = check.func.__name__, check.keywords
     is_lms = name == "check_class_weight_classifiers" and "lms" in repr(estimator)
@@ -226,7 +226,7 @@ def test_other_scikit_learn_checks_of_variants(estimator, check):
     lambda e, check: check.func.__name__ not in OF_INPUT,
 )
 def test_scikit_learn_checks_on_blas(estimator, check):
-    """Most other tests are of each engine. A search knows none."""
+    """Most other tests run on each engine. Searches do not depend on the engine."""
     passes(check, estimator)
 
 

@@ -1,4 +1,4 @@
-"""Limits of prediction sets, by the definition."""
+"""Limits of prediction sets, compared with their definition."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from sklearn_fsvc._src.readouts.conformal import conformity_scores, prediction_s
 
 
 def samples(n_classes, n=300, seed=0):
-    """Scores of samples of which about a third is not of the class with the largest one."""
+    """Return scores and classes of samples, about a third of which are misclassified."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, n_classes, n)
     scores = 1.5 * np.eye(n_classes)[codes] + rng.normal(size=(n, n_classes))
@@ -70,7 +70,7 @@ def test_too_few_samples_for_a_level():
 
 
 def test_weights():
-    """The weights of one class count it several times; samples of weight 0 are not there."""
+    """Weights act like repetitions; samples of weight 0 are ignored."""
     scores, codes = samples(3, 2000)
     weight = np.where(codes == 0, 3.0, np.where(codes == 1, 1.0, 0.0))
     found = conformity_scores(1.0, scores, codes, weight)
@@ -86,7 +86,7 @@ def test_weights():
 
 
 def test_few_limits_are_kept_of_many(monkeypatch):
-    """Sets are not smaller for it."""
+    """Sets do not become smaller."""
     scores, codes = samples(3, 5000)
     every = conformity_scores(1.0, scores, codes)
     monkeypatch.setattr(conformal, "_MAX_LIMITS", 100)

@@ -183,7 +183,7 @@ def assert_same_value(name, here, there):
         for key in there:
             assert_same_value(f"{name}[{key!r}]", here[key], there[key])
         return
-    # The temperature, by which limits are divided, is the minimum of a function that is rounded.
+    # The temperature minimises a function with rounding errors; limits depend on the temperature.
     if name.startswith(("temperature_", "conformity_scores_")):
         np.testing.assert_allclose(here, there, rtol=1e-6, err_msg=name)
         return

@@ -34,7 +34,7 @@ from .validation import NaNOutputError, check_hidden, explain_overflow, find_lar
 # Samples x units, and bytes of units, up to which no tile is planned: H takes a few MB, and the
 # layer as much as it has already. For few samples, planning would take longer than evaluation.
 _SMALL_H, _SMALL_LAYER = 2**16, 2**24
-# Units whose Gram matrix takes no more than a part of the memory of any GPU.
+# Number of units up to which the Gram matrix fits into the memory of any one GPU.
 _MANY_UNITS = 2**15
 
 
@@ -141,7 +141,7 @@ def n_synapses(X: Any, n_units: int | None) -> int:
 def work_of_fit(X: Any, n_units: int | None) -> tuple[int, float]:
     """Return `n_synapses`, and the samples per unit.
 
-    Those are infinite for so many units that a fit may need the memory of several devices.
+    The latter are infinite if there are so many units that a fit may need several devices.
     """
     work = n_synapses(X, n_units)
     is_small = work and n_units is not None and n_units <= _MANY_UNITS

@@ -180,9 +180,9 @@ class HostAlgebra:
         return is_faster
 
     def add_integer_sums(self, blocks: list, H: Any, Y: Any, steps: Quantizer) -> Any:
-        """Add H'H as `add_integer_gram`, and return H'Y of zeros and ones Y, exact in float64.
+        """Add H'H as `add_integer_gram` does, and return H'Y for a binary Y, exact in float64.
 
-        None, and nothing is added, where that is not faster than two products.
+        Return None, and add nothing, if two separate products are as fast.
         """
         return None
 

@@ -73,7 +73,8 @@ class Engine(ABC):
         rows x units x features from which ``device="auto"`` selects this engine, if it works;
         None for engines on the host.
     group_work : int or None
-        The same for all devices of a numbered engine together; None for never.
+        rows x units x features from which "auto" and "name:all" use all devices of a numbered
+        engine; None: "auto" never does, and "name:all" always does.
     is_numbered : bool
         Whether there may be several devices, "name:0" and so on. The number is the argument of
         the class.

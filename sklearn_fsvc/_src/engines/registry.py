@@ -24,7 +24,8 @@ ALIASES = ("auto", "cpu")
 # The engine for "cpu". According to benchmarks/layers.py, `jit` is the fastest for distances and
 # tanh layers; for linear layers, `blas` is about as fast.
 CPU = "jit"
-# Samples per unit from which several devices gain in a fit: one device factorises the Gram matrix.
+# Samples per unit from which a fit is faster on several devices: with fewer, most of the time is
+# the factorisation of the Gram matrix, by one device.
 _ROWS_PER_UNIT = 10
 # The group of entry points in which other packages declare their engines.
 GROUP = "sklearn_fsvc.engines"
@@ -84,11 +85,12 @@ def get_engine(device: str, work: float | None = None, rows_per_unit: float = ma
     device : str
         "auto", "cpu" or the name of an engine; "cuda:1" is the second GPU, "cuda:0,1" are two
         of them that share the work, and "cuda:all" are all that are visible to this process,
-        or the first one for a small job; "torch:mps" and "torch:cuda:1" are devices of PyTorch.
+        or the first one if more would be no faster; "torch:mps" and "torch:cuda:1" are devices of
+        PyTorch.
     work : int, optional
         rows x units x features of the job, if known, for "auto" and "all".
     rows_per_unit : float
-        Of a fit, which gains less by several devices if there are few.
+        Samples per unit of a fit, which is no faster on several devices if there are few.
 
     Raises
     ------
@@ -147,7 +149,7 @@ def _make(device, work, rows_per_unit):
     if name in engines and not colon:
         return engines[name]()
     if name in engines and engines[name].is_numbered and (numbers := _parse_numbers(device, index)):
-        # One device is faster for a small job: threads and transfers take longer than they save.
+        # A small job is faster on one device: threads and transfers would cost more than they save.
         if numbers == "all" and work is not None and engines[name].group_work is not None:
             numbers = numbers if _gains_by_group(engines[name], work, rows_per_unit) else [0]
         return _make_numbered(engines[name], numbers)
@@ -183,7 +185,7 @@ def _parse_numbers(device: str, text: str) -> Any:
 
 
 def _use_all_devices(engine, work, rows_per_unit):
-    """Return whether so much work gains by all devices, and no other worker needs some of them."""
+    """Return whether all devices would be faster, and no other worker uses some of them."""
     is_alone = current_dask_worker() is None and worker_index() is None
     return engine.is_numbered and is_alone and _gains_by_group(engine, work, rows_per_unit)
 

@@ -18,14 +18,14 @@ _NOT_CALIBRATED = (
     "predict_set: it was fitted with another readout or by an earlier version. Fit it again."
 )
 # Why there are no conformity scores.
-_SOFTMAX_LEAVES_NONE_OUT = (
-    'readout="softmax" leaves no samples out, and prediction sets are found from their '
-    'probabilities; give X_val and y_val to fit, or use readout="ridge".'
+_SOFTMAX_NOT_CONFORMAL = (
+    'readout="softmax" has no leave-one-out scores, from which prediction sets are computed; pass '
+    'X_val and y_val to fit, or use readout="ridge".'
 )
-_NONE_LEFT_OUT = (
-    "This {} has no samples that were left out, from whose probabilities prediction sets are "
-    "found: an earlier version has fitted it, each sample determines its own prediction, or "
-    "`forget` has removed them. Fit it to more samples, or with a larger alpha."
+_NOT_CONFORMAL = (
+    "This {} has no leave-one-out scores, from which prediction sets are computed: it was fitted "
+    "by an earlier version, each sample determines its own prediction, or `forget` has removed "
+    "the calibration set. Fit it to more samples, or with a larger alpha."
 )
 
 
@@ -138,34 +138,34 @@ class ClassifierMethods(ClassifierMixin):
     @on_snapshot
     @lazy_on_dask
     def predict_set(self, X, confidence_level=0.9):
-        """Predict sets of classes that contain the class of a new sample with a given probability.
+        """Predict sets of classes that contain the true class with a given probability.
 
-        A set contains the predicted class, and all classes whose probability is at least a limit
-        [1]_. The limit is the largest one for which enough training samples have their class in
-        their set, predicted by leave-one-out, or enough samples of `X_val`; weighted, if samples
-        or classes are. The probability is the mean over new samples: it is lower for some classes
-        and regions of X, and higher for others. If the accuracy is higher than `confidence_level`,
-        sets contain the predicted class alone.
+        A set contains the predicted class, and all classes whose probability reaches a threshold
+        [1]_. The threshold is the largest one at which the sets of enough training samples,
+        predicted by leave-one-out, or of enough samples of `X_val` contain the true class; samples
+        and classes are weighted as in `fit`. The coverage is a mean over new samples: it is lower
+        for some classes and regions of X, and higher for others. If the accuracy is higher than
+        `confidence_level`, sets contain only the predicted class.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
         confidence_level : float, default=0.9
-            Probability that a set contains the class, between 0 and 1.
+            Probability that a set contains the true class, between 0 and 1.
 
         Returns
         -------
         is_in_set : ndarray of shape (n_samples, n_classes), bool
             Which of `classes_` are in the set: one or more. For multilabel y, an array of shape
             (n_samples, n_labels, 2): whether each label may be 0, and whether it may be 1. For
-            several outputs, a list with the sets of each; the probability is that of each alone.
+            several outputs, a list with the sets of each; the level holds for each output alone.
 
         Raises
         ------
         TypeError, ValueError
-            For an invalid `confidence_level`, and if no sample was left out: with the readout
-            "softmax" unless `X_val` was given, if each sample determines its own prediction, and
-            if `forget` has left none of the samples that calibrate.
+            For an invalid `confidence_level`, and if there are no leave-one-out scores: with the
+            readout "softmax" unless `X_val` was given, if each sample determines its own
+            prediction, and if `forget` has removed the calibration set.
 
         References
         ----------
@@ -196,12 +196,12 @@ class ClassifierMethods(ClassifierMixin):
         return super()._empty_output(method, dtype, **options)  # type: ignore[misc]
 
     def _set_limits(self, confidence_level=0.9):
-        """Return the least probabilities of classes in sets, one for each output of y."""
+        """Return the thresholds of prediction sets, one for each output of y."""
         level = check_confidence_level(confidence_level)
         if not hasattr(self, "conformity_scores_"):
             check_is_fitted(self)
             is_softmax = is_option(getattr(self, "readout", None), "softmax")
-            why = _SOFTMAX_LEAVES_NONE_OUT if is_softmax else _NONE_LEFT_OUT
+            why = _SOFTMAX_NOT_CONFORMAL if is_softmax else _NOT_CONFORMAL
             raise ValueError(why.format(type(self).__name__))
         return [scores.limit(level) for scores in self.conformity_scores_]
 

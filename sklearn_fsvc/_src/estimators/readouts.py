@@ -380,7 +380,7 @@ class Softmax(Linear):
         )  # fmt: skip
 
     def _score_validation(self, training, solution, alpha, temperature):
-        """Return the fitted attribute of the scores of given validation samples; none without."""
+        """Return the conformity scores of the validation set as a fitted attribute, if any."""
         job, task, validation = training.job, training.task, training.samples.validation
         if validation is None:
             return {}

@@ -44,9 +44,9 @@ SHARED = read_entries(
     device : str, default="auto"
         Engine that computes the hidden layer: "jit", "blas" or "mkl" on the host, "cuda" on an
         NVIDIA GPU, "cuda:1" on the second GPU, "cuda:0,1" on two, "cuda:all" on all, or on one if
-        that is faster; "torch" on any device of PyTorch, such as GPUs of AMD ("torch:cuda"), Apple
-        ("torch:mps") and Intel ("torch:xpu"); "cpu" is the fastest one on the host. If a named
-        device is not available, an error states the reason.
+        more would be no faster; "torch" on any device of PyTorch, such as GPUs of AMD
+        ("torch:cuda"), Apple ("torch:mps") and Intel ("torch:xpu"); "cpu" is the fastest one on
+        the host. If a named device is not available, an error states the reason.
         "auto" is a GPU for large computations and all GPUs for very large ones; for small
         computations, or without a usable GPU, it is "cpu".
 
@@ -86,8 +86,8 @@ SHARED = read_entries(
         ``readout="softmax"``.
 
     conformity_scores_ : list of tuple
-        For `predict_set`, one for each column of y: limits of probabilities, and how often sets
-        with these limits contain the class. Absent if no samples were left out.
+        For `predict_set`, one for each column of y: thresholds of probabilities, and the coverage
+        of the sets with these thresholds. Absent without leave-one-out or validation scores.
 
     search_results_ : dict of str to ndarray of shape (n_trials,)
         History of the search for hyperparameters that are "auto", one element per trained readout:
@@ -117,7 +117,7 @@ SHARED = read_entries(
         Number of bits of an activation; None if activations are not rounded.
 
     device_ : str
-        The engine that was used, with the numbers of its devices.
+        The engine that was used, with the numbers of its devices if it has any: "cuda:0,1".
 
     n_features_in_ : int
         Number of features seen in fit.

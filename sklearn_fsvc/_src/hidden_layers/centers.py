@@ -42,10 +42,11 @@ from .radius import (
 
 SELECTIONS = ("per_class", "global", "random")
 
-# Without a number of units and a radius: this fraction of the samples, less if one radius serves
-# both the selection and the units, and no more than a readout of a few seconds can have. Of no more
-# samples than features all are centres, as in a kernel machine: MiniRocket features of six sets of
-# time series are classified 0.6 points better, and nothing else was worse.
+# If neither a number of units nor a radius is given: this fraction of the samples, less if one
+# radius is used for both the selection and the units, and at most as many as a readout of a few
+# seconds allows. If there are no more samples than features, all are centres, as in a kernel
+# machine: the accuracy on MiniRocket features of six datasets rose by 0.6 points, and no other
+# result got worse.
 _SIZE_FRACTION, _SIZE_FRACTION_OF_ONE_RADIUS = 0.75, 0.25
 _MAX_AUTOMATIC_SIZE = 4000
 

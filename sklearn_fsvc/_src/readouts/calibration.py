@@ -95,9 +95,9 @@ def fit_temperature(
 
 
 def round_calibrated(values: Any) -> Any:
-    """Return numbers without the digits that depend on how leave-one-out scores were rounded.
+    """Return values without the digits that depend on rounding errors of leave-one-out scores.
 
-    They are sums of floats, also where the readout is the exact solution of exact sums.
+    These scores are floating-point sums, even if the readout is the exact solution of exact sums.
     """
     fraction, exponent = np.frexp(values)
     rounded = np.ldexp(np.rint(np.ldexp(fraction, _BITS)), exponent - _BITS)

@@ -1,10 +1,10 @@
-"""Prediction sets: the classes whose probability is at least a limit, and the predicted class.
+"""Prediction sets: the classes whose probability reaches a limit, and the predicted class.
 
-The limit is found from samples that were left out: conformal prediction with the least ambiguous
-sets (M. Sadinle, J. Lei and L. Wasserman 2019, "Least ambiguous set-valued classifiers with bounded
-error levels"). They contain the predicted class whatever its probability, so only the samples whose
-class is not the predicted one determine the limit. If all were used, as there, and the predicted
-class were added to empty sets, the limit would be too low, and sets too large.
+The limit is a quantile over left-out samples: conformal prediction with least ambiguous sets
+(M. Sadinle, J. Lei and L. Wasserman 2019, "Least ambiguous set-valued classifiers with bounded
+error levels"). Our sets contain the predicted class whatever its probability, so only misclassified
+samples determine the limit. If all samples were used, as in that paper, and the predicted class
+were added to empty sets, the limit would be too low, and the sets too large.
 """
 
 from typing import NamedTuple
@@ -16,20 +16,20 @@ from .calibration import probabilities, round_calibrated
 
 # Scores that are processed at a time.
 _BLOCK_SIZE = 2**17
-# Limits that are kept, at most.
+# Maximum number of limits that are kept.
 _MAX_LIMITS = 2**10
 
 
 class ConformityScores(NamedTuple):
-    """How often sets of certain limits contain the true class.
+    """The coverage of prediction sets, for several limits.
 
     Attributes
     ----------
     limits : ndarray of shape (n_limits,)
-        Descending: probabilities of the classes of samples that were left out, if another class is
-        predicted. The first limit is inf, for sets of the predicted class alone.
+        Descending: probabilities of the true classes of misclassified left-out samples. The first
+        limit is inf, for sets that contain only the predicted class.
     levels : ndarray of shape (n_limits,)
-        Ascending: the probability that the set of a new sample contains its class.
+        Ascending: the probability that the set of a new sample contains the true class.
     """
 
     limits: npt.NDArray
@@ -48,15 +48,15 @@ def conformity_scores(
     weight: npt.NDArray | None = None,
     is_rounded: bool = False,
 ) -> ConformityScores:
-    """Return the conformity scores of one or more samples that were left out.
+    """Return the conformity scores of one or more left-out samples.
 
-    Of n samples of equal weight, the sets that contain the classes of i of them contain that of a
-    new sample with probability ``i / (n + 1)``. The weight of a new sample is the mean one.
+    If i of n samples of equal weight have the true class in their sets, a new sample has it with
+    probability ``i / (n + 1)``. A new sample is assumed to have the mean weight.
 
     Parameters
     ----------
     temperature, scores, codes, weight
-        As of `calibration.fit_temperature`, and what it returns.
+        See `calibration.fit_temperature`, which returns the temperature.
     is_rounded : bool
         Whether limits are rounded, by `calibration.round_calibrated`.
     """

@@ -54,7 +54,8 @@ class WhitenedCoordinates:
             penalty *= 10
         self.penalty = penalty
         # On some devices, products with the inverse are faster than triangular solves, and take
-        # half the time in float32. Any matrix would do, as long as `gradient` has its transpose.
+        # half the time in float32. Rounding errors do no harm: any invertible matrix defines
+        # coordinates, as long as `gradient` uses its transpose.
         self._factor: Any = factor
         if self.algebra.prefers_inverse:
             self._factor = factor.inverse_factor().astype(np.float32)

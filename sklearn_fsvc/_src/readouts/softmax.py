@@ -36,9 +36,10 @@ class SoftmaxSettings(NamedTuple):
     cached_elements: int = 2**24
     # Rows that scale the first readout.
     first_rows: int = 4096
-    # Steps of conjugate gradients above which coordinates by the uncertain rows are worth their
-    # factor, which takes as long as steps in proportion to the units: at least so many, and one for
-    # so many units. And the part of the uncertainty that these coordinates may omit.
+    # Coordinates by the uncertain rows need another factorisation, which takes as long as a number
+    # of conjugate-gradient steps proportional to the number of units. It pays above this number of
+    # steps: `slow_cg`, or one for each `units_per_slow_cg` units if that is more. The coordinates
+    # may omit rows with this part of the total uncertainty.
     slow_cg: int | float = 15
     units_per_slow_cg: int = 256
     omitted_uncertainty: float = 1e-3
@@ -65,8 +66,8 @@ _MIN_UNCERTAINTY = 0.02
 _OTHER_CURVATURE = 0.01
 # Mean curvature of the first coordinates, and the factor by which it may be wrong.
 _FIRST_CURVATURE, _MAX_CURVATURE_RATIO = 1 / 16, 4.0
-# Rows that are added to the statistics at a time: at least, and for each unit. Each time, a matrix
-# of all pairs of units is read and written.
+# Rows that are added to the statistics at a time: their minimum, and their number per unit. Each
+# time, the whole Gram matrix is read and written.
 _BLOCK_ROWS, _BLOCK_ROWS_PER_UNIT = 1024, 1 / 2
 # Mean curvature below which rows are all predicted with certainty: only the penalty is left.
 _MIN_CURVATURE = 1e-12

@@ -174,7 +174,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     >>> search.cv_results_["mean_test_score"].shape
     (12,)
     >>> search = HiddenSizeSearchCV(TanhClassifier(random_state=0)).fit(X[:300], y[:300])
-    >>> [int(n) for n in search.cv_results_["param_n_hidden"]]  # the sizes by default
+    >>> [int(n) for n in search.cv_results_["param_n_hidden"]]  # default sizes
     [25, 50, 100, 200, 500, 1000, 2000]
     """
 

@@ -215,7 +215,7 @@ class Labels:
         prior_rows: float = 0.0,
         is_rounded: bool = False,
     ) -> dict[str, Any]:
-        """Return the fitted attributes of leave-one-out scores.
+        """Return the fitted attributes that follow from leave-one-out scores.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class Labels:
         prior_rows : float
             As for `fit_temperature`.
         is_rounded : bool
-            Whether they are rounded, by `round_calibrated`.
+            Whether temperatures and limits are rounded, by `round_calibrated`.
         """
         temperatures: Any = [fit_temperature(*output, prior_rows) for output in outputs]
         temperatures = temperatures[0] if self.is_single else np.array(temperatures)
@@ -235,7 +235,7 @@ class Labels:
     def conformity_scores(
         self, outputs: list[_Output], temperatures: Any, is_rounded: bool = False
     ) -> dict[str, Any]:
-        """Return the fitted attribute for prediction sets; none for an output without samples."""
+        """Return the fitted attribute for prediction sets; none if an output has no samples."""
         if not all(len(codes) for _, codes, _ in outputs):
             return {}
         pairs = zip(np.atleast_1d(temperatures), outputs, strict=True)

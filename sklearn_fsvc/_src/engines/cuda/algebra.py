@@ -107,7 +107,7 @@ class CuPyAlgebra:
 
     @staticmethod
     def add_lower(C: Any, A: Any) -> None:
-        # CuPy's kernels read one row after another: those of C' are contiguous.
+        # CuPy's kernels iterate in C order; the rows of C' are contiguous, those of C are not.
         C, A = C.T, A.T
         C += A
 
@@ -125,7 +125,7 @@ class CuPyAlgebra:
         import cupy
 
         sums = CuPyAlgebra._add_integer_gram(blocks, H, Y.astype(H.dtype), steps)
-        # A host array is copied, since CuPy would have to compile a kernel for it.
+        # Copied from the host, because CuPy would compile a kernel to create it.
         ones = cupy.asarray(np.ones((max(H.shape), 1)))
         shift = integers.shift_of(steps) / steps.scale
         CuPyAlgebra.gemm(sums, ones[: len(sums)], ones[: len(Y)].T @ Y, shift)

@@ -80,7 +80,7 @@ def add_gram(
     Returns
     -------
     array of shape (n_units, n_outputs), float64, or None
-        ``H'Y``, of codes without their shift.
+        ``H'Y`` of the shifted codes: the shift is not added back.
     """
     total = None
     for start in range(0, len(H), MAX_ROWS):
@@ -130,7 +130,7 @@ class _PackedCodes:
         return [packed[i * padded : (i + 1) * padded] for i in range(n_planes)]
 
     def add_products_with(self, Y, total):
-        """Return Y'H of integers Y, without the shift, added to a total if there is one."""
+        """Return Y'H of the shifted codes for integers Y, added to `total` if it is given."""
         (lines,), n_units = self._pack(Y, 1, 0, 1), len(self.planes[0])
         total = self.xp.zeros((Y.shape[1], n_units)) if total is None else total
         zeros = self.xp.zeros(max(n_units, len(total)))

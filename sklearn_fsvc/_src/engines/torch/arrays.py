@@ -169,7 +169,7 @@ class Array:
     # Elements.
 
     def __getitem__(self, key: Any) -> "Array":
-        # PyTorch gathers no unsigned 64-bit integers on a GPU.
+        # PyTorch cannot index uint64 tensors on a GPU: use the same bits as int64.
         is_unsigned = self.tensor.dtype == torch.uint64
         tensor = self.tensor.view(torch.int64) if is_unsigned else self.tensor
         taken = allocating(operator.getitem, tensor, self._tensor_key(key))

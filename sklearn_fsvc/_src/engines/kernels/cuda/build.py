@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def write_archive(path: Path, numbers: Iterable[int]) -> None:
-    """Compile the kernels of these numbers in `all_kernels`, in several processes."""
+    """Compile the kernels with these indices in `all_kernels`, in several processes."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, _MAX_PROCESSES)) as pool:
         compiled = list(pool.map(compile_one, numbers))
     write(path, {name: code for each in compiled for name, code in each.items()})
