@@ -17,21 +17,21 @@ def samples(n_classes, n=300, seed=0):
     return (np.diff(scores, axis=1) if n_classes == 2 else scores), codes
 
 
-def coverage(scores, codes, limit):
-    is_in = prediction_sets(1.0, scores, limit)
+def coverage(scores, codes, threshold):
+    is_in = prediction_sets(1.0, scores, threshold)
     return is_in[np.arange(len(codes)), codes].mean()
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.99])
-def test_the_limit_is_the_largest_of_a_level(n_classes, level, monkeypatch):
+def test_the_threshold_is_the_largest_of_a_level(n_classes, level, monkeypatch):
     monkeypatch.setattr(conformal, "_BLOCK_SIZE", 50)
     scores, codes = samples(n_classes)
-    limit = conformity_scores(1.0, scores, codes).limit(level)
+    threshold = conformity_scores(1.0, scores, codes).threshold(level)
     needed = np.ceil(301 * level) / 300
-    assert coverage(scores, codes, limit) >= needed
-    if np.isfinite(limit):
-        assert coverage(scores, codes, np.nextafter(limit, 1)) < needed
+    assert coverage(scores, codes, threshold) >= needed
+    if np.isfinite(threshold):
+        assert coverage(scores, codes, np.nextafter(threshold, 1)) < needed
 
 
 def test_the_predicted_class_is_always_in_a_set():
@@ -48,11 +48,11 @@ def test_the_predicted_class_is_always_in_a_set():
     np.testing.assert_array_equal(of_both, [[True, False], [True, True], [True, True]])
 
 
-def test_rounded_limits_do_not_depend_on_the_last_bits():
+def test_rounded_thresholds_do_not_depend_on_the_last_bits():
     scores, codes = samples(3)
     other = scores * (1 + 1e-13)
     plain, rounded = (
-        [conformity_scores(1.0, s, codes, None, is_rounded).limits for s in (scores, other)]
+        [conformity_scores(1.0, s, codes, None, is_rounded).thresholds for s in (scores, other)]
         for is_rounded in (False, True)
     )
     assert (plain[0] != plain[1]).any()
@@ -64,8 +64,8 @@ def test_too_few_samples_for_a_level():
     """Of 9 samples, the largest level is 9 / 10; beyond it, sets contain all classes."""
     scores, codes = samples(3, 9, seed=1)
     found = conformity_scores(1.0, scores, codes)
-    assert found.limit(0.9) > 0
-    assert found.limit(0.91) == 0
+    assert found.threshold(0.9) > 0
+    assert found.threshold(0.91) == 0
     assert prediction_sets(1.0, np.array([[1e4, 0, 0]]), 0.0).all()
 
 
@@ -76,23 +76,25 @@ def test_weights():
     found = conformity_scores(1.0, scores, codes, weight)
     rows = np.flatnonzero(weight)
     some = conformity_scores(1.0, scores[rows], codes[rows], weight[rows])
-    np.testing.assert_array_equal(found.limits, some.limits)
+    np.testing.assert_array_equal(found.thresholds, some.thresholds)
     np.testing.assert_array_equal(found.levels, some.levels)
     repeated = np.repeat(rows, weight[rows].astype(int))
     copies = conformity_scores(1.0, scores[repeated], codes[repeated])
-    assert found.limit(0.9) == pytest.approx(copies.limit(0.9), rel=0.02)
+    assert found.threshold(0.9) == pytest.approx(copies.threshold(0.9), rel=0.02)
     doubled = conformity_scores(1.0, scores, codes, 2 * weight)
     np.testing.assert_allclose(doubled.levels, found.levels)
 
 
-def test_few_limits_are_kept_of_many(monkeypatch):
+def test_few_thresholds_are_kept_of_many(monkeypatch):
     """Sets do not become smaller."""
     scores, codes = samples(3, 5000)
     every = conformity_scores(1.0, scores, codes)
-    monkeypatch.setattr(conformal, "_MAX_LIMITS", 100)
+    monkeypatch.setattr(conformal, "_MAX_THRESHOLDS", 100)
     few = conformity_scores(1.0, scores, codes)
-    assert len(few.limits) == len(few.levels) == 100 < len(every.limits)
+    assert len(few.thresholds) == len(few.levels) == 100 < len(every.thresholds)
     for level in (0.5, 0.7, 0.9, 0.95, 0.999):
-        limits = few.limit(level), every.limit(level)
-        assert limits[0] <= limits[1]
-        assert coverage(scores, codes, limits[0]) < coverage(scores, codes, limits[1]) + 0.01
+        thresholds = few.threshold(level), every.threshold(level)
+        assert thresholds[0] <= thresholds[1]
+        assert (
+            coverage(scores, codes, thresholds[0]) < coverage(scores, codes, thresholds[1]) + 0.01
+        )

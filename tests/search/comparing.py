@@ -183,7 +183,7 @@ def assert_same_value(name, here, there):
         for key in there:
             assert_same_value(f"{name}[{key!r}]", here[key], there[key])
         return
-    # The temperature minimises a function with rounding errors; limits depend on the temperature.
+    # The temperature minimises a function with rounding errors, and thresholds depend on it.
     if name.startswith(("temperature_", "conformity_scores_")):
         np.testing.assert_allclose(here, there, rtol=1e-6, err_msg=name)
         return

@@ -187,15 +187,17 @@ class ClassifierMethods(ClassifierMixin):
         True
         """
         self._has_probabilities()  # again, for the solved readout
-        return self._compute_output(X, "predict_set", limits=self._set_limits(confidence_level))
+        return self._compute_output(
+            X, "predict_set", thresholds=self._set_thresholds(confidence_level)
+        )
 
     def _empty_output(self, method, dtype, **options):
         # For Dask.
         if method == "predict_set":
-            options = {"limits": self._set_limits(**options)}
+            options = {"thresholds": self._set_thresholds(**options)}
         return super()._empty_output(method, dtype, **options)  # type: ignore[misc]
 
-    def _set_limits(self, confidence_level=0.9):
+    def _set_thresholds(self, confidence_level=0.9):
         """Return the thresholds of prediction sets, one for each output of y."""
         level = check_confidence_level(confidence_level)
         if not hasattr(self, "conformity_scores_"):
@@ -203,7 +205,7 @@ class ClassifierMethods(ClassifierMixin):
             is_softmax = is_option(getattr(self, "readout", None), "softmax")
             why = _SOFTMAX_NOT_CONFORMAL if is_softmax else _NOT_CONFORMAL
             raise ValueError(why.format(type(self).__name__))
-        return [scores.limit(level) for scores in self.conformity_scores_]
+        return [scores.threshold(level) for scores in self.conformity_scores_]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,10 +1,10 @@
-"""Prediction sets: the classes whose probability reaches a limit, and the predicted class.
+"""Prediction sets: the classes whose probability reaches a threshold, and the predicted class.
 
-The limit is a quantile over left-out samples: conformal prediction with least ambiguous sets
+The threshold is a quantile over left-out samples: conformal prediction with least ambiguous sets
 (M. Sadinle, J. Lei and L. Wasserman 2019, "Least ambiguous set-valued classifiers with bounded
 error levels"). Our sets contain the predicted class whatever its probability, so only misclassified
-samples determine the limit. If all samples were used, as in that paper, and the predicted class
-were added to empty sets, the limit would be too low, and the sets too large.
+samples determine the threshold. If all samples were used, as in that paper, and the predicted class
+were added to empty sets, the threshold would be too low, and the sets too large.
 """
 
 from typing import NamedTuple
@@ -16,29 +16,29 @@ from .calibration import probabilities, round_calibrated
 
 # Scores that are processed at a time.
 _BLOCK_SIZE = 2**17
-# Maximum number of limits that are kept.
-_MAX_LIMITS = 2**10
+# Maximum number of thresholds that are kept.
+_MAX_THRESHOLDS = 2**10
 
 
 class ConformityScores(NamedTuple):
-    """The coverage of prediction sets, for several limits.
+    """The coverage of prediction sets, for several thresholds.
 
     Attributes
     ----------
-    limits : ndarray of shape (n_limits,)
+    thresholds : ndarray of shape (n_thresholds,)
         Descending: probabilities of the true classes of misclassified left-out samples. The first
-        limit is inf, for sets that contain only the predicted class.
-    levels : ndarray of shape (n_limits,)
+        threshold is inf, for sets that contain only the predicted class.
+    levels : ndarray of shape (n_thresholds,)
         Ascending: the probability that the set of a new sample contains the true class.
     """
 
-    limits: npt.NDArray
+    thresholds: npt.NDArray
     levels: npt.NDArray
 
-    def limit(self, confidence_level: float) -> float:
-        """Return the largest limit of this level; 0 if there are too few samples for any."""
+    def threshold(self, confidence_level: float) -> float:
+        """Return the largest threshold of this level; 0 if there are too few samples for any."""
         k = int(np.searchsorted(self.levels, confidence_level))
-        return float(self.limits[k]) if k < len(self.limits) else 0.0
+        return float(self.thresholds[k]) if k < len(self.thresholds) else 0.0
 
 
 def conformity_scores(
@@ -58,7 +58,7 @@ def conformity_scores(
     temperature, scores, codes, weight
         See `calibration.fit_temperature`, which returns the temperature.
     is_rounded : bool
-        Whether limits are rounded, by `calibration.round_calibrated`.
+        Whether thresholds are rounded, by `calibration.round_calibrated`.
     """
     weight = np.ones(len(codes)) if weight is None else weight
     is_wrong = predict_codes(scores) != codes
@@ -74,16 +74,16 @@ def conformity_scores(
     weights = np.concatenate([[weight[~is_wrong].sum()], weight[wrong[order]]])
     total = weight.sum()
     levels = np.cumsum(weights) / (total + total / np.count_nonzero(weight))
-    limits = np.append(np.inf, p[order])
-    kept = np.arange(len(limits))
-    if len(kept) > _MAX_LIMITS:
-        kept = np.linspace(0, len(kept) - 1, _MAX_LIMITS).astype(int)
-    return ConformityScores(limits[kept], levels[kept])
+    thresholds = np.append(np.inf, p[order])
+    kept = np.arange(len(thresholds))
+    if len(kept) > _MAX_THRESHOLDS:
+        kept = np.linspace(0, len(kept) - 1, _MAX_THRESHOLDS).astype(int)
+    return ConformityScores(thresholds[kept], levels[kept])
 
 
-def prediction_sets(temperature: float, scores: npt.NDArray, limit: float) -> npt.NDArray:
+def prediction_sets(temperature: float, scores: npt.NDArray, threshold: float) -> npt.NDArray:
     """Return the sets of samples, a bool array (n_samples, n_classes)."""
-    is_in = probabilities(temperature, scores) >= limit
+    is_in = probabilities(temperature, scores) >= threshold
     is_in[np.arange(len(is_in)), predict_codes(scores)] = True
     return is_in
 

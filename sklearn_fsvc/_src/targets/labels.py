@@ -224,7 +224,7 @@ class Labels:
         prior_rows : float
             As for `fit_temperature`.
         is_rounded : bool
-            Whether temperatures and limits are rounded, by `round_calibrated`.
+            Whether temperatures and thresholds are rounded, by `round_calibrated`.
         """
         temperatures: Any = [fit_temperature(*output, prior_rows) for output in outputs]
         temperatures = temperatures[0] if self.is_single else np.array(temperatures)
@@ -286,10 +286,12 @@ class Labels:
         return parts[0] if self.is_single else parts
 
     def prediction_sets(
-        self, scores: npt.NDArray, temperatures: Any, limits: list[float]
+        self, scores: npt.NDArray, temperatures: Any, thresholds: list[float]
     ) -> npt.NDArray | list[npt.NDArray]:
         """Return which classes are in the sets, in the shapes of `RBFClassifier.predict_set`."""
-        triples = zip(np.atleast_1d(temperatures), self.split_scores(scores), limits, strict=True)
+        triples = zip(
+            np.atleast_1d(temperatures), self.split_scores(scores), thresholds, strict=True
+        )
         parts = [prediction_sets(*triple) for triple in triples]
         if self.is_multilabel:
             return np.stack(parts, axis=1)
