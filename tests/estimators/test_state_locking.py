@@ -378,6 +378,8 @@ def test_exports_use_the_solved_readout(cls):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupted_call_adds_all_its_samples_or_none():
     """Another thread can update the model afterwards: no lock is left behind."""
+    if sys.gettrace() is not None:
+        pytest.skip("coverage.py would be interrupted, too, and leave its own lock behind")
     model, draw, interrupts, n = partially_fitted(), random.Random(0), [], 0
 
     def interrupt(*_):
