@@ -60,7 +60,11 @@ OF_ONE_OUTPUT = ["tanh, one pass", "tanh, penalties", "rbf", "rbf, all that is a
 
 
 @pytest.mark.parametrize(
-    ("name", "n_outputs"), [*product(NETWORKS, [3]), *product(OF_ONE_OUTPUT, [0])]
+    ("name", "n_outputs"),
+    [
+        *(pytest.param(*pair, marks=pytest.mark.exhaustive) for pair in product(NETWORKS, [3])),
+        *product(OF_ONE_OUTPUT, [0]),
+    ],
 )
 def test_results_are_those_of_grid_search(name, n_outputs):
     """Also the mean and the scale of y, which are those of each training set."""
@@ -231,7 +235,7 @@ def weight_of(n=150):
     [(TANH, SIZES), (TANH, PENALTIES), (TANH_AUTO, {"n_hidden": [30]}), (RBF, PENALTIES),
      (ALL_AUTO, {"n_hidden": [30]})],
 )  # fmt: skip
-@pytest.mark.parametrize("n_outputs", [0, 2])
+@pytest.mark.parametrize("n_outputs", [0, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_sample_weights(network, grid, n_outputs):
     """In the fit, and in the mean and the scale of y."""
     fit_params = {"sample_weight": weight_of()}
@@ -241,7 +245,7 @@ def test_sample_weights(network, grid, n_outputs):
 
 
 @pytest.mark.parametrize("network", [TANH, TANH_OF_SPLITS, RBF])
-@pytest.mark.parametrize("n_outputs", [0, 2])
+@pytest.mark.parametrize("n_outputs", [0, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_sample_weights_reach_the_score(network, n_outputs):
     data, fit_params = load_regression(n_outputs), {"sample_weight": weight_of()}
     compare(network, {"n_hidden": [40, 10]}, data, fit_params=fit_params, return_train_score=True)

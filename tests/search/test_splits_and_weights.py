@@ -71,7 +71,10 @@ SPLITTERS = {
 }
 
 
-@pytest.mark.parametrize("network", [clone(TANH).set_params(scale=0.02), RBF])
+@pytest.mark.parametrize(
+    "network",
+    [clone(TANH).set_params(scale=0.02), pytest.param(RBF, marks=pytest.mark.exhaustive)],
+)
 @pytest.mark.parametrize("cv", SPLITTERS)
 def test_splitters(digits, cv, network):
     compare(network, {"n_hidden": [25, 10]}, digits, **{**ALL_SCORES, "cv": SPLITTERS[cv]})
