@@ -256,6 +256,18 @@ def heavy_tail_sentences():
     yield f"fell by {-least:.2f}"
 
 
+def shapley_sentences():
+    found = results_of("Shapley values, 100 background samples")
+    of = {key.partition(": ")[2]: v for key, v in found.items() if key.startswith("laplacian")}
+    explainers = ("shap, PermutationExplainer", "shap, KernelExplainer")
+    seconds = [of[f"{name}, a sample, ms"] / 1000 for name in explainers]
+    errors = [100 * of[f"{name}, relative error"] for name in explainers]
+    yield f"with {of['units']:.0f} Laplacian units and 100 background samples, a sample takes " + (
+        "{:.0f} ms of CPU time, and {:.1f} to {:.1f} s".format(of["a sample, ms"], *seconds)
+    )
+    yield "errors are {:.0f} and {:.0f} % of the largest value".format(*errors)
+
+
 def cluster_sentences():
     of = results_of("clusters: 400000 x 64 float32, 2048 units")
     names = ("no Dask, one thread", "no Dask, two threads", "Dask, one worker", "Dask, two workers")
@@ -318,6 +330,7 @@ PAGES = {
     "regression.rst": (interval_sentences, heavy_tail_sentences),
     "streams.rst": (layer_choice_sentences, stream_penalty_sentences),
     "automatic.rst": (left_out_sentences,),
+    "explain.rst": (shapley_sentences,),
     "engines.rst": (selection_sentences, torch_sentences),
 }
 
