@@ -125,6 +125,13 @@ def test_the_device_of_a_small_fit(only_two_engines):
     assert model.set_params(n_hidden=7).fit(X, y).device_ == "half:0"
 
 
+def test_a_small_job_does_not_number_its_thread(only_two_engines, monkeypatch):
+    """Threads are numbered in the order of their first large job, and then use different GPUs."""
+    monkeypatch.setattr("sklearn_fsvc._src.engines.registry.worker_index", pytest.fail)
+    with get_engine("auto", 100) as engine:
+        assert engine.name == "half:0"
+
+
 def test_auto_selects_one_device_in_a_worker(only_two_engines, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.engines.registry.worker_index", lambda: 1)
     with get_engine("auto", 1000) as engine:

@@ -186,8 +186,9 @@ def _parse_numbers(device: str, text: str) -> Any:
 
 def _use_all_devices(engine, work, rows_per_unit):
     """Return whether all devices would be faster, and no other worker uses some of them."""
-    is_alone = current_dask_worker() is None and worker_index() is None
-    return engine.is_numbered and is_alone and _gains_by_group(engine, work, rows_per_unit)
+    gains = engine.is_numbered and _gains_by_group(engine, work, rows_per_unit)
+    # Last, because it numbers the thread, and small jobs need no number.
+    return gains and current_dask_worker() is None and worker_index() is None
 
 
 def _gains_by_group(engine, work, rows_per_unit):
