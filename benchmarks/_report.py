@@ -3,7 +3,10 @@
 import argparse
 import json
 import time
+from importlib.util import find_spec
 from pathlib import Path
+
+import numpy as np
 
 from sklearn_fsvc._src.engines.host import HostStopwatch, processor_name
 
@@ -21,6 +24,13 @@ class CpuStopwatch(HostStopwatch):
         self._last = now
 
 
+def timed(fit, *args, clock=time.perf_counter, **options):
+    """Return (the result of ``fit(*args, **options)``, its seconds)."""
+    start = clock()
+    fitted = fit(*args, **options)
+    return fitted, clock() - start
+
+
 CLOCKS = {"wall": HostStopwatch, "cpu": CpuStopwatch}
 
 
@@ -30,6 +40,30 @@ def arguments(**extra):
     for name, options in extra.items():
         parser.add_argument(f"--{name}", **options)
     return parser.parse_args()
+
+
+def available(methods, names=None):
+    """Return the names of methods, all or those in "name; name", whose packages are installed.
+
+    `methods` is {name: (packages, function)}.
+    """
+    names = names.split("; ") if names else list(methods)
+    return [name for name in names if all(map(find_spec, methods[name][0]))]
+
+
+def report_datasets(args, title, measured, found):
+    """Report {method: {dataset: values}}, and the means over the datasets, a title per method.
+
+    `measured` has a name for each of the values.
+    """
+    for method, of_datasets in found.items():
+        means = np.mean(list(of_datasets.values()), axis=0)
+        rows = [
+            (f"{dataset}: {what}", float(value))
+            for dataset, values in [*of_datasets.items(), ("mean", means)]
+            for what, value in zip(measured, values, strict=True)
+        ]
+        report(args, f"{title}: {method}", rows)
 
 
 def report(args, title, rows, **machine):

@@ -9,9 +9,7 @@ seconds of the fit. The best possible loss is that of the true quantiles; a widt
 the same coverage only. MAPIE, CatBoost and ChimeraBoost are left out where they are not installed.
 """
 
-import time
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import mean_pinball_loss
 from sklearn.model_selection import train_test_split
 
-from _report import arguments, report
+from _report import arguments, available, report_datasets, timed
 from _tabular_data import find_tables, read_table, splits
 from sklearn_fsvc import RBFRegressor, StackedRegressor, TanhRegressor, make_tabular_pipeline
 
@@ -30,12 +28,6 @@ MEASURED = "coverage, %", "width / std of y", "pinball loss / std of y, %", "fit
 
 
 # Each method returns the ends of intervals for X_test, and the seconds of its fit.
-
-
-def timed(fit, *args, **options):
-    start = time.perf_counter()
-    fitted = fit(*args, **options)
-    return fitted, time.perf_counter() - start
 
 
 def ours(network, X, y, X_test):
@@ -139,8 +131,7 @@ def measure(method, X, y, X_test, y_test):
 
 
 def main(args):
-    names = args.methods.split("; ") if args.methods else list(METHODS)
-    names = [name for name in names if all(map(find_spec, METHODS[name][0]))]
+    names = available(METHODS, args.methods)
     found = {name: {} for name in names}
     for path in find_tables(args.data, args.sets and args.sets.split(",")):
         table = read_table(path)
@@ -154,16 +145,7 @@ def main(args):
             values = measure(METHODS[name][1], X, table.y[train], X_test, table.y[test])
             found[name][table.name] = values
             print(f"{name:26}" + "".join(f"{value:28.4g}" for value in values), flush=True)
-    for name, of_tables in found.items():
-        rows = [
-            (f"{table}: {what}", float(value))
-            for table, values in of_tables.items()
-            for what, value in zip(MEASURED, values, strict=True)
-        ]
-        means = zip(MEASURED, np.mean(list(of_tables.values()), axis=0), strict=True)
-        report(
-            args, f"intervals: {name}", rows + [(f"mean: {what}", float(v)) for what, v in means]
-        )
+    report_datasets(args, "intervals", MEASURED, found)
 
 
 if __name__ == "__main__":

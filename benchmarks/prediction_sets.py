@@ -11,15 +11,14 @@ if it is not installed; its sets are least ambiguous, too ("lac"), calibrated on
 samples, which is held out, or by five folds.
 """
 
-import time
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from _report import arguments, report
+from _report import arguments, available, report_datasets, timed
 from _tabular_data import LEAKY, find_tables, read_table, splits
 from sklearn_fsvc import RBFClassifier, StackedClassifier, TanhClassifier, make_tabular_pipeline
 
@@ -36,14 +35,10 @@ MEASURED += ["accuracy, %", "fit, CPU s"]
 # the CPU seconds of its fit.
 
 
-def timed(fit, *args, **options):
-    start = time.process_time()
-    fitted = fit(*args, **options)
-    return fitted, time.process_time() - start
-
-
 def ours(network, X, y, X_test):
-    model, seconds = timed(make_tabular_pipeline(network(random_state=0)).fit, X, y)
+    model, seconds = timed(
+        make_tabular_pipeline(network(random_state=0)).fit, X, y, clock=process_time
+    )
     X_test = model[:-1].transform(X_test)
     sets = [model[-1].predict_set(X_test, level) for level in LEVELS]
     return model.classes_, model[-1].predict(X_test), np.stack(sets, axis=2), seconds
@@ -59,7 +54,7 @@ def split_conformal(network, X, y, X_test):
         mapie = SplitConformalClassifier(model, confidence_level=LEVELS)
         return model, mapie.conformalize(X_held[is_known], y_held[is_known])
 
-    (model, mapie), seconds = timed(fit)
+    (model, mapie), seconds = timed(fit, clock=process_time)
     return model.classes_, *mapie.predict_set(X_test), seconds
 
 
@@ -71,7 +66,7 @@ def cross_conformal(network, X, y, X_test):
     frequent = np.isin(y, classes[counts >= 10])
     model = make_tabular_pipeline(network(random_state=0))
     mapie = CrossConformalClassifier(model, confidence_level=LEVELS, cv=5)
-    _, seconds = timed(mapie.fit_conformalize, X[frequent], y[frequent])
+    _, seconds = timed(mapie.fit_conformalize, X[frequent], y[frequent], clock=process_time)
     return classes[counts >= 10], *mapie.predict_set(X_test), seconds
 
 
@@ -100,8 +95,7 @@ def measure(method, X, y, X_test, y_test):
 
 
 def main(args):
-    names = args.methods.split("; ") if args.methods else list(METHODS)
-    names = [name for name in names if all(map(find_spec, METHODS[name][0]))]
+    names = available(METHODS, args.methods)
     found = {name: {} for name in names}
     for path in find_tables(args.data, args.sets and args.sets.split(",")):
         table = read_table(path)
@@ -118,15 +112,7 @@ def main(args):
         for name in names:
             found[name][table.name] = means = np.mean(values[name], axis=0)
             print(f"{name:32}" + "".join(f"{value:8.4g}" for value in means), flush=True)
-    for name, of_tables in found.items():
-        rows = [
-            (f"{table}: {what}", value)
-            for table, values in of_tables.items()
-            for what, value in zip(MEASURED, values, strict=True)
-        ]
-        means = zip(MEASURED, np.mean(list(of_tables.values()), axis=0), strict=True)
-        rows += [(f"mean: {what}", value) for what, value in means]
-        report(args, f"prediction sets: {name}", rows)
+    report_datasets(args, "prediction sets", MEASURED, found)
 
 
 if __name__ == "__main__":
