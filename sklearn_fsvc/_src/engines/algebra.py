@@ -98,6 +98,8 @@ class HostAlgebra:
         Number of parts into which `split` splits an array.
     prefers_inverse : bool
         Whether repeated solves for a few columns are better multiplied by an inverse.
+    half_bytes : int
+        Bytes of each element of a matrix that `half_precision` allocates.
     """
 
     xp: Any = np
@@ -105,6 +107,7 @@ class HostAlgebra:
     n_eigh_matrices = 2
     n_parts = 1
     prefers_inverse = False
+    half_bytes = 0
 
     @staticmethod
     def n_threads() -> int:
@@ -131,6 +134,13 @@ class HostAlgebra:
     def multiply_transposed(self, H: Any, B: Any) -> Any:
         """Return H'B, a new array."""
         return self.multiply(H.T, B)
+
+    def half_precision(self, A: Any) -> tuple[Any, float]:
+        """Return A in half precision, and an estimate of the variance of its rounding errors.
+
+        For `multiply` and `multiply_transposed`; A itself, and 0, unless they are faster then.
+        """
+        return A, 0.0
 
     def gemm(self, C: Any, A: Any, B: Any, alpha: float = 1.0, beta: float = 1.0) -> None:
         """C = beta C + alpha A B, in place; C has contiguous columns."""

@@ -38,6 +38,8 @@ _MIN_SLICE = 4
 _MAX_STEPS, _MAX_CONTRACTION = 40, 1 / 4
 # How many times the estimate of the error is allowed for.
 _SAFETY = 8
+# Rows that are subtracted at a time, so that the arrays stay in the cache.
+_BLOCK = 1024
 # Numbers below this part of the largest one of their output are 0: no number of digits could tell
 # them from 0.
 _TINY = 2.0**-64
@@ -84,8 +86,8 @@ def solve_exactly(
             if rounded is not None:
                 to_device = statistics.algebra.to_device
                 return Solution(to_device(rounded[:-1].T.copy()), to_device(rounded[-1]))
-        for product in equations.products(digits):
-            remainder.add(-product)
+        for rows, product in equations.products(digits):
+            remainder.subtract(product, rows)
         remainder.normalise()
         previous = change
     return None
@@ -116,23 +118,20 @@ class _Equations:
         W = self._solve(right[:-1] - h * (of_b / self._n))
         return np.vstack([W, (of_b - HOST.multiply(h.T, W)[0]) / self._n])
 
-    def products(self, digits: Array) -> Iterator[Array]:
-        """Yield arrays whose sum is the product of the equations with some digits, all exact."""
+    def products(self, digits: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield rows of the equations, and a term of their products with some digits, all exact."""
+        of_W, of_b = slice(None, -1), slice(-1, None)
         slices = list(_slices(digits, self._slice))
         W = np.hstack([part[:-1] for part in slices])
         on_device = self._algebra.xp.asarray(W, order="F")
         for k in range(self._n_parts):
             of_gram = self._algebra.to_host(self._gram.multiply(on_device, self._part_of_gram(k)))
             h = self._part(self._h, k, self._units[1])[:, None]
-            of_h = HOST.multiply(h.T, W)
-            products = np.vstack([of_gram, of_h])
-            yield from np.hsplit(products, len(slices))
-            for part in slices:
-                yield np.vstack([h * part[-1], np.zeros_like(part[-1])])
-        for alpha in self._alphas:
-            yield np.vstack([alpha * digits[:-1], np.zeros_like(digits[-1])])
-        for count in self._counts:
-            yield np.vstack([np.zeros_like(digits[:-1]), count * digits[-1]])
+            for rows, products in (of_W, of_gram), (of_b, HOST.multiply(h.T, W)):
+                yield from ((rows, product) for product in np.hsplit(products, len(slices)))
+            yield from ((of_W, h * part[-1]) for part in slices)
+        yield from ((of_W, alpha * digits[:-1]) for alpha in self._alphas)
+        yield from ((of_b, count * digits[-1:]) for count in self._counts)
 
     def _part_of_gram(self, k):
         if self._n_parts == 1:
@@ -157,10 +156,18 @@ class _Pair:
 
     def add(self, array: Array) -> None:
         """Add an array, with the rounding error of the sum to `low` (D. E. Knuth's TwoSum)."""
-        total = self.high + array
-        added = total - self.high
-        self.low += (self.high - (total - added)) + (array - added)
-        self.high = total
+        self.subtract(-array, slice(None))
+
+    def subtract(self, array: Array, rows: slice) -> None:
+        """Subtract an array from some rows, with the rounding error of the difference."""
+        high, low = self.high[rows], self.low[rows]
+        for start in range(0, len(array), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            a, b = high[block], array[block]
+            total = a - b
+            subtracted = a - total
+            low[block] += (a - (total + subtracted)) + (subtracted - b)
+            high[block] = total
 
     def normalise(self) -> None:
         """Make `high` the sum, rounded, and `low` the rest (T. J. Dekker's FastTwoSum)."""

@@ -29,6 +29,8 @@ _CG, _CG_OF_ESTIMATE = CGStop(0.05, 60), CGStop(0.2, 25)
 # Newton's steps on the model stop if the change of the gradient differs from that by the Hessian by
 # less than this part of the first gradient.
 _GRADIENT_TOLERANCE, _MAX_NEWTON_STEPS = 0.2, 4
+# Part of the penalty that the rounding of H to half precision may add to the Hessian.
+_MAX_ROUNDING = 0.01
 # Precision of the line search, relative to the largest step; and the smallest step.
 _STEP_TOLERANCE, _MIN_STEP = 0.02, 2.0**-30
 
@@ -96,6 +98,18 @@ class CachedRows:
     def __init__(self, algebra: Any, rows: npt.NDArray, H: Any, weight: npt.NDArray):
         self.algebra, self.rows, self.H = algebra, rows, H
         self.weight = algebra.xp.asarray(weight)
+        self._half: CachedRows | None = None
+        self._rounding_variance = 0.0
+
+    def in_half_precision(self, max_variance: float) -> "CachedRows":
+        """Return the same rows with H in half precision, if products are faster then.
+
+        Unless the variance of the rounding errors exceeds a maximum.
+        """
+        if self._half is None:
+            H, self._rounding_variance = self.algebra.half_precision(self.H)
+            self._half = CachedRows(self.algebra, self.rows, H, self.weight)
+        return self._half if self._rounding_variance <= max_variance else self
 
     def scores(self, T: Any) -> Any:
         """Return the scores by a readout (n_units + 1, n_scores), in float64."""
@@ -128,6 +142,8 @@ class LocalModel:
         Penalty of the objective.
     other_curvature : float
         That of a row that is not cached; 0 if all are.
+    curvature : float
+        Weighted sum of the curvatures of all rows.
     cg_stop : CGStop, optional
     max_newton_steps, gradient_tolerance
         Stopping rule of Newton's steps on the model: see `_GRADIENT_TOLERANCE`.
@@ -146,6 +162,7 @@ class LocalModel:
         T: Any,
         alpha: float,
         other_curvature: float,
+        curvature: float,
         cg_stop: CGStop | None = None,
         max_newton_steps: int = _MAX_NEWTON_STEPS,
         gradient_tolerance: float = _GRADIENT_TOLERANCE,
@@ -157,6 +174,10 @@ class LocalModel:
         # In the coordinates the other rows have a multiple of the identity, which includes the
         # penalty of the coordinates: subtract that.
         self._penalty = alpha - other_curvature * coordinates.penalty
+        # Independent rounding errors of H add about their variance times the curvature to the
+        # Hessian, in all directions: as a larger penalty would.
+        max_variance = _MAX_ROUNDING * alpha / curvature if curvature else np.inf
+        self._hessian_rows = cached.in_half_precision(max_variance)
         self._S = cached.scores(T)
         self._P = self._probabilities(self._S.copy())
         self.n_newton = self.n_cg = 0
@@ -179,7 +200,9 @@ class LocalModel:
             z, S = z - step * d, S - step * change
             P = self._probabilities(S.copy())
             by_hessian = (1 - step) * gradient + step * residual
-            gradient = first_gradient + self._gradient(P - self._P, z, self._coordinates.point(z))
+            gradient = first_gradient + self._gradient(
+                self._cached, P - self._P, z, self._coordinates.point(z)
+            )
             error = gradient - by_hessian
             limit = self._gradient_tolerance**2 * _dot(first_gradient, first_gradient)
             if _dot(error, error) <= limit:
@@ -204,8 +227,8 @@ class LocalModel:
 
     def _hessian_product(self, z, P):
         """Return the Hessian, in the coordinates, times z; at probabilities P."""
-        D = self._coordinates.point(z)
-        return self._gradient(self._log_loss.hessian_product(P, self._cached.scores(D)), z, D)
+        D, rows = self._coordinates.point(z), self._hessian_rows
+        return self._gradient(rows, self._log_loss.hessian_product(P, rows.scores(D)), z, D)
 
     def _line_search(self, d, gradient, S, P):
         """Return the step along -d to the minimum, and the change of the scores by d.
@@ -234,12 +257,12 @@ class LocalModel:
             return shortest, change
         return find_root(derivative, shortest, longest, _STEP_TOLERANCE * longest), change
 
-    def _gradient(self, U, z, D):
+    def _gradient(self, rows, U, z, D):
         """Return the gradient in the coordinates at z, which is the readout D.
 
-        Given derivatives U by the scores of the cached rows, which are overwritten.
+        Given derivatives U by the scores of cached rows, which are overwritten.
         """
-        G = self._cached.gradient(U)
+        G = rows.gradient(U)
         G[:-1] += self._penalty * D[:-1]
         return self._coordinates.gradient(G) + self._other_curvature * z
 

@@ -174,7 +174,7 @@ def lasting_bytes(algebra: Any, layer: Any, n_rows: int, n_scores: int) -> int:
     """Return the bytes that a `SoftmaxTraining` keeps between two penalties, at most."""
     m = layer.n_units
     n_cached = min(n_rows, _rows_to_cache(m, SoftmaxSettings()))
-    hidden = n_cached * m * layer.hidden_dtype.itemsize
+    hidden = n_cached * m * (layer.hidden_dtype.itemsize + algebra.half_bytes)
     return _matrix_bytes(m, algebra) + hidden + 8 * _N_LASTING_READOUTS * (m + 1) * n_scores
 
 
@@ -256,7 +256,8 @@ class SoftmaxTraining:
         m, dtype, n_present = self.layer.n_units, self.layer.hidden_dtype, len(self.samples.present)
         readouts = 8 * _N_READOUTS * (m + 1) * self.log_loss.n_scores
         job = job.reserve(_matrix_bytes(m, self.algebra) + readouts)
-        row_bytes = m * dtype.itemsize + _SCORE_BYTES * self.log_loss.n_scores
+        hidden_bytes = dtype.itemsize + self.algebra.half_bytes
+        row_bytes = m * hidden_bytes + _SCORE_BYTES * self.log_loss.n_scores
         n_fitting = max(1, count_fitting(_CACHE_SHARE * job.memory_limit, row_bytes))
         self._n_cached = min(n_present, _rows_to_cache(m, self._settings), n_fitting)
         self.job = job.reserve(self._n_cached * row_bytes)
@@ -437,7 +438,7 @@ class SoftmaxTraining:
             of_others = total - float(uncertainty[self._cached.rows].sum(dtype=float))
         model = LocalModel(
             self._coordinates, self.log_loss, self._cached, T, self.alpha,
-            _OTHER_CURVATURE * max(0.0, of_others) / 2 / self._total_weight, cg_stop,
+            _OTHER_CURVATURE * max(0.0, of_others) / 2 / self._total_weight, total / 2, cg_stop,
             self._settings.max_newton_steps,
         )  # fmt: skip
         D = -history.inverse_product(G, model.solve)

@@ -1,13 +1,10 @@
 """Linear algebra of the readouts on a GPU: see `HostAlgebra` for the contract of each method.
 
-It calls cuBLAS and cuSOLVER through CuPy's low-level bindings: CuPy's functions of arrays would
-copy submatrices, and compile kernels of their own at first use.
+It calls cuBLAS and cuSOLVER through CuPy's low-level bindings: see `cublas.py`.
 """
 
-import ctypes
 import math
 from collections.abc import Sequence
-from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -18,12 +15,10 @@ import numpy.typing as npt
 from ..kernels.cuda import selection
 from ..kernels.cuda.kernel import BlockSizes
 from ..lapack import REALS, layout
-from . import integers, launch, transfer
+from . import cublas, integers, launch, transfer
+from .half_precision import HalfMatrix
 from .launch import ceil_div
 
-# Constants of cuBLAS for which CuPy has no names: CUDA_R_8I, CUDA_R_32I, CUBLAS_GEMM_DEFAULT and
-# CUBLAS_TF32_TENSOR_OP_MATH.
-_INT8, _INT32, _DEFAULT, _TF32_MATH = 3, 10, -1, 3
 # Compute capability of the first GPUs with TF32, and the bits of a float32 that it keeps.
 _TF32, _TF32_BITS = 80, 0xFFFFE000
 
@@ -31,7 +26,7 @@ _TF32, _TF32_BITS = 80, 0xFFFFE000
 class CuPyAlgebra:
     """cuBLAS and cuSOLVER through CuPy."""
 
-    n_eigh_matrices, n_parts, prefers_inverse = 3, 2, True
+    n_eigh_matrices, n_parts, prefers_inverse, half_bytes = 3, 2, True, 2
 
     @property
     def xp(self) -> ModuleType:
@@ -48,6 +43,11 @@ class CuPyAlgebra:
         return H.T @ B
 
     @staticmethod
+    def half_precision(A: Any) -> tuple[Any, float]:
+        half = HalfMatrix.rounded(A)
+        return half, half.rounding_variance
+
+    @staticmethod
     def symm(A: Any, B: Any) -> Any:
         import cupy
 
@@ -55,8 +55,8 @@ class CuPyAlgebra:
         # triangle and unpacking it again copies it without the rest of A.
         n, dtype = len(A), A.dtype
         packed, lower = cupy.empty(n * (n + 1) // 2, dtype), cupy.zeros((n, n), dtype, order="F")
-        _blas("trttp", dtype, 0, n, A, layout(A)[1], packed)
-        _blas("tpttr", dtype, 0, n, packed, lower, n)
+        cublas.call("trttp", dtype, 0, n, A, layout(A)[1], packed)
+        cublas.call("tpttr", dtype, 0, n, packed, lower, n)
         CuPyAlgebra.add(lower.diagonal(), A.diagonal(), -0.5)
         product = cupy.zeros(B.shape, dtype, order="F")
         CuPyAlgebra.gemm(product, lower, B)
@@ -68,7 +68,7 @@ class CuPyAlgebra:
         if not A.size or not B.size:
             return
         (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
-        _blas(
+        cublas.call(
             "gemm", C.dtype, int(of_A), int(of_B), *C.shape, A.shape[1], alpha, A, lda, B, ldb,
             beta, C, ldc,
         )  # fmt: skip
@@ -92,7 +92,7 @@ class CuPyAlgebra:
         if len(A) == 1:
             return CuPyAlgebra.gemm(C, A[0], B[0], beta=0.0)
         (large_A, small_A), (large_B, *small_B) = A, B
-        with _tf32():  # the product of the small terms is below the rounding error
+        with cublas.tf32_products():  # the product of the small terms is below the rounding error
             CuPyAlgebra.gemm(C, small_A, large_B, beta=0.0)
             for small in small_B:
                 CuPyAlgebra.gemm(C, large_A, small)
@@ -103,7 +103,7 @@ class CuPyAlgebra:
         C: Any, A: Any, alpha: float = 1.0, beta: float = 1.0, allow_workspace: bool = False
     ) -> None:
         (of_A, lda), (_, ldc) = map(layout, (A, C))
-        _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], alpha, A, lda, beta, C, ldc)
+        cublas.call("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], alpha, A, lda, beta, C, ldc)
 
     @staticmethod
     def add_lower(C: Any, A: Any) -> None:
@@ -137,7 +137,7 @@ class CuPyAlgebra:
 
         launch_here = partial(launch.launch, cupy.cuda.Device().id)
         return integers.add_gram(
-            blocks, H, Y, steps, cupy, launch_here, _multiply_bytes, BlockSizes()
+            blocks, H, Y, steps, cupy, launch_here, cublas.multiply_bytes, BlockSizes()
         )
 
     @staticmethod
@@ -151,11 +151,11 @@ class CuPyAlgebra:
             C += alpha * A
         elif C.ndim == 1:
             steps = (array.strides[0] // array.itemsize for array in (A, C))
-            _blas("axpy", C.dtype, len(C), float(alpha), A, next(steps), C, next(steps))
+            cublas.call("axpy", C.dtype, len(C), float(alpha), A, next(steps), C, next(steps))
         elif C.size:
             (of_A, lda), (of_C, ldc) = map(layout, (A, C))
             shape, flags = C.T.shape if of_C else C.shape, (int(of_A ^ of_C), 0)
-            _blas("geam", C.dtype, *flags, *shape, float(alpha), A, lda, 1.0, C, ldc, C, ldc)
+            cublas.call("geam", C.dtype, *flags, *shape, float(alpha), A, lda, 1.0, C, ldc, C, ldc)
 
     @staticmethod
     def inner(A: Any, B: Any) -> float:
@@ -164,7 +164,7 @@ class CuPyAlgebra:
         lines, result = cupy.zeros((2, A.size), A.dtype), REALS[A.dtype][1]()
         for line, array in zip(lines, (A, B), strict=True):
             CuPyAlgebra.add(line.reshape(A.shape), array)
-        _blas("dot", A.dtype, A.size, lines[0], 1, lines[1], 1, result)
+        cublas.call("dot", A.dtype, A.size, lines[0], 1, lines[1], 1, result)
         return result.value
 
     @staticmethod
@@ -172,7 +172,7 @@ class CuPyAlgebra:
         import cupy
 
         numbers, step = cupy.asarray(np.full(A.shape[1], number, A.dtype)), sum(A.strides)
-        _blas("axpy", A.dtype, len(numbers), 1.0, numbers, 1, A, step // A.itemsize)
+        cublas.call("axpy", A.dtype, len(numbers), 1.0, numbers, 1, A, step // A.itemsize)
 
     @staticmethod
     def subtract_outer(A: Any, u: Any, v: Any, n: float) -> Any:
@@ -200,7 +200,7 @@ class CuPyAlgebra:
         shape = B.T.shape if of_B else B.shape
         is_transposed = transposed ^ of_B ^ of_L
         flags = of_B, of_L, is_transposed, unit  # from the right, upper, transposed, of ones
-        _blas("trsm", B.dtype, *map(int, flags), *shape, 1.0, L, ldl, B, ldb)
+        cublas.call("trsm", B.dtype, *map(int, flags), *shape, 1.0, L, ldl, B, ldb)
 
     @staticmethod
     def eigh(A: Any) -> tuple[Any, Any]:
@@ -279,20 +279,6 @@ def tf32_parts(A: Any) -> tuple[Any, Any]:
     return large, A - large
 
 
-@contextmanager
-def _tf32():
-    """Let cuBLAS multiply float32 matrices by its TF32 units, in this thread."""
-    from cupy.cuda import cublas, device
-
-    handle = device.get_cublas_handle()
-    mode = cublas.getMathMode(handle)
-    cublas.setMathMode(handle, _TF32_MATH)
-    try:
-        yield
-    finally:
-        cublas.setMathMode(handle, mode)
-
-
 def _contiguous(array):
     """Return a contiguous copy of an array on its own device."""
     import cupy
@@ -301,48 +287,3 @@ def _contiguous(array):
         array = cupy.asfortranarray(array)
         cupy.cuda.get_current_stream().synchronize()
     return array
-
-
-@contextmanager
-def _cublas():
-    """Return cuBLAS and its handle, on the current stream, with scalars on the host."""
-    import cupy
-    from cupy.cuda import cublas, device
-
-    handle = device.get_cublas_handle()
-    cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
-    mode = cublas.getPointerMode(handle)
-    cublas.setPointerMode(handle, cublas.CUBLAS_POINTER_MODE_HOST)
-    try:
-        yield cublas, handle
-    finally:
-        cublas.setPointerMode(handle, mode)
-
-
-def _blas(name, dtype, *args):
-    """Call a routine of cuBLAS with integers, arrays, and floats, which it takes by reference."""
-    letter, real = REALS[dtype]
-    # The list keeps the scalars alive until the call returns.
-    scalars = [real(arg) for arg in args if isinstance(arg, float)]
-    remaining = iter(scalars)
-    pointers = [_pointer(next(remaining) if isinstance(a, float) else a) for a in args]
-    with _cublas() as (cublas, handle):
-        getattr(cublas, letter + name)(handle, *pointers)
-
-
-def _multiply_bytes(A, B, sums, beta):
-    """Compute ``sums = B A'``, or add it, for lines of signed bytes, four per word."""
-    n_bytes, factors = 4 * A.shape[1], [ctypes.c_int32(1), ctypes.c_int32(beta)]
-    one, kept = map(ctypes.addressof, factors)
-    with _cublas() as (cublas, handle):
-        cublas.gemmEx(
-            handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, len(A), len(B), n_bytes, one,
-            A.data.ptr, _INT8, n_bytes, B.data.ptr, _INT8, n_bytes, kept,
-            sums.data.ptr, _INT32, len(A), cublas.CUBLAS_COMPUTE_32I, _DEFAULT,
-        )  # fmt: skip
-
-
-def _pointer(arg: Any) -> Any:
-    if isinstance(arg, ctypes._SimpleCData):
-        return ctypes.addressof(arg)
-    return arg.data.ptr if hasattr(arg, "data") else arg

@@ -31,7 +31,7 @@ class TorchAlgebra:
     xp : Namespace
     """
 
-    n_eigh_matrices, n_parts = 4, 1
+    n_eigh_matrices, n_parts, half_bytes = 4, 1, 0
 
     def __init__(self, xp: Namespace) -> None:
         self.xp = xp
@@ -47,6 +47,10 @@ class TorchAlgebra:
     @staticmethod
     def multiply_transposed(H: Array, B: Array) -> Any:
         return H.T @ B  # type: ignore[operator]
+
+    @staticmethod
+    def half_precision(A: Array) -> tuple[Array, float]:
+        return A, 0.0
 
     @staticmethod
     def gemm(C: Array, A: Array, B: Array, alpha: float = 1.0, beta: float = 1.0) -> None:

@@ -1,0 +1,85 @@
+"""Calls of cuBLAS through CuPy's low-level bindings.
+
+CuPy's functions of arrays would copy submatrices, and compile kernels of their own at first use.
+"""
+
+import ctypes
+from contextlib import contextmanager
+from typing import Any
+
+from ..lapack import REALS, layout
+
+# Constants of cuBLAS for which CuPy has no names: CUDA_R_32F, CUDA_R_16F, CUDA_R_8I, CUDA_R_32I,
+# CUBLAS_GEMM_DEFAULT and CUBLAS_TF32_TENSOR_OP_MATH.
+_FLOAT32, _FLOAT16, _INT8, _INT32, _DEFAULT, _TF32_MATH = 0, 2, 3, 10, -1, 3
+
+
+def call(name, dtype, *args):
+    """Call a routine of cuBLAS with integers, arrays, and floats, which it takes by reference."""
+    letter, real = REALS[dtype]
+    # The list keeps the scalars alive until the call returns.
+    scalars = [real(arg) for arg in args if isinstance(arg, float)]
+    remaining = iter(scalars)
+    pointers = [_pointer(next(remaining) if isinstance(a, float) else a) for a in args]
+    with _cublas() as (cublas, handle):
+        getattr(cublas, letter + name)(handle, *pointers)
+
+
+def multiply_bytes(A, B, sums, beta):
+    """Compute ``sums = B A'``, or add it, for lines of signed bytes, four per word."""
+    n_bytes, factors = 4 * A.shape[1], [ctypes.c_int32(1), ctypes.c_int32(beta)]
+    one, kept = map(ctypes.addressof, factors)
+    with _cublas() as (cublas, handle):
+        cublas.gemmEx(
+            handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, len(A), len(B), n_bytes, one,
+            A.data.ptr, _INT8, n_bytes, B.data.ptr, _INT8, n_bytes, kept,
+            sums.data.ptr, _INT32, len(A), cublas.CUBLAS_COMPUTE_32I, _DEFAULT,
+        )  # fmt: skip
+
+
+def multiply_halves(C: Any, A: Any, B: Any) -> None:
+    """Compute ``C = A B`` for float16 factors, in float32; B and C have contiguous columns."""
+    (of_A, lda), (_, ldb), (_, ldc) = map(layout, (A, B, C))
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    with _cublas() as (cublas, handle):
+        cublas.gemmEx(
+            handle, int(of_A), cublas.CUBLAS_OP_N, *C.shape, A.shape[1], ctypes.addressof(one),
+            A.data.ptr, _FLOAT16, lda, B.data.ptr, _FLOAT16, ldb, ctypes.addressof(zero),
+            C.data.ptr, _FLOAT32, ldc, cublas.CUBLAS_COMPUTE_32F, _DEFAULT,
+        )  # fmt: skip
+
+
+@contextmanager
+def tf32_products():
+    """Let cuBLAS multiply float32 matrices by its TF32 units, in this thread."""
+    from cupy.cuda import cublas, device
+
+    handle = device.get_cublas_handle()
+    mode = cublas.getMathMode(handle)
+    cublas.setMathMode(handle, _TF32_MATH)
+    try:
+        yield
+    finally:
+        cublas.setMathMode(handle, mode)
+
+
+@contextmanager
+def _cublas():
+    """Return cuBLAS and its handle, on the current stream, with scalars on the host."""
+    import cupy
+    from cupy.cuda import cublas, device
+
+    handle = device.get_cublas_handle()
+    cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
+    mode = cublas.getPointerMode(handle)
+    cublas.setPointerMode(handle, cublas.CUBLAS_POINTER_MODE_HOST)
+    try:
+        yield cublas, handle
+    finally:
+        cublas.setPointerMode(handle, mode)
+
+
+def _pointer(arg: Any) -> Any:
+    if isinstance(arg, ctypes._SimpleCData):
+        return ctypes.addressof(arg)
+    return arg.data.ptr if hasattr(arg, "data") else arg
