@@ -142,6 +142,10 @@ class HostAlgebra:
         """
         return A, 0.0
 
+    def reduced_precision(self) -> AbstractContextManager[None]:
+        """Return a context in which products of float32 may be rounded to fewer bits."""
+        return nullcontext()
+
     def gemm(self, C: Any, A: Any, B: Any, alpha: float = 1.0, beta: float = 1.0) -> None:
         """C = beta C + alpha A B, in place; C has contiguous columns."""
         if not A.size or not B.size:

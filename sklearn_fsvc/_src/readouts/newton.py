@@ -60,7 +60,8 @@ class WhitenedCoordinates:
         # coordinates, as long as `gradient` uses its transpose.
         self._factor: Any = factor
         if self.algebra.prefers_inverse:
-            self._factor = factor.inverse_factor().astype(np.float32)
+            with self.algebra.reduced_precision():
+                self._factor = factor.inverse_factor(np.float32)
 
     def point(self, z: Any) -> Any:
         """Return the readout (n_units + 1, n_scores) with coordinates z; intercepts are last."""

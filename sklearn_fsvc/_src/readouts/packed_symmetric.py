@@ -330,11 +330,11 @@ class PackedSymmetric:
         """Return the bytes that `solve_lower` allocates in float32 with a float64 factor."""
         return 4 * _MIN_STRIP * order
 
-    def inverse_factor(self) -> Any:
+    def inverse_factor(self, dtype: npt.DTypeLike = np.float64) -> Any:
         """Return the inverse of the factor L, a square array with zeros above the diagonal."""
-        inverse = self.algebra.xp.eye(self.order, order="F")
+        inverse = self.algebra.xp.eye(self.order, dtype=dtype, order="F")
         for first, block in self:
-            block, n = self.algebra.to_device(block), block.shape[1]
+            block, n = self.algebra.to_device(block).astype(dtype, copy=False), block.shape[1]
             # Columns after these still are those of the identity.
             computed = inverse[:, : first + n]
             here = computed[first : first + n]

@@ -179,11 +179,8 @@ def lasting_bytes(algebra: Any, layer: Any, n_rows: int, n_scores: int) -> int:
 
 
 def _matrix_bytes(n_units, algebra):
-    """Return the bytes of the statistics and of the factor of a normal matrix.
-
-    An inverse factor is computed in float64, and then cast to float32.
-    """
-    inverse_bytes = (8 + 4) * n_units**2 if algebra.prefers_inverse else 0
+    """Return the bytes of the statistics and of the factor of a normal matrix."""
+    inverse_bytes = 4 * n_units**2 if algebra.prefers_inverse else 0
     return 2 * RidgeStatistics.nbytes(n_units) + inverse_bytes
 
 

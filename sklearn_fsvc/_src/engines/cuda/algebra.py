@@ -5,6 +5,7 @@ It calls cuBLAS and cuSOLVER through CuPy's low-level bindings: see `cublas.py`.
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -46,6 +47,10 @@ class CuPyAlgebra:
     def half_precision(A: Any) -> tuple[Any, float]:
         half = HalfMatrix.rounded(A)
         return half, half.rounding_variance
+
+    @staticmethod
+    def reduced_precision() -> AbstractContextManager[None]:
+        return cublas.tf32_products()
 
     @staticmethod
     def symm(A: Any, B: Any) -> Any:

@@ -4,6 +4,7 @@ CuPy's functions of arrays would copy submatrices, and compile kernels of their 
 """
 
 import ctypes
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,7 +51,7 @@ def multiply_halves(C: Any, A: Any, B: Any) -> None:
 
 
 @contextmanager
-def tf32_products():
+def tf32_products() -> Iterator[None]:
     """Let cuBLAS multiply float32 matrices by its TF32 units, in this thread."""
     from cupy.cuda import cublas, device
 

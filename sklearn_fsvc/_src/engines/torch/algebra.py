@@ -53,6 +53,10 @@ class TorchAlgebra:
         return A, 0.0
 
     @staticmethod
+    def reduced_precision() -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @staticmethod
     def gemm(C: Array, A: Array, B: Array, alpha: float = 1.0, beta: float = 1.0) -> None:
         if A.size and B.size:
             allocating(C.tensor.addmm_, A.tensor, B.tensor, alpha=alpha, beta=beta)
