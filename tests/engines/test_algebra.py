@@ -80,6 +80,26 @@ def test_a_matrix_of_another_dtype_is_added(engine, rng):
     np.testing.assert_allclose(engine.to_host(on_device), C - 2.0 * A, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "m", "k"), [(40, 24, 10), (33, 7, 1), (5, 16, 3)])
+def test_products_in_half_precision(engine, rng, dtype, n, m, k):
+    """Only the matrix is rounded, to the same numbers in both products."""
+    algebra = engine.algebra
+    A = (1000 * rng.normal(size=(n, m))).astype(dtype)
+    columns = rng.normal(size=(m, k)) * 10.0 ** rng.integers(-3, 4, k)
+    rows = rng.normal(size=(n, k))
+    half, variance = algebra.half_precision(engine.to_device(A))
+    B, C = (engine.to_device(np.array(each, half.dtype)) for each in (columns, rows))
+    product, other = algebra.multiply(half, B), algebra.multiply_transposed(half, C)
+    product, other = map(engine.to_host, (product, other))
+    identity = engine.to_device(np.eye(m, dtype=half.dtype))
+    rounded = engine.to_host(algebra.multiply(half, identity)).astype(float)
+    assert np.abs(rounded - A).max() <= np.sqrt(12 * variance) / 2 + 1e-6 * np.abs(A).max()
+    size = np.abs(rounded).max()
+    np.testing.assert_allclose(product, rounded @ columns, atol=2e-6 * size * np.abs(columns).sum())
+    np.testing.assert_allclose(other, rounded.T @ rows, atol=2e-6 * size * np.abs(rows).sum())
+
+
 @pytest.mark.parametrize("orders", list(product("CF", "CF")), ids="".join)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_inner_products(engine, rng, orders, shape):

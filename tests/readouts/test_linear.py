@@ -9,12 +9,11 @@ from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.readouts import linear
 from sklearn_fsvc._src.readouts.linear import LinearReadout, ScoreQueue
 
-DEVICE = SimpleNamespace(xp=None, algebra=HOST, to_device=np.asarray, to_host=np.asarray)
-HERE = SimpleNamespace(xp=np, algebra=HOST, to_device=np.asarray, to_host=np.asarray)
+ENGINE = SimpleNamespace(xp=None, algebra=HOST, to_device=np.asarray, to_host=np.asarray)
 
 
-def queue_of(engine, max_bytes, W, finds_uncovered=False):
-    readout = LinearReadout(engine, W, np.ones(len(W)), np.float64, finds_uncovered)
+def queue_of(max_bytes, W, finds_uncovered=False):
+    readout = LinearReadout(ENGINE, W, np.ones(len(W)), np.float64, finds_uncovered)
     seen = []
 
     def raise_overflow(part):
@@ -23,17 +22,17 @@ def queue_of(engine, max_bytes, W, finds_uncovered=False):
     def consume(part, scores):
         seen.append((part, scores))
 
-    return ScoreQueue(readout, engine, consume, raise_overflow, max_bytes), readout, seen
+    return ScoreQueue(readout, consume, raise_overflow, max_bytes), readout, seen
 
 
-@pytest.mark.parametrize("engine", [HERE, DEVICE])
-def test_scores_of_all_tiles(engine, rng):
+@pytest.mark.parametrize("max_bytes", [0, 2**20])
+def test_scores_of_all_tiles(max_bytes, rng):
     W, H = rng.random((3, 5)), rng.random((100, 5))
     H[42] = 0
-    queue, readout, seen = queue_of(engine, 2**20, W, finds_uncovered=True)
+    queue, readout, seen = queue_of(max_bytes, W, finds_uncovered=True)
     for start in range(0, 100, 20):
         queue.put(slice(start, start + 20), H[start : start + 20])
-    assert len(seen) == (5 if engine is HERE else 0)
+    assert len(seen) == (0 if max_bytes else 5)
     queue.flush()
     assert [part.start for part, _ in seen] == [0, 20, 40, 60, 80]
     np.testing.assert_allclose(np.concatenate([s for _, s in seen]), H @ W.T + 1, rtol=1e-14)
@@ -44,19 +43,19 @@ def test_scores_of_all_tiles(engine, rng):
 
 def test_scores_on_the_device_are_limited(monkeypatch, rng):
     W, H = rng.random((3, 5)), rng.random((10, 5))
-    queue, _, seen = queue_of(DEVICE, 700, W)
+    queue, _, seen = queue_of(700, W)
     for n in range(1, 7):  # 240 bytes each: 700 hold two, and a third that may follow
         queue.put(slice(0, 10), H)
         assert len(seen) == n // 2 * 2
     monkeypatch.setattr(linear, "_MAX_QUEUE_TILES", 3)
-    queue, _, seen = queue_of(DEVICE, 2**20, W)
+    queue, _, seen = queue_of(2**20, W)
     for n in range(1, 7):
         queue.put(slice(0, 10), H)
         assert len(seen) == n // 3 * 3
 
 
 def test_overflow_is_that_of_its_own_tile():
-    queue, _, seen = queue_of(DEVICE, 2**20, np.ones((1, 2)))
+    queue, _, seen = queue_of(2**20, np.ones((1, 2)))
     with np.errstate(invalid="ignore"):
         queue.put(slice(0, 2), np.ones((2, 2)))
         queue.put(slice(2, 4), np.full((2, 2), [np.inf, -np.inf]))

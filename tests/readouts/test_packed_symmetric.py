@@ -95,6 +95,10 @@ def test_the_factor_solves(engine, order, width, seed, n_right):
     )  # fmt: skip
     np.testing.assert_allclose(inverse @ L, np.eye(order), rtol=0, atol=1e-9)
     assert not np.triu(inverse, 1).any()
+    with panels_of(width), engine.algebra.reduced_precision():
+        coarse = factor.inverse_factor(np.float32)
+    assert coarse.dtype == np.float32
+    np.testing.assert_allclose(engine.to_host(coarse), inverse, rtol=0, atol=0.05)
 
 
 @pytest.mark.parametrize("width", [3, 5, 64])

@@ -136,6 +136,33 @@ def test_products_with_the_inverse_factor(monkeypatch, settings):
     check_equal(found, naive.hidden(layer, X), y, 1.0)
 
 
+@pytest.mark.parametrize("alpha", [1.0, 1e-6])
+def test_hessian_products_in_half_precision(monkeypatch, settings, alpha):
+    """As on a GPU; but not where the rounding of H would be as large as the penalty."""
+    used = []
+    variance = (2.0**-11) ** 2 / 12
+
+    def in_half(self, max_variance):
+        rows = original(self, max_variance)
+        used.append(rows is not self)
+        return rows
+
+    def half_precision(self, A):
+        return A.astype(np.float16).astype(A.dtype), variance
+
+    original = CachedRows.in_half_precision
+    monkeypatch.setattr(CachedRows, "in_half_precision", in_half)
+    monkeypatch.setattr(HostAlgebra, "half_precision", half_precision)
+    (X, y), layer = table(3), tanh_layer()
+    with get_engine("jit") as engine:
+        found = train_softmax(Job(engine), layer, samples_of(X, y), alpha, settings=settings)
+    if alpha == 1:
+        assert all(used)
+        check_equal(found, naive.hidden(layer, X), y, alpha)
+    else:
+        assert not any(used)
+
+
 def test_samples_of_weight_zero_are_ignored(settings):
     X, y = table(3)
     weight, layer = some_weights(), tanh_layer()
@@ -260,8 +287,9 @@ def test_local_model_is_minimised(rng):
     weight, T = rng.uniform(0.5, 2, N), rng.normal(size=(M + 1, 3))
     kept = CachedRows(algebra, np.arange(N), H, weight)
     model = LocalModel(
-        coordinates, log_loss, kept, T, alpha, others, max_newton_steps=100, gradient_tolerance=1e-6
-    )
+        coordinates, log_loss, kept, T, alpha, others, curvature=1.0,
+        max_newton_steps=100, gradient_tolerance=1e-6,
+    )  # fmt: skip
     H1 = np.hstack([H, np.ones((N, 1))])
     at_start = H1.T @ (weight[:, None] * softmax_of(H1 @ T, axis=1))
     G = at_start - H1.T @ (1.2 * np.eye(3)[y])

@@ -277,50 +277,52 @@ class PredictionRun:
 
         ``make_consumer(job)`` returns a `Consumer` that processes each tile of H after that.
         """
-        lock, X, layer = Lock(), self.X, self.layer
-        finds_uncovered = self.parts.uses_nearest_unit
+        job, X, lock = self.job, self.X, Lock()
 
-        def score_share(job, share):
-            """Score the samples of one engine; return the rows that no unit covers."""
-            readout = self.parts.readout.make_predictor(
-                job.engine, layer.hidden_dtype, finds_uncovered
-            )
-            other = None if make_consumer is None else make_consumer(job)
-            fixed_bytes, row_bytes = 0, readout.row_bytes
-            if other is not None:
-                fixed_bytes, row_bytes = other.fixed_bytes, row_bytes + other.row_bytes
+        def consume_part(rows, scores):
+            with lock:  # files are written by one thread at a time
+                consume(rows, scores)
 
-            def consume_part(part, scores):
-                with lock:  # files are written by one thread at a time
-                    consume(rows_of(part), scores)
-
-            def rows_of(part):
-                return slice(share.start + part.start, share.start + part.stop)
-
-            def explain(part):
-                rows = rows_of(part)
-                raise_overflow(job, layer, X, np.arange(rows.start, rows.stop))
-
-            # Another consumer may use the scores of the same tile.
-            max_bytes = job.memory_limit // _QUEUE_SHARE if other is None else 0
-            queue = ScoreQueue(readout, job.engine, consume_part, explain, max_bytes)
-
-            def take(part, H):
-                queue.put(part, H)
-                if other is not None and other.take is not None:
-                    other.take(rows_of(part), H)
-
-            consumer = Consumer(take, fixed_bytes + queue.nbytes, row_bytes)
-            stream(job, layer, slice_rows(X, share), consumer)
-            queue.flush()
-            return share.start + readout.uncovered
-
-        job = self.job
-        uncovered = np.concatenate(
-            run_parallel(job, split_into_shares(job.engine.device_group, len(X)), score_share)
-        )
+        score = partial(self._score_share, consume_part, make_consumer)
+        shares = split_into_shares(job.engine.device_group, len(X))
+        uncovered = np.concatenate(run_parallel(job, shares, score))
         if len(uncovered):
-            score_uncovered(job, layer, X, uncovered, self.parts.nearest_scores, consume)
+            score_uncovered(job, self.layer, X, uncovered, self.parts.nearest_scores, consume)
+
+    def _score_share(self, consume, make_consumer, job, share):
+        """Score the samples of one engine; return the rows that no unit covers."""
+        readout = self.parts.readout.make_predictor(
+            job.engine, self.layer.hidden_dtype, self.parts.uses_nearest_unit
+        )
+        other = None if make_consumer is None else make_consumer(job)
+        fixed_bytes, row_bytes = 0, readout.row_bytes
+        if other is not None:
+            fixed_bytes, row_bytes = other.fixed_bytes, row_bytes + other.row_bytes
+
+        def rows_of(part):
+            return slice(share.start + part.start, share.start + part.stop)
+
+        def explain(part):
+            rows = rows_of(part)
+            raise_overflow(job, self.layer, self.X, np.arange(rows.start, rows.stop))
+
+        # Another consumer may use the scores of the same tile. On a host none are queued, and
+        # reading the free memory would take a tenth of the prediction of one sample.
+        is_queued = other is None and job.engine.xp is not np
+        max_bytes = job.memory_limit // _QUEUE_SHARE if is_queued else 0
+        queue = ScoreQueue(
+            readout, lambda part, scores: consume(rows_of(part), scores), explain, max_bytes
+        )
+
+        def take(part, H):
+            queue.put(part, H)
+            if other is not None and other.take is not None:
+                other.take(rows_of(part), H)
+
+        consumer = Consumer(take, fixed_bytes + queue.nbytes, row_bytes)
+        stream(job, self.layer, slice_rows(self.X, share), consumer)
+        queue.flush()
+        return share.start + readout.uncovered
 
 
 class OutputBuffer:

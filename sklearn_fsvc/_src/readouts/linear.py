@@ -134,21 +134,23 @@ class ScoreQueue:
     Parameters
     ----------
     readout : LinearReadout
-    engine : Engine
     consume : callable
         ``consume(part, scores)``.
     raise_overflow : callable
         ``raise_overflow(part)`` raises an error for scores that are not finite.
     max_bytes : int
-        Bytes of scores that may be kept on the device.
+        Bytes of scores that may be kept on the device; 0 if each tile is passed on at once.
     """
 
     def __init__(
-        self, readout: LinearReadout, engine: Any, consume: Callable[[slice, npt.NDArray], None],
-        raise_overflow: Callable[[slice], NoReturn], max_bytes: int,
-    ):  # fmt: skip
+        self,
+        readout: LinearReadout,
+        consume: Callable[[slice, npt.NDArray], None],
+        raise_overflow: Callable[[slice], NoReturn],
+        max_bytes: int,
+    ):
         self._readout, self._consume, self._raise_overflow = readout, consume, raise_overflow
-        self.nbytes = 0 if engine.xp is np else min(max_bytes, _MAX_QUEUE_BYTES)
+        self.nbytes = min(max_bytes, _MAX_QUEUE_BYTES)
         self._pending: list[tuple[slice, Any]] = []
 
     def put(self, part: slice, H: Any) -> None:
