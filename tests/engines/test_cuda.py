@@ -24,6 +24,7 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.engines.cuda import CudaEngine, transfer
+from sklearn_fsvc._src.engines.cuda.algebra import CuPyAlgebra
 from sklearn_fsvc._src.engines.cuda.integers import round_columns
 from sklearn_fsvc._src.engines.integers import MAX_ROWS
 from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
@@ -60,6 +61,58 @@ def test_sums_of_quantised_activations_by_class(cupy, steps, shape, dtype):
     np.testing.assert_array_equal(sums.get(), q.T @ Y / steps.scale)
     expected = np.tril(q.T.astype(float) @ q) / steps.scale**2
     np.testing.assert_array_equal(np.tril(gram.full().get()), expected)
+
+
+@pytest.mark.parametrize("largest", [1e-30, 1.0, 3.0, 4.0, 1e30])
+def test_sums_of_floats_by_bytes(cupy, largest):
+    """H is rounded to 23 bits; its sums are as precise as in float64."""
+    rng, algebra = np.random.default_rng(0), CudaEngine.algebra
+    H = rng.uniform(-0.9, 1.0, (40_000, 1100)).astype(np.float32)
+    H[7, 5] = 1.0
+    H *= np.float32(largest)
+    Y, gram = rng.normal(size=(len(H), 3)), PackedSymmetric(H.shape[1], algebra)
+    rounded = cupy.asarray(H)
+    sums = algebra.add_fixed_point_sums(list(gram), rounded, cupy.asarray(Y)).get()
+    rounded = rounded.get().astype(float)
+    assert np.abs(rounded - H).max() <= 2.0**-22 * largest
+    expected = rounded.T @ rounded
+    tolerance = {"rtol": 1e-13, "atol": 1e-13 * expected.max()}
+    np.testing.assert_allclose(np.tril(gram.full().get()), np.tril(expected), **tolerance)
+    expected = rounded.T @ Y
+    np.testing.assert_allclose(sums, expected, rtol=1e-11, atol=1e-12 * np.abs(expected).max())
+
+
+def test_few_rows_and_columns_are_not_rounded(cupy):
+    algebra = CudaEngine.algebra
+    for shape in (1000, 1100), (1100, 1000):
+        H = cupy.asarray(np.random.default_rng(0).random(shape, np.float32))
+        before, gram = H.copy(), PackedSymmetric(shape[1], algebra)
+        assert algebra.add_fixed_point_sums(list(gram), H, cupy.ones((shape[0], 1))) is None
+        assert (H == before).all()
+    for number in (np.nan, np.inf, 0):
+        H = cupy.full((1100, 1100), number, np.float32)
+        assert algebra.add_fixed_point_sums([], H, cupy.ones((1100, 1))) is None
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("kernel", ["triangular", "laplacian"])
+def test_ridge_of_floats_by_bytes(cupy, weights, kernel, monkeypatch):
+    """The readout is that of sums in float64."""
+    rng, found = np.random.default_rng(0), []
+    X = rng.normal(size=(20_000, 20)).astype(np.float32)
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+    weight = rng.uniform(0.5, 2, len(X)) if weights else None
+    given = {"kernel": kernel, "radius": 10.0, "alpha": 0.1, "feature_weights": None}
+    for allowed in (True, False):
+        if not allowed:
+            refuse = staticmethod(lambda blocks, H, Y: None)
+            monkeypatch.setattr(CuPyAlgebra, "add_fixed_point_sums", refuse)
+        model = RBFRegressor(
+            1200, selection="random", precision="float", device="cuda", random_state=0, **given
+        )
+        found.append(model.fit(X, y, sample_weight=weight).predict(X[:2000]))
+    assert not np.array_equal(*found)
+    np.testing.assert_allclose(*found, atol=1e-4)
 
 
 @each_kind

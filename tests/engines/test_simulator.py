@@ -26,7 +26,7 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
 
 import simulated  # imports the simulator, which the variable must have chosen before
-from sklearn_fsvc._src.engines.cuda.integers import add_gram, shift_of
+from sklearn_fsvc._src.engines.cuda.integers import FixedPoint, add_gram, shift_of
 from sklearn_fsvc._src.engines.kernels.cuda import selection
 
 methods, kernel = benchmark("_paper_methods"), benchmark("_paper_kernel").kernel
@@ -85,7 +85,9 @@ def multiply_bytes(A, B, sums, keep):
 
 @pytest.mark.parametrize("dtype", [np.float32, DOUBLE])
 @pytest.mark.parametrize("shape", [(1, 1), (9, 37)], ids=str)
-@pytest.mark.parametrize("steps", [Quantizer(8, False), Quantizer(15, True)], ids=str)
+@pytest.mark.parametrize(
+    "steps", [Quantizer(8, False), Quantizer(15, True), FixedPoint(0.125)], ids=str
+)
 def test_gram_matrices_of_quantised_activations(engine, steps, shape, dtype, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 32)
     sizes = engine.block_sizes._replace(square=8, lines=2)

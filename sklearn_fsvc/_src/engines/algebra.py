@@ -200,6 +200,13 @@ class HostAlgebra:
         """
         return None
 
+    def add_fixed_point_sums(self, blocks: list, H: Any, Y: Any) -> Any:
+        """Round H to a fixed point of 23 bits, add H'H to panels, and return H'Y in float64.
+
+        Return None, and change nothing, if products in float64 are as fast.
+        """
+        return None
+
     def symm(self, A: Any, B: Any) -> Any:
         """Return A B, a new array, for a symmetric A of which the lower triangle is read."""
         B = np.asfortranarray(B)

@@ -47,6 +47,8 @@ class Moments:
     n: float = 0.0  # sum of the weights
     rounding: float = float(np.finfo(np.float64).eps)  # largest machine epsilon among the tiles
     is_binary: bool = False  # whether targets are 0 or 1, so that sums of few are exact in floats
+    # Whether activations in float32 may be rounded to 23 bits of the largest one of their tile.
+    allows_fixed_point: bool = False
     has_weights: bool = False  # whether some samples had weights, so that sums were rounded
 
     @classmethod
@@ -111,7 +113,8 @@ class Moments:
         n = len(H) if weight is None else float(weight.sum())
         is_exact = self.steps is not None and weight is None
         product_dtype = self._product_dtype(H.dtype, is_exact)
-        H = H.astype(max(H.dtype, product_dtype), copy=False)
+        if not self.allows_fixed_point:
+            H = H.astype(max(H.dtype, product_dtype), copy=False)
         # 1. Centre the tile at the origin; the first tile defines it.
         is_first = self.n == 0 and not self.has_origin
         origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
@@ -130,7 +133,10 @@ class Moments:
         if is_exact and self.is_binary:
             blocks = list(self.gram)
             sums = self.algebra.add_integer_sums(blocks, H, targets, self.steps)
+        elif self.allows_fixed_point:
+            sums = self.algebra.add_fixed_point_sums(list(self.gram), H, targets)
         if sums is None:
+            H = H.astype(max(H.dtype, product_dtype), copy=False)
             sums = self._cross(H, targets, is_exact)
             H = H.astype(product_dtype, copy=False)
             self.gram.add_gram(H, self.steps if is_exact else None)

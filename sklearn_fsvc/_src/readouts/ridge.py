@@ -187,6 +187,12 @@ class Gather(MapReduce):
             layer.quantizer,
         )
         statistics.is_binary = samples.targets.is_binary
+        # A dtype that was asked for is that of the products.
+        statistics.allows_fixed_point = (
+            self.dtype is None
+            and layer.quantizer is None
+            and (layer.hidden_dtype, dtype) == (np.float32, np.float64)
+        )
         return statistics
 
     @staticmethod

@@ -13,15 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels.cuda import selection
+from ..kernels.cuda import elementwise, selection
 from ..kernels.cuda.kernel import BlockSizes
 from ..lapack import REALS, layout
 from . import cublas, integers, launch, transfer
 from .half_precision import HalfMatrix
-from .launch import ceil_div
+from .launch import ceil_div, grid_over_rows
 
 # Compute capability of the first GPUs with TF32, and the bits of a float32 that it keeps.
 _TF32, _TF32_BITS = 80, 0xFFFFE000
+# Rows and columns of H from which products of bytes take less time than those in float64; and the
+# columns that are converted to float64 at a time.
+_MIN_FIXED_POINT, _STRIP = 1024, 1024
 
 
 class CuPyAlgebra:
@@ -134,6 +137,28 @@ class CuPyAlgebra:
         ones = cupy.asarray(np.ones((max(H.shape), 1)))
         shift = integers.shift_of(steps) / steps.scale
         CuPyAlgebra.gemm(sums, ones[: len(sums)], ones[: len(Y)].T @ Y, shift)
+        return sums
+
+    @staticmethod
+    def add_fixed_point_sums(blocks: Any, H: Any, Y: Any) -> Any:
+        import cupy
+
+        if H.dtype != np.float32 or min(H.shape) < _MIN_FIXED_POINT:
+            return None
+        largest = max(-float(H.min()), float(H.max()))
+        if not 0 < largest < np.inf:  # also NaN: float64 sums keep it
+            return None
+        steps, threads = integers.FixedPoint.of_range(largest), BlockSizes().threads
+        launch.launch(
+            cupy.cuda.Device().id, elementwise.quantise(H.dtype, threads),
+            grid_over_rows(H.shape[1], len(H), threads), threads,
+            H, 0, H.shape[1], np.float32(steps.scale), np.float32(steps.max_code),
+        )  # fmt: skip
+        sums = cupy.empty((H.shape[1], Y.shape[1]))
+        for start in range(0, H.shape[1], _STRIP):
+            columns = slice(start, start + _STRIP)
+            sums[columns] = H[:, columns].astype(np.float64).T @ Y
+        CuPyAlgebra._add_integer_gram(blocks, H, None, steps)
         return sums
 
     @staticmethod

@@ -94,6 +94,10 @@ class TorchAlgebra:
         return None
 
     @staticmethod
+    def add_fixed_point_sums(blocks: Any, H: Any, Y: Any) -> None:
+        return None
+
+    @staticmethod
     def symm(A: Array, B: Array) -> Any:
         lower = torch.tril(A.tensor)
         return A._like(lower + torch.tril(A.tensor, -1).T) @ B  # type: ignore[operator]

@@ -89,8 +89,8 @@ def _quantised() -> Iterator[KernelAndTypes]:
     for dtype in FLOATS:
         H, number = _array(dtype.str), dtype.str
         yield elementwise.quantise(dtype, SIZES.threads), (H, INT, INT, number, number)
-        for is_split in (False, True):
-            kernel = packing.pack_codes(dtype, is_split, SIZES.square, SIZES.lines)
+        for n_planes in (1, 2, 3) if dtype == np.float32 else (1, 2):
+            kernel = packing.pack_codes(dtype, n_planes, SIZES.square, SIZES.lines)
             yield kernel, (H, _array("<u4"), number, INT)
     for table in ("|u1", "<u2"):
         types = _array("<f4"), _array(table, 1), INT, INT, "<f4"

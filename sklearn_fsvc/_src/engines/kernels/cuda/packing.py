@@ -60,25 +60,25 @@ def pack_features(item, side, lines):
 
 
 @cuda_kernel
-def pack_codes(dtype, is_split, side, lines):
+def pack_codes(dtype, n_planes, side, lines):
     """Kernel: quantised activations to one line of bytes per unit, four samples per word.
 
-    The code of an activation is the integer ``r = scale * h - shift``, from -128 to 127. If
-    `is_split`, it has up to 15 bits, ``r = 128 a + b``: the bytes a come first, the bytes b (0 to
-    127) in the second half of the lines. Padding is 0. Launched with ``grid = (words / side,
-    padded units / side)`` rounded up.
+    The code of an activation is the integer ``r = scale * h - shift``. Its digits of base 256, from
+    -128 to 127, are in as many planes, one after another; the highest digits are the first. Padding
+    is 0. Launched with ``grid = (words / side, padded units / side)`` rounded up.
     """
     global cuda  # the simulator replaces this name in the kernel's globals
     from .language import cuda, device, jit
 
     PITCH = side + 1  # odd, so that the elements of a column are in different memory banks
-    PLANES = 2 if is_split else 1
+    PLANES = n_planes
     dtype = np.dtype(dtype).type
 
     @device
-    def byte(r, plane):
-        if is_split:
-            r = r >> np.int32(7) if plane == 0 else r & np.int32(127)
+    def digit(r, plane):
+        # Without the lower digits: adding 128 rounds to the nearest multiple of 256.
+        for _ in range(PLANES - 1 - plane):
+            r = (r + np.int32(128)) >> np.int32(8)
         return np.uint32(r & np.int32(255))
 
     @jit(side * lines)
@@ -96,7 +96,7 @@ def pack_codes(dtype, is_split, side, lines):
                     row = 4 * (word0 + i) + k
                     if row < H.shape[0] and unit0 + x < H.shape[1]:
                         r = np.int32(scale * H[row, unit0 + x]) - np.int32(shift)
-                        word |= byte(r, plane) << np.uint32(8 * k)
+                        word |= digit(r, plane) << np.uint32(8 * k)
                 square[i, x] = word
             cuda.syncthreads()
             for j in range(side // lines):
