@@ -88,7 +88,7 @@ def test_few_rows_and_columns_are_not_rounded(cupy):
         H = cupy.asarray(np.random.default_rng(0).random(shape, np.float32))
         before, gram = H.copy(), PackedSymmetric(shape[1], algebra)
         assert algebra.add_fixed_point_sums(list(gram), H, cupy.ones((shape[0], 1))) is None
-        assert (H == before).all()
+        assert (before == H).all()
     for number in (np.nan, np.inf, 0):
         H = cupy.full((1100, 1100), number, np.float32)
         assert algebra.add_fixed_point_sums([], H, cupy.ones((1100, 1))) is None
