@@ -200,10 +200,10 @@ class HostAlgebra:
         """
         return None
 
-    def add_fixed_point_sums(self, blocks: list, H: Any, Y: Any) -> Any:
-        """Round H to a fixed point of 23 bits, add H'H to panels, and return H'Y in float64.
+    def round_to_fixed_point(self, H: Any) -> Quantizer | None:
+        """Round H to 23 bits of its largest element, in place, and return the quantiser.
 
-        Return None, and change nothing, if products in float64 are as fast.
+        For `add_integer_gram`; None, and nothing is rounded, unless that is faster than in float64.
         """
         return None
 

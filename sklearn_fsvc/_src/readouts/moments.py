@@ -17,6 +17,8 @@ from .packed_symmetric import PackedSymmetric
 
 # Leading rows of the first tile whose mean becomes the origin.
 ORIGIN_ROWS = 1024
+# Columns of H that are converted to another dtype at a time.
+_CAST_COLUMNS = 1024
 # Rows whose sum of 8-bit integers is exact in any float.
 EXACT_ROWS = 4096
 
@@ -113,7 +115,7 @@ class Moments:
         n = len(H) if weight is None else float(weight.sum())
         is_exact = self.steps is not None and weight is None
         product_dtype = self._product_dtype(H.dtype, is_exact)
-        if not self.allows_fixed_point:
+        if not self.allows_fixed_point:  # otherwise the products may need no other dtype
             H = H.astype(max(H.dtype, product_dtype), copy=False)
         # 1. Centre the tile at the origin; the first tile defines it.
         is_first = self.n == 0 and not self.has_origin
@@ -129,17 +131,7 @@ class Moments:
             H *= root[:, None].astype(H.dtype)
             Y = Y * root[:, None]
         # 3. Sum products. Only steps after `add_gram`, the last one that allocates, change self.
-        targets, sums = xp.column_stack([root, Y]), None
-        if is_exact and self.is_binary:
-            blocks = list(self.gram)
-            sums = self.algebra.add_integer_sums(blocks, H, targets, self.steps)
-        elif self.allows_fixed_point:
-            sums = self.algebra.add_fixed_point_sums(list(self.gram), H, targets)
-        if sums is None:
-            H = H.astype(max(H.dtype, product_dtype), copy=False)
-            sums = self._cross(H, targets, is_exact)
-            H = H.astype(product_dtype, copy=False)
-            self.gram.add_gram(H, self.steps if is_exact else None)
+        sums = self._add_products(H, xp.column_stack([root, Y]), weight is not None)
         if is_first:
             self.origin = origin.astype(np.float64)
         self.n += n
@@ -149,6 +141,22 @@ class Moments:
         squares = xp.asarray(np.ones(len(H))) @ (Y * Y)
         self._add_sums(sums[:, 0], sums[:, 1:], root @ Y, squares)
         return self
+
+    def _add_products(self, H, targets, is_weighted):
+        """Add H'H to the Gram matrix, and return H'targets in float64. H is overwritten."""
+        is_exact = self.steps is not None and not is_weighted
+        dtype = self._product_dtype(H.dtype, is_exact)
+        wide, steps = max(H.dtype, dtype), self.steps if is_exact else None
+        if self.allows_fixed_point:
+            steps = self.algebra.round_to_fixed_point(H)
+        sums = None
+        if steps is not None and not is_weighted and self.is_binary:
+            sums = self.algebra.add_integer_sums(list(self.gram), H, targets, steps)
+        if sums is None:
+            H = H.astype(wide, copy=False) if steps is None else H
+            sums = self._cross(H, targets, is_exact, wide)
+            self.gram.add_gram(H.astype(dtype, copy=False) if steps is None else H, steps)
+        return sums
 
     def _product_dtype(self, hidden_dtype, is_exact):
         """Return the dtype in which H is multiplied with itself.
@@ -166,17 +174,22 @@ class Moments:
         for total, increment in pairs:
             self.algebra.add(total, increment, sign)
 
-    def _cross(self, H, Y, is_exact):
-        """Return H'Y in float64, multiplied in the dtype of H; exactly if both hold integers.
+    def _cross(self, H, Y, is_exact, dtype):
+        """Return H'Y in float64, multiplied in a dtype; exactly if both hold integers.
 
         Exact products are cut to so few rows that no partial sum exceeds the integers that the
         dtype represents. If these would be very few rows, float64 is faster.
         """
         if not is_exact:
-            return self.algebra.multiply_transposed(H, Y.astype(H.dtype)).astype(
-                np.float64, copy=False
-            )
-        dtype, n_rows = H.dtype, min(EXACT_ROWS, max_exact_terms(self.steps, H.dtype))
+            Y, step = Y.astype(dtype), H.shape[1] if H.dtype == dtype else _CAST_COLUMNS
+            parts = (H[:, start : start + step] for start in range(0, H.shape[1], step))
+            products = [
+                self.algebra.multiply_transposed(part.astype(dtype, copy=False), Y)
+                for part in parts
+            ]
+            product = products[0] if len(products) == 1 else self.xp.concatenate(products)
+            return product.astype(np.float64, copy=False)
+        n_rows = min(EXACT_ROWS, max_exact_terms(self.steps, dtype))
         if n_rows < EXACT_ROWS and not self.is_binary:
             dtype, n_rows = np.dtype(np.float64), EXACT_ROWS
         sums, Y = self.xp.zeros((H.shape[1], Y.shape[1])), Y.astype(dtype)

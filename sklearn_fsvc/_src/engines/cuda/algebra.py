@@ -22,9 +22,8 @@ from .launch import ceil_div, grid_over_rows
 
 # Compute capability of the first GPUs with TF32, and the bits of a float32 that it keeps.
 _TF32, _TF32_BITS = 80, 0xFFFFE000
-# Rows and columns of H from which products of bytes take less time than those in float64; and the
-# columns that are converted to float64 at a time.
-_MIN_FIXED_POINT, _STRIP = 1024, 1024
+# Rows and columns of H from which products of bytes take less time than those in float64.
+_MIN_FIXED_POINT = 1024
 
 
 class CuPyAlgebra:
@@ -140,7 +139,7 @@ class CuPyAlgebra:
         return sums
 
     @staticmethod
-    def add_fixed_point_sums(blocks: Any, H: Any, Y: Any) -> Any:
+    def round_to_fixed_point(H: Any) -> Any:
         import cupy
 
         if H.dtype != np.float32 or min(H.shape) < _MIN_FIXED_POINT:
@@ -154,12 +153,7 @@ class CuPyAlgebra:
             grid_over_rows(H.shape[1], len(H), threads), threads,
             H, 0, H.shape[1], np.float32(steps.scale), np.float32(steps.max_code),
         )  # fmt: skip
-        sums = cupy.empty((H.shape[1], Y.shape[1]))
-        for start in range(0, H.shape[1], _STRIP):
-            columns = slice(start, start + _STRIP)
-            sums[columns] = H[:, columns].astype(np.float64).T @ Y
-        CuPyAlgebra._add_integer_gram(blocks, H, None, steps)
-        return sums
+        return steps
 
     @staticmethod
     def _add_integer_gram(blocks, H, Y, steps):
