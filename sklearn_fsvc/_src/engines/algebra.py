@@ -76,6 +76,8 @@ class Blocking:
         return _cut(n, n_parts)
 
 
+# Copies of the factors that `gemm_split` may allocate.
+SPLIT_COPIES = 3
 # Tiny products whose calls take less time than limiting the threads of BLAS would, and rows of the
 # result up to which they are used.
 _MAX_TINY, _TINY_ROWS = 8, 8
@@ -158,8 +160,13 @@ class HostAlgebra:
         """Return arrays whose sum is A, as `gemm_split` takes them; here A alone."""
         return (A,)
 
-    def gemm_split(self, C: Any, A: tuple[Any, ...], B: tuple[Any, ...]) -> None:
-        """C = A B, in place, for matrices that were split; C has contiguous columns."""
+    def gemm_split(
+        self, C: Any, A: tuple[Any, ...], B: tuple[Any, ...], allow_workspace: bool = False
+    ) -> None:
+        """C = A B, in place, for matrices that were split; C has contiguous columns.
+
+        With `allow_workspace` it may allocate `SPLIT_COPIES` of each, and is faster.
+        """
         self.gemm(C, A[0], B[0], beta=0.0)
 
     def syrk(

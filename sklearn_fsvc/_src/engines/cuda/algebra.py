@@ -18,10 +18,12 @@ from ..kernels.cuda.kernel import BlockSizes
 from ..lapack import REALS, layout
 from . import cublas, integers, launch, transfer
 from .half_precision import HalfMatrix
-from .launch import ceil_div, grid_over_rows
+from .launch import ceil_div, grid_over_rows, round_up
 
 # Compute capability of the first GPUs with TF32, and the bits of a float32 that it keeps.
 _TF32, _TF32_BITS = 80, 0xFFFFE000
+# Terms of a sum up to which the products of split matrices are one product of longer sums.
+_MAX_JOINED = 1024
 # Rows and columns of H from which products of bytes take less time than those in float64.
 _MIN_FIXED_POINT = 1024
 
@@ -94,16 +96,22 @@ class CuPyAlgebra:
         return tf32_parts(A)
 
     @staticmethod
-    def gemm_split(C: Any, A: Sequence[Any], B: Sequence[Any]) -> None:
+    def gemm_split(
+        C: Any, A: Sequence[Any], B: Sequence[Any], allow_workspace: bool = False
+    ) -> None:
         """Write ``A B`` to C; B may be one term, of numbers that are the same in TF32."""
         if len(A) == 1:
             return CuPyAlgebra.gemm(C, A[0], B[0], beta=0.0)
         (large_A, small_A), (large_B, *small_B) = A, B
-        with cublas.tf32_products():  # the product of the small terms is below the rounding error
-            CuPyAlgebra.gemm(C, small_A, large_B, beta=0.0)
-            for small in small_B:
-                CuPyAlgebra.gemm(C, large_A, small)
-            CuPyAlgebra.gemm(C, large_A, large_B)
+        # The product of the small terms is below the rounding error.
+        left = [small_A, *([large_A] if small_B else []), large_A]
+        right = [large_B, *small_B, large_B]
+        if allow_workspace and large_A.shape[1] <= _MAX_JOINED:
+            # One product, which writes C once.
+            left, right = [_side_by_side(left)], [_side_by_side([part.T for part in right]).T]
+        with cublas.tf32_products():
+            for i, factors in enumerate(zip(left, right, strict=True)):
+                CuPyAlgebra.gemm(C, *factors, beta=float(i > 0))
 
     @staticmethod
     def syrk(
@@ -295,6 +303,18 @@ class CuPyAlgebra:
         import cupy
 
         cupy.cuda.get_current_stream().synchronize()
+
+
+def _side_by_side(parts):
+    """Return matrices (n, k) as one, where each begins at an address that cuBLAS prefers."""
+    import cupy
+
+    n, k = parts[0].shape
+    width = round_up(k, 16 // parts[0].itemsize)
+    joined = cupy.zeros((n, len(parts) * width), parts[0].dtype)
+    for i, part in enumerate(parts):
+        joined[:, i * width : i * width + k] = part
+    return joined
 
 
 def tf32_parts(A: Any) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...formulas import IDENTITY, Affine, Function, as_finite
+from ..algebra import SPLIT_COPIES
 from ..base import CANCELLATION
 from ..kernels.cuda.elementwise import FUNCTIONS, apply_function, expand_distances
 from ..kernels.cuda.manhattan import Tile, manhattan
@@ -161,16 +162,16 @@ class Product(CudaLayer):
 
     @staticmethod
     def prepared_bytes(engine: Any, layer: Any) -> int:
-        n_split = engine.algebra.n_parts if layer.units.dtype == np.float32 else 0
-        return (1 + n_split) * layer.units.nbytes + 2 * layer.n_units * layer.units.itemsize
+        n_copies = engine.algebra.n_parts + SPLIT_COPIES if layer.units.dtype == np.float32 else 0
+        return (1 + n_copies) * layer.units.nbytes + 2 * layer.n_units * layer.units.itemsize
 
     @staticmethod
     def row_bytes(engine: Any, layer: Any) -> int:
         # Products of a part of the units are in memory at the same time as H.
         settings = engine.settings(layer)
         part = settings["M"] // settings["asymmetry"]
-        n_rows = engine.algebra.n_parts if layer.units.dtype == np.float32 else 1
-        n_numbers = min(part, layer.n_units) + n_rows * layer.n_features
+        n_copies = engine.algebra.n_parts + SPLIT_COPIES if layer.units.dtype == np.float32 else 1
+        n_numbers = min(part, layer.n_units) + n_copies * layer.n_features
         return n_numbers * layer.units.itemsize
 
     def hidden(self, X: Any, out: Any, units: slice) -> None:
@@ -179,7 +180,7 @@ class Product(CudaLayer):
             # TF32 represents bytes exactly.
             rows = (X.astype(dtype),) if X.dtype == np.uint8 else algebra.split(X)
             weights = [part[units] for part in self.parts]
-            algebra.gemm_split(out[:, units].T, weights, [part.T for part in rows])
+            algebra.gemm_split(out[:, units].T, weights, [part.T for part in rows], True)
         else:
             self._multiply(X, self.units, out, units)
         layer, quantizer = self.layer, self.layer.quantizer if self.is_rounding else None

@@ -66,7 +66,9 @@ class TorchAlgebra:
         return (A,)
 
     @staticmethod
-    def gemm_split(C: Array, A: tuple[Array, ...], B: tuple[Array, ...]) -> None:
+    def gemm_split(
+        C: Array, A: tuple[Array, ...], B: tuple[Array, ...], allow_workspace: bool = False
+    ) -> None:
         TorchAlgebra.gemm(C, A[0], B[0], beta=0.0)
 
     @staticmethod
