@@ -136,33 +136,6 @@ def test_products_with_the_inverse_factor(monkeypatch, settings):
     check_equal(found, naive.hidden(layer, X), y, 1.0)
 
 
-@pytest.mark.parametrize("alpha", [1.0, 1e-6])
-def test_hessian_products_in_half_precision(monkeypatch, settings, alpha):
-    """As on a GPU; but not where the rounding of H would be as large as the penalty."""
-    used = []
-    variance = (2.0**-11) ** 2 / 12
-
-    def in_half(self, max_variance):
-        rows = original(self, max_variance)
-        used.append(rows is not self)
-        return rows
-
-    def half_precision(self, A):
-        return A.astype(np.float16).astype(A.dtype), variance
-
-    original = CachedRows.in_half_precision
-    monkeypatch.setattr(CachedRows, "in_half_precision", in_half)
-    monkeypatch.setattr(HostAlgebra, "half_precision", half_precision)
-    (X, y), layer = table(3), tanh_layer()
-    with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), layer, samples_of(X, y), alpha, settings=settings)
-    if alpha == 1:
-        assert all(used)
-        check_equal(found, naive.hidden(layer, X), y, alpha)
-    else:
-        assert not any(used)
-
-
 def test_samples_of_weight_zero_are_ignored(settings):
     X, y = table(3)
     weight, layer = some_weights(), tanh_layer()
@@ -304,6 +277,31 @@ def test_local_model_is_minimised(rng):
     way = -model.solve(G)
     assert 1 < model.n_newton < 100
     np.testing.assert_allclose(value(way), best, rtol=1e-6)
+
+
+class _WithHalves(HostAlgebra):
+    """As on a GPU."""
+
+    def half_precision(self, A):
+        return A.astype(np.float16).astype(A.dtype), 2.0**-22 / 12
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-7])
+def test_hessian_in_half_precision(rng, alpha):
+    """But not where the rounding of H would count as much as the penalty."""
+    X, _ = table(3)
+    H, log_loss, steps = naive.hidden(tanh_layer(), X), LogLoss([3]), []
+    T, G = np.zeros((M + 1, 3)), rng.normal(size=(M + 1, 3))
+    for algebra in (HOST, _WithHalves()):
+        statistics = RidgeStatistics.zeros(M, 0, algebra)
+        statistics.update(H.copy(), np.zeros((N, 0)))
+        cached = CachedRows(algebra, np.arange(N), H, np.ones(N))
+        coordinates = WhitenedCoordinates(statistics, 4 * alpha)
+        curvature = N / 3  # of equal probabilities of three classes
+        model = LocalModel(coordinates, log_loss, cached, T, alpha, 0.0, curvature)
+        steps.append(model.solve(G))
+    np.testing.assert_allclose(*steps, rtol=0, atol=0.01 * np.abs(steps[0]).max())
+    assert np.array_equal(*steps) == (alpha < 1)
 
 
 def test_no_convergence_warns():
