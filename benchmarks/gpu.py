@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
-from sklearn_fsvc._src.data.memory import tile_shape_for
+from sklearn_fsvc._src.data.memory_plan import tile_shape_for
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.threads import n_threads

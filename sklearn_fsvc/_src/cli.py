@@ -8,9 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from .data.memory import format_bytes
+from .data.memory_plan import format_bytes
 from .engines import CPU, accelerator, get_engine, known_engines, profiles
-from .engines.memory import host_memory
+from .engines.host_memory import host_memory
 from .engines.threads import n_threads
 from .utils.availability import install_command
 from .version import __version__

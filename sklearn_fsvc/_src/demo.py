@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from .data.memory import check_fits, parse_memory
+from .data.memory_plan import check_fits, parse_memory
 from .engines import get_engine
 from .estimators.rbf import RBFClassifier
 from .estimators.tanh import TanhClassifier

@@ -27,7 +27,7 @@ from ..engines.patches import make_evaluator
 from ..layers import PatchLayer
 from .job import Job, Progress
 from .map_reduce import ShardedRows
-from .memory import TileShape, evaluate, rows_per_tile, tile_shape_for
+from .memory_plan import TileShape, evaluate, rows_per_tile, tile_shape_for
 from .sources import Source, SparseSource, is_evaluated_sparse, read_ahead
 from .validation import NaNOutputError, check_hidden, explain_overflow, find_largest
 

@@ -156,8 +156,8 @@ class Engine(ABC):
     def tunables(self, layer: Any) -> Mapping[str, Sequence[Any]]:
         """Return the values that each setting may have, by name, the default first.
 
-        Every engine has `M` and `asymmetry`, which define a `data.memory.TileShape`; `M` divided
-        by `asymmetry` is a multiple of 256. No setting changes H.
+        Every engine has `M` and `asymmetry`, which define a `data.memory_plan.TileShape`; `M`
+        divided by `asymmetry` is a multiple of 256. No setting changes H.
         """
 
     def settings(self, layer: Any) -> dict[str, Any]:

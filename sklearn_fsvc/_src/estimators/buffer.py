@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data.memory import host_memory_limit
+from ..data.memory_plan import host_memory_limit
 from ..data.samples import exact_hashes
 from ..data.sources import joined, select_rows
 from ..parts import Units

@@ -8,7 +8,7 @@ import joblib
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.memory import host_memory_limit
+from ..data.memory_plan import host_memory_limit
 from ..engines.algebra import HOST
 from ..parts import Parts
 from ..readouts.cross_validation import SearchHistory

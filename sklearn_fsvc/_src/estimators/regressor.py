@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import lazy_on_dask
-from ..data.memory import check_fits
+from ..data.memory_plan import check_fits
 from ..data.streaming import Consumer
 from ..parts import UNSET
 from ..readouts.linear import Deviations, Posterior

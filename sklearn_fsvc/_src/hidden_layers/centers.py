@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from ..data.job import Job
-from ..data.memory import rows_per_tile
+from ..data.memory_plan import rows_per_tile
 from ..data.samples import Samples
 from ..data.streaming import take_unsorted_rows
 from ..kernels import LAPLACIAN, METRICS, TRIANGULAR, Kernel, check_non_negative, get_kernel

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from ..data.job import Job
-from ..data.memory import check_fits
+from ..data.memory_plan import check_fits
 from ..data.samples import Samples, draw_without_replacement
 from ..data.streaming import Consumer, preprocess_block, stream, take_rows
 from ..engines import gradients

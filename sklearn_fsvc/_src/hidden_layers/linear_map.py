@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
-from ..data.memory import check_fits
+from ..data.memory_plan import check_fits
 from ..data.samples import Samples
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN

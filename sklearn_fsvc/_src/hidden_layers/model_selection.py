@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.map_reduce import ShardedRows
-from ..data.memory import check_fits
+from ..data.memory_plan import check_fits
 from ..data.samples import Samples
 from ..data.sources import Source
 from ..data.validation import is_float32_resolved, is_float64_array

@@ -17,7 +17,7 @@ from scipy import linalg
 from scipy.sparse import issparse
 
 from ..data.job import Job
-from ..data.memory import rows_per_tile
+from ..data.memory_plan import rows_per_tile
 from ..data.sources import is_evaluated_sparse
 from ..data.streaming import row_blocks, take_rows
 from ..engines.host import map_rows

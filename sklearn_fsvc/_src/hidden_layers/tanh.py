@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from ..data.job import Job
-from ..data.memory import check_fits
+from ..data.memory_plan import check_fits
 from ..data.samples import Samples
 from ..data.streaming import take_rows
 from ..images import check_image

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, roots_legendre
 
-from ..data.memory import check_fits, count_fitting
+from ..data.memory_plan import check_fits, count_fitting
 from ..engines import get_engine
 from ..engines.algebra import HOST
 from ..engines.host import map_rows

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.memory import host_memory_limit
+from ..data.memory_plan import host_memory_limit
 from ..data.streaming import take_rows
 from ..data.validation import to_host
 from ..layers import RBFLayer

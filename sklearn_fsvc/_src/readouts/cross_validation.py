@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
-from ..data.memory import check_fits
+from ..data.memory_plan import check_fits
 from ..data.samples import Samples, draw_without_replacement
 from ..data.streaming import cast_layer
 from ..data.validation import cast_to_float32_if_safe

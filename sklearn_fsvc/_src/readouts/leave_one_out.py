@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve
 
-from ..data.memory import MemoryLimitError
+from ..data.memory_plan import MemoryLimitError
 from ..data.streaming import Consumer, stream
 from ..utils.callbacks import NO_CALLBACKS
 from .linear import Solution, score_uncovered

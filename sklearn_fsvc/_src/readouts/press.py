@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.map_reduce import MapReduce, map_reduce
-from ..data.memory import check_fits
+from ..data.memory_plan import check_fits
 from ..data.streaming import Consumer, stream
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads

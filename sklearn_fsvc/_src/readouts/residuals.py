@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
 
-from ..data.memory import count_fitting
+from ..data.memory_plan import count_fitting
 from ..data.streaming import Consumer, cast_layer, stream
 from ..engines.threads import limit_blas_threads
 from ..utils.callbacks import NO_CALLBACKS

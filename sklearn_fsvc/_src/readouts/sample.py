@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.map_reduce import MapReduce, map_reduce
-from ..data.memory import count_fitting
+from ..data.memory_plan import count_fitting
 from ..data.samples import Samples, exact_hashes, mix_bits
 from ..data.sources import SparseSource, joined
 from ..data.streaming import row_blocks, take_rows, take_unsorted_rows

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from ..data.memory import count_fitting
+from ..data.memory_plan import count_fitting
 from ..data.samples import Samples
 from ..data.streaming import Consumer, stream
 from .calibration import fit_temperature

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.map_reduce import ShardedRows
-from ..data.memory import count_fitting
+from ..data.memory_plan import count_fitting
 from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
 from .cross_validation import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.memory import format_bytes
+from ..data.memory_plan import format_bytes
 from .exact_solution import solve_exactly
 from .linear import Solution, Whitening
 from .moments import Moments

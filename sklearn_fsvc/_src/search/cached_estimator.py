@@ -22,7 +22,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
-from ..data.memory import count_fitting, host_memory_limit, parse_memory
+from ..data.memory_plan import count_fitting, host_memory_limit, parse_memory
 from ..data.sources import ArraySource, Source, select_rows
 from ..layers import hidden_dtype
 from ..parts import parts_of

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 
 from ..data.job import Job
-from ..data.memory import host_memory_limit
+from ..data.memory_plan import host_memory_limit
 from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
 from ..data.streaming import cast_layer, n_synapses

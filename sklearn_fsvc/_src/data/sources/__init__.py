@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..memory import host_memory_limit
+from ..memory_plan import host_memory_limit
 from .arrays import ArraySource, Sliceable, SparseSource, is_evaluated_sparse, is_sliceable, joined
 from .base import PrefetchedSource, Source, read_ahead, select_rows
 from .chunks import Iterated

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse, vstack
 
-from ..memory import count_fitting
+from ..memory_plan import count_fitting
 from .base import ENOUGH, Source, check_finite, supported_dtype
 
 # Bytes that are gathered or converted at a time, so that they stay in the cache.

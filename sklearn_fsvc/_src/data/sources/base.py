@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from ...engines.threads import DaemonThreadPool
 from ...layers import DTYPES
-from ..memory import count_fitting
+from ..memory_plan import count_fitting
 
 # Bytes of a read beyond which larger reads are not faster.
 ENOUGH = 2**23

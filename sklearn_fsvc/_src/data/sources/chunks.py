@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from ..memory import check_fits, count_fitting
+from ..memory_plan import check_fits, count_fitting
 from .base import ENOUGH, Source, check_finite, supported_dtype
 
 # What a chunk may have in addition to X, in the order of its tuple.

@@ -17,7 +17,7 @@ from ...utils.availability import install_command
 from ...version import __version__
 from ..base import Engine, Sink
 from ..host import DirectSink, HostStopwatch, processor_name
-from ..memory import host_memory
+from ..host_memory import host_memory
 from ..threads import n_workers, worker_index
 
 # Kinds of devices, as PyTorch names them, and what they are.

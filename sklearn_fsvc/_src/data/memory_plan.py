@@ -20,7 +20,7 @@ from numbers import Integral
 from typing import Any
 
 from ..engines.base import Engine
-from ..engines.memory import host_memory
+from ..engines.host_memory import host_memory
 from ..engines.patches import IMAGES
 from ..layers import PatchLayer
 

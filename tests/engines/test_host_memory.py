@@ -2,7 +2,7 @@
 
 import pytest
 
-from sklearn_fsvc._src.engines import memory
+from sklearn_fsvc._src.engines import host_memory
 
 GIB = 2**30
 
@@ -27,7 +27,7 @@ class Machine:
                 (folder / name).write_text(f"{text}\n")
 
     def memory(self):
-        return memory.host_memory(str(self.root))
+        return host_memory.host_memory(str(self.root))
 
 
 @pytest.fixture
@@ -107,5 +107,5 @@ def test_without_meminfo_half_of_the_memory_is_assumed_free(machine):
 
 
 def test_this_machine_has_memory():
-    free, total = memory.host_memory()
+    free, total = host_memory.host_memory()
     assert 0 < free <= total

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_fsvc._src.data.memory import (
+from sklearn_fsvc._src.data.memory_plan import (
     TileShape,
     count_fitting,
     format_bytes,
