@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from .data.job import Job
 from .data.samples import Samples
 from .data.streaming import cast_layer
-from .readouts.cross_validation import SearchHistory
 from .readouts.linear import LinearReadout
-from .readouts.sample import Sample, draw
+from .readouts.penalty_search import SearchHistory
+from .readouts.row_sample import Sample, draw
 
 
 class _Unset(Enum):

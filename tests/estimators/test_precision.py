@@ -23,7 +23,7 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.data.streaming import is_batch_invariant
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.algebra import Blocking, HostAlgebra
-from sklearn_fsvc._src.estimators import readouts
+from sklearn_fsvc._src.estimators import readout_parts
 from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc.kernels import Gaussian
@@ -174,7 +174,7 @@ def test_forget_restores_the_sums_bitwise():
 
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(readouts, "MIN_QUANTISED_WORK", 0)
+    monkeypatch.setattr(readout_parts, "MIN_QUANTISED_WORK", 0)
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8,)))
 
 
@@ -198,7 +198,7 @@ def test_auto_starts_from_the_penalty_of_small_networks(any_size, monkeypatch):
     """Where they want hardly any, bytes are not tried, whatever a search begins with."""
     seen = []
     monkeypatch.setattr(
-        readouts, "tolerates_quantisation", lambda layer, alpha, n: seen.append((alpha, n))
+        readout_parts, "tolerates_quantisation", lambda layer, alpha, n: seen.append((alpha, n))
     )
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
     model = RBFRegressor(60, **AS_MADE).fit(U, U[:, 0] + U[:, 1] ** 2)
@@ -216,13 +216,13 @@ def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(any_size, monkey
     """Few units say what penalty all bytes want; no whole fit is made in vain. Floats stay."""
     seen, scouted = [], []
     monkeypatch.setattr(
-        readouts,
+        readout_parts,
         "tolerates_quantisation",
         lambda layer, alpha, n: seen.append((alpha, n)) or n == 1250,
     )
-    scout = readouts.estimate_penalty
+    scout = readout_parts.estimate_penalty
     monkeypatch.setattr(
-        readouts, "estimate_penalty", lambda *args: scouted.append(scout(*args)) or scouted[-1]
+        readout_parts, "estimate_penalty", lambda *args: scouted.append(scout(*args)) or scouted[-1]
     )
     U = np.random.default_rng(0).integers(0, 256, (1500, 2)).astype(np.uint8)
     y = U[:, 0] + U[:, 1] / 256
@@ -270,7 +270,7 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "no bytes":
         monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: ()))
     elif case == "small":
-        monkeypatch.setattr(readouts, "MIN_QUANTISED_WORK", 2**36)
+        monkeypatch.setattr(readout_parts, "MIN_QUANTISED_WORK", 2**36)
     else:
         model.set_params(precision="float")
     assert model.fit(rows, Y[TRAIN], sample_weight=weight).precision_ is None

@@ -20,7 +20,7 @@ from sklearn_fsvc._src.hidden_layers.model_selection import (
 )
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
-from sklearn_fsvc._src.readouts.cross_validation import SearchHistory
+from sklearn_fsvc._src.readouts.penalty_search import SearchHistory
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 

@@ -8,11 +8,11 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import algebra
 from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
-from sklearn_fsvc._src.readouts.cross_validation import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.dual import FewRows, gather_rows, search_few, suits_dual
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
+from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.sample import draw, find_sampled_rows
+from sklearn_fsvc._src.readouts.row_sample import draw, find_sampled_rows
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 

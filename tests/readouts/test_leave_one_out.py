@@ -35,7 +35,7 @@ from sklearn_fsvc._src.readouts.leave_one_out import LOOScores, SampledLOO
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, press
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.sample import draw, draw_rows, find_sampled_rows
+from sklearn_fsvc._src.readouts.row_sample import draw, draw_rows, find_sampled_rows
 from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine

@@ -29,10 +29,10 @@ from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import loo_penalty as module
-from sklearn_fsvc._src.readouts.cross_validation import STEP, SearchHistory
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid, train_left_out
+from sklearn_fsvc._src.readouts.penalty_search import STEP, SearchHistory
 from sklearn_fsvc._src.readouts.press import LOOScorer, PressResult
-from sklearn_fsvc._src.readouts.sample import draw
+from sklearn_fsvc._src.readouts.row_sample import draw
 from sklearn_fsvc._src.readouts.statistics import FEW
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc._src.utils.parameters import LOO_ALPHAS

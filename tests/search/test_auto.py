@@ -22,7 +22,7 @@ from search.comparing import (
     count_network_fits,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.readouts import cross_validation, loo_penalty
+from sklearn_fsvc._src.readouts import loo_penalty, penalty_search
 from sklearn_fsvc._src.search import networks
 from sklearn_fsvc.kernels import Laplacian
 
@@ -99,7 +99,7 @@ def test_small_networks_are_validated_on_all_parts(wine, monkeypatch, set_small_
     grid = {"n_hidden": [40, 160, 200], "alpha": ["auto", 2.0]}
     n_folds = []
 
-    def search_penalty(folds, start, search=cross_validation.search_penalty):
+    def search_penalty(folds, start, search=penalty_search.search_penalty):
         n_folds.append(len(folds))
         return search(folds, start)
 

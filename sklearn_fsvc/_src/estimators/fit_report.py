@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..data.job import print_line
 from ..parts import Readout, Units
-from ..readouts.cross_validation import SearchHistory
+from ..readouts.penalty_search import SearchHistory
 
 
 class FitReport:

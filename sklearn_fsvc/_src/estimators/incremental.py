@@ -20,23 +20,19 @@ from ..data.streaming import cast_layer, n_synapses
 from ..engines import get_engine
 from ..engines.algebra import HOST
 from ..parts import Parts, TargetSpec, Units
-from ..readouts.cross_validation import (
-    SearchHistory,
-    n_validation_units,
-    search_penalty,
-    squared_error,
-)
+from ..readouts.cross_validation import n_validation_units
 from ..readouts.cv_statistics import CVStatistics, hash_held_rows, n_parts
 from ..readouts.drift import ErrorMonitor
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution
+from ..readouts.penalty_search import SearchHistory, search_penalty, squared_error
 from ..readouts.ridge import gather
+from ..readouts.row_sample import Sample, sample_capacity
 from ..readouts.running_statistics import BufferedSamples, RunningStatistics
-from ..readouts.sample import Sample, sample_capacity
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import is_option, parse_penalty
 from .buffer import RawSamples
-from .readouts import nearest_outputs
+from .readout_parts import nearest_outputs
 
 # Limits of the buffer of samples that are not yet summed. In bytes: this fraction of the memory
 # limit, and no more than the sums themselves have, since these are transferred from a GPU for each

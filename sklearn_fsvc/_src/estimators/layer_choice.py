@@ -18,7 +18,7 @@ from ..data.streaming import n_synapses
 from ..data.validation import to_host, validated
 from ..engines import get_engine
 from ..parts import Parts, TargetSpec, Units, parts_of
-from ..readouts.cross_validation import SearchHistory
+from ..readouts.penalty_search import SearchHistory
 from ..utils.parameters import is_option
 from ..utils.user_warnings import warn, without_warnings
 from .buffer import RawSamples, SampleBuffer, buffer_bytes, is_buffered

@@ -25,8 +25,8 @@ from ..data.streaming import Consumer, cast_layer, n_synapses, stream, work_of_f
 from ..data.validation import is_on_other_device, to_host, validate_samples, validated
 from ..engines import get_engine
 from ..parts import Parts, ReadoutTraining, TargetSpec, Units
-from ..readouts.cross_validation import SearchHistory
 from ..readouts.linear import ScoreQueue, score_uncovered
+from ..readouts.penalty_search import SearchHistory
 from ..readouts.ridge import raise_overflow
 from ..targets.encoding import encode_groups, encode_labels
 from ..utils.callbacks import CallbackMixin, on_compile, with_callbacks

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.memory_plan import host_memory_limit
 from ..engines.algebra import HOST
 from ..parts import Parts
-from ..readouts.cross_validation import SearchHistory
 from ..readouts.drift import WINDOW
 from ..readouts.linear import warn_of
+from ..readouts.penalty_search import SearchHistory
 from ..readouts.running_statistics import InvalidRemoval
 from ..utils.parameters import is_option
 from .fit_report import FitReport

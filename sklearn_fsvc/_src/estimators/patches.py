@@ -6,7 +6,7 @@ from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
-from .readouts import READOUTS_WITHOUT_CENTERS, Ridge, readout_of
+from .readout_parts import READOUTS_WITHOUT_CENTERS, Ridge, readout_of
 from .regressor import NetworkRegressor
 from .shared_docs import CLASSIFICATION, REGRESSION, SHARED
 from .transformer import NetworkTransformer

@@ -24,7 +24,8 @@ from ..data.samples import Samples
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
 from ..layers import RBFLayer, hidden_dtype
-from ..readouts.cross_validation import draw_split, n_validation_units, search_penalty
+from ..readouts.cross_validation import draw_split, n_validation_units
+from ..readouts.penalty_search import search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .feature_weights import equalising_weights, invert_weights, mean_outer_product

@@ -18,7 +18,8 @@ from ..data.samples import Samples
 from ..data.sources import SparseSource
 from ..engines.threads import limit_blas_threads
 from ..layers import TanhLayer, hidden_dtype
-from ..readouts.cross_validation import FEW, SearchHistory, train_held_out
+from ..readouts.cross_validation import FEW
+from ..readouts.penalty_search import SearchHistory, train_held_out
 from .random_weights import draw_orthogonal
 
 # With fewer samples, a validation error says nothing.

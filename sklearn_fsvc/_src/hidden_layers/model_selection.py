@@ -33,7 +33,8 @@ from ..data.validation import is_float32_resolved, is_float64_array
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN, Kernel
 from ..layers import RBFLayer
-from ..readouts.cross_validation import SearchHistory, draw_split, search_penalty
+from ..readouts.cross_validation import draw_split
+from ..readouts.penalty_search import SearchHistory, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import RBFParameters, fit_rbf_layer

@@ -30,7 +30,7 @@ from ..layers import (
     hidden_dtype,
 )
 from ..parts import UNSET, Sharing, Units
-from ..readouts.cross_validation import SearchHistory
+from ..readouts.penalty_search import SearchHistory
 from ..utils.parameters import (
     check_bool,
     check_choice,

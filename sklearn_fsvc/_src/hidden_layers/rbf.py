@@ -12,7 +12,7 @@ from ..data.samples import Samples
 from ..kernels import KERNELS, Kernel, check_kernel, simplify_kernel
 from ..layers import RBFLayer, quantize_layer
 from ..parts import UNSET, Sharing, Units, generator, parts_of
-from ..readouts.cross_validation import SearchHistory
+from ..readouts.penalty_search import SearchHistory
 from ..utils.parameters import check_choice, check_precision, is_option
 from .centers import SELECTIONS, RBFParameters, fit_rbf_layer, presentation_order
 from .layer_parameter import (

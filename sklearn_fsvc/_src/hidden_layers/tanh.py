@@ -15,7 +15,7 @@ from ..data.streaming import take_rows
 from ..images import check_image
 from ..layers import TanhLayer, hidden_dtype, quantize_layer
 from ..parts import UNSET, Sharing, Units, generator, parts_of
-from ..readouts.cross_validation import SearchHistory
+from ..readouts.penalty_search import SearchHistory
 from ..utils.parameters import (
     check_bool,
     check_choice,

@@ -19,15 +19,9 @@ from ..data.streaming import Consumer, stream
 from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
-from .cross_validation import (
-    MAX_HELD,
-    PenaltySearchResult,
-    n_validation_units,
-    parts_to_hold_out,
-    search,
-    select_folds,
-)
+from .cross_validation import MAX_HELD, n_validation_units, parts_to_hold_out, select_folds
 from .linear import Solution
+from .penalty_search import PenaltySearchResult, search
 from .ridge import raise_overflow
 
 # The dual is faster up to this many rows per unit, and up to this many rows.
@@ -76,7 +70,7 @@ def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
 def search_few(
     few: "FewRows", random: np.random.Generator, start: float, groups: npt.NDArray | None = None
 ) -> PenaltySearchResult:
-    """Return the penalty of the least held-out error; see `cross_validation.train_held_out`."""
+    """Return the penalty of the least held-out error; see `penalty_search.train_held_out`."""
     n_units = few.H.shape[1]
     parts = select_folds(parts_to_hold_out(np.flatnonzero(few.weight), random, groups), n_units)
     leading = few.leading(n_validation_units(n_units))

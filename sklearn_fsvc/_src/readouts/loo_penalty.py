@@ -12,24 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.map_reduce import map_reduce
-from .cross_validation import (
+from .cross_validation import hold_out, make_folds, n_validation_units
+from .dual import FewRows
+from .leave_one_out import SampledLOO
+from .linear import Posterior, Solution, score_uncovered
+from .penalty_search import (
     LARGEST,
     STEP,
     PenaltySearchResult,
     SearchHistory,
-    hold_out,
-    make_folds,
-    n_validation_units,
     search,
     search_penalty,
     search_precisely,
 )
-from .dual import FewRows
-from .leave_one_out import SampledLOO
-from .linear import Posterior, Solution, score_uncovered
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
-from .sample import DrawPass, find_sampled_rows
+from .row_sample import DrawPass, find_sampled_rows
 from .statistics import FEW, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.

@@ -15,7 +15,7 @@ from ..data.samples import Samples
 from ..data.sources import joined
 from .cross_validation import ROUNDING
 from .cv_statistics import CVStatistics, n_parts
-from .sample import Sample
+from .row_sample import Sample
 from .statistics import RidgeStatistics
 
 # ``evaluate(samples, n_parts)`` returns the `CVStatistics` of samples on the host, with `n_parts`

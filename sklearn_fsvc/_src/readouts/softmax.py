@@ -24,7 +24,7 @@ from .linear import Solution
 from .log_loss import LogLoss, LossSums, compute_losses
 from .newton import CachedRows, CGStop, LBFGSHistory, LocalModel, WhitenedCoordinates
 from .ridge import gather
-from .sample import draw
+from .row_sample import draw
 from .statistics import RidgeStatistics
 
 

@@ -10,14 +10,9 @@ from ..data.map_reduce import ShardedRows
 from ..data.memory_plan import count_fitting
 from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
-from .cross_validation import (
-    PenaltySearchResult,
-    downhill,
-    draw_split,
-    parts_to_hold_out,
-    select_folds,
-)
+from .cross_validation import draw_split, parts_to_hold_out, select_folds
 from .log_loss import LogLoss, compute_losses
+from .penalty_search import PenaltySearchResult, downhill
 from .softmax import SoftmaxTraining, lasting_bytes
 
 # Penalties are powers of STEP with exponents between these; and the first one.

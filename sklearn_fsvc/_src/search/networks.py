@@ -23,19 +23,13 @@ from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream_layers
 from ..engines import Engine
 from ..estimators.partial_fit import IncrementalNetwork
-from ..estimators.readouts import nearest_outputs
+from ..estimators.readout_parts import nearest_outputs
 from ..kernels import get_kernel
 from ..parts import Parts, TargetSpec, parts_of
-from ..readouts.cross_validation import (
-    PenaltySearchResult,
-    SearchHistory,
-    make_folds,
-    n_validation_units,
-    search_penalty,
-    select_folds,
-)
+from ..readouts.cross_validation import make_folds, n_validation_units, select_folds
 from ..readouts.cv_statistics import CVStatistics
 from ..readouts.linear import LinearReadout, score_uncovered
+from ..readouts.penalty_search import PenaltySearchResult, SearchHistory, search_penalty
 from ..utils.parameters import is_option
 from .wrappers import last_step, parameter_prefix, with_last_step
 

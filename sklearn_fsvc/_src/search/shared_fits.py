@@ -25,12 +25,13 @@ from ..data.validation import validate_samples
 from ..engines import Engine, get_engine
 from ..estimators.network import with_center_targets
 from ..parts import Parts, generator, parts_of
-from ..readouts.cross_validation import FEW, SearchHistory, find_own_units, parts_to_hold_out
+from ..readouts.cross_validation import FEW, find_own_units, parts_to_hold_out
 from ..readouts.cv_statistics import CVStatistics
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
+from ..readouts.penalty_search import SearchHistory
 from ..readouts.ridge import gather
-from ..readouts.sample import draw
+from ..readouts.row_sample import draw
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_option

@@ -17,14 +17,14 @@ from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
 from ..data.streaming import cast_layer, n_synapses
 from ..engines import get_engine
-from ..estimators.readouts import Linear, nearest_outputs
+from ..estimators.readout_parts import Linear, nearest_outputs
 from ..estimators.validation_set import ValidationSet
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
 from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.ridge import gather
-from ..readouts.sample import Sample
+from ..readouts.row_sample import Sample
 from ..readouts.validation_scores import score_validation
 from ..utils.callbacks import FitTask, propagate_callbacks
 from ..utils.parameters import check_verbosity, is_option

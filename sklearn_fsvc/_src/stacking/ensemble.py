@@ -43,7 +43,7 @@ from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..estimators.validation_set import ValidationSet
 from ..parts import TargetSpec
 from ..readouts.residuals import first_activations
-from ..readouts.sample import draw_rows
+from ..readouts.row_sample import draw_rows
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
 from ..utils.parameters import check_output, check_positive_integer

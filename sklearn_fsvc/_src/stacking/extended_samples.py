@@ -10,7 +10,7 @@ from ..data.samples import Samples
 from ..data.streaming import take_rows
 from ..data.validation import to_host
 from ..parts import TargetSpec
-from ..readouts.sample import Sample, draw_rows
+from ..readouts.row_sample import Sample, draw_rows
 from .base_estimators import BaseEstimators
 from .weights import EnsembleWeighting, decision_scores
 

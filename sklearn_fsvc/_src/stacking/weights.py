@@ -17,10 +17,10 @@ from ..data.samples import Samples
 from ..data.sources import select_rows
 from ..layers import hidden_dtype
 from ..parts import UNSET, Part, TargetSpec
-from ..readouts.ensemble_weights import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 from ..readouts.leave_one_out import LOOScores
 from ..readouts.residuals import fit_residual_distribution
-from ..readouts.sample import Sample
+from ..readouts.row_sample import Sample
+from .weight_solvers import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 
 # Upper bound of the scores, of all base estimators together, from which weights are found.
 _MAX_SCORES = 2**19

@@ -15,7 +15,7 @@ from ..data.columns import explain_missing_targets
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
-from ..readouts.sample import PRIOR_ROWS
+from ..readouts.row_sample import PRIOR_ROWS
 from ..utils.parameters import is_option
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
 from .labels import Labels, join_labels

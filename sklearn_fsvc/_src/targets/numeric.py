@@ -18,7 +18,7 @@ from ..readouts.residuals import (
     fit_residual_distribution,
     max_residuals,
 )
-from ..readouts.sample import Sample, choose_row_numbers, choose_rows
+from ..readouts.row_sample import Sample, choose_row_numbers, choose_rows
 from ..utils.parameters import check_bool, check_choice
 from ..utils.user_warnings import warn
 from .encoding import StandardisedTargets, as_float64, validate_weights

@@ -17,11 +17,11 @@ from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.readouts import sample as module
+from sklearn_fsvc._src.readouts import row_sample as module
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.sample import DrawPass, Sample, draw, draw_rows
+from sklearn_fsvc._src.readouts.row_sample import DrawPass, Sample, draw, draw_rows
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine

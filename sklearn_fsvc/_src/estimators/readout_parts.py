@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..data.sources import Source
 from ..data.streaming import cast_layer
 from ..parts import UNSET, Readout, ReadoutTraining, generator
-from ..readouts.cross_validation import draw_validation, estimate_penalty, train_held_out
+from ..readouts.cross_validation import draw_validation
 from ..readouts.dual import gather_rows, search_few, search_few_validated, suits_dual
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
@@ -22,8 +22,9 @@ from ..readouts.loo_penalty import (
     suits_left_out,
     train_left_out,
 )
+from ..readouts.penalty_search import estimate_penalty, train_held_out
 from ..readouts.ridge import gather
-from ..readouts.sample import find_sampled_rows
+from ..readouts.row_sample import find_sampled_rows
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.readouts.ensemble_weights import weigh_by_log_loss, weigh_by_squared_error
+from sklearn_fsvc._src.stacking.weight_solvers import weigh_by_log_loss, weigh_by_squared_error
 
 
 @pytest.fixture

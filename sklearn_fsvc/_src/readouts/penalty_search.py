@@ -1,0 +1,270 @@
+"""Ridge penalties by held-out error, from the statistics of training and held-out samples.
+
+The squared error of a readout on a set of samples is a quadratic form in their statistics. So no
+sample is read again, whatever penalties are evaluated.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.samples import Samples
+from ..data.validation import cast_to_float32_if_safe
+from .cross_validation import HeldOut, n_validation_units
+from .linear import Solution
+from .ridge import gather, gather_coarse
+from .statistics import RidgeStatistics
+
+# Units from which sums in float32 save time.
+MANY_UNITS = 500
+# Elements of H from which compiled loops for float32 are worth their compilation.
+LARGE_HIDDEN = 2**22
+# Penalties are powers of `STEP`, between these exponents.
+STEP = 10**0.5
+_MIN_POWER, _MAX_POWER = -8, 10
+LARGEST = STEP**_MAX_POWER
+
+
+class PenaltySearchResult(NamedTuple):
+    """The penalty of the least held-out error."""
+
+    alpha: float
+    error: float  # mean of ``|y - score|^2`` over the held-out samples
+    n_units: int  # of the readouts that were evaluated
+    # Penalty -> error, in the order of evaluation; infinite if the equations were ill-conditioned.
+    tried: dict[float, float]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a lesser penalty was too ill-conditioned to be evaluated."""
+        return any(alpha < self.alpha and np.isinf(error) for alpha, error in self.tried.items())
+
+
+@dataclass
+class SearchHistory:
+    """The evaluated readouts of all searches of a fit."""
+
+    start: float  # the penalty that is evaluated first
+    rows: list[dict] = field(default_factory=list)  # one for each readout
+    n_rows: int | None = None  # samples that small networks were trained on, if there were any
+
+    def add(self, layer: Any, found: PenaltySearchResult) -> None:
+        """Append the readouts of a penalty search with a layer."""
+        traits = layer.traits | {"n_units": found.n_units}
+        self.rows += [traits | {"alpha": a, "error": error} for a, error in found.tried.items()]
+
+    def best_alpha(self, layer: Any) -> float:
+        """Return the penalty of the least error so far, or `start`.
+
+        Of the networks that are most similar to the layer: other kernels need other penalties.
+        """
+        traits = layer.traits.items()
+
+        def rank(row):
+            return sum(row[name] != value for name, value in traits), row["error"]
+
+        return min(self.rows, key=rank)["alpha"] if self.rows else self.start
+
+    def first_alpha(self, layer: Any) -> float:
+        """Return the first penalty for a layer: many units need at least that of few units."""
+        return max(self.best_alpha(layer), self.start)
+
+    @property
+    def table(self) -> dict[str, npt.NDArray] | None:
+        """Columns of ``search_results_``; None if there are none."""
+        if not self.rows:
+            return None
+        return {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
+
+
+def search_penalty(
+    folds: list[tuple[RidgeStatistics, RidgeStatistics]], start: float, skip_above: float = np.inf
+) -> PenaltySearchResult:
+    """Return the ridge penalty with the least error on held-out samples.
+
+    Descends by factors of STEP. The least penalty is above the rounding error of H'H in float32,
+    whatever the dtype, so that it is the same on every device.
+
+    Parameters
+    ----------
+    folds : list of (RidgeStatistics, RidgeStatistics)
+        Of the training samples and of the held-out samples.
+    start : float
+        The first penalty.
+    skip_above : float
+        If its error is above this, no other penalty is evaluated.
+    """
+    n, n_units = max(kept.n for kept, _ in folds), len(folds[0][0].h)
+    return search(lambda alpha: _error_of(folds, alpha), n, n_units, start, skip_above)
+
+
+def search(
+    error_of: Callable[[float], float],
+    n: float,
+    n_units: int,
+    start: float,
+    skip_above: float = np.inf,
+) -> PenaltySearchResult:
+    """Minimise ``error_of(alpha)`` as `search_penalty`, for training samples of weight `n`."""
+    rounding = n * np.finfo(np.float32).eps  # of H'H in float32
+    least = max(_MIN_POWER, int(np.ceil(np.log(rounding) / np.log(STEP))))
+    tried: dict[float, float] = {}
+
+    def error_at(power):
+        alpha = float(STEP**power)
+        if alpha not in tried:
+            tried[alpha] = error_of(alpha)
+        return tried[alpha]
+
+    best = int(np.clip(round(np.log(start) / np.log(STEP)), least, _MAX_POWER))
+    if error_at(best) < skip_above or np.isinf(error_at(best)):
+        best = downhill(error_at, best, least, _MAX_POWER)
+    return PenaltySearchResult(float(STEP**best), error_at(best), n_units, tried)
+
+
+def downhill(error_at: Callable[[int], float], best: int, least: int, most: int) -> int:
+    """Return an integer in [least, most] where a function has a local minimum.
+
+    Ascends from `best` while the function decreases, or else descends.
+    """
+    for step in (1, -1):
+        first = best
+        # An infinite error, of an ill-conditioned penalty, is left upwards whatever is next.
+        while least <= best + step <= most and (
+            error_at(best + step) < error_at(best) or (step > 0 and np.isinf(error_at(best)))
+        ):
+            best += step
+        if best != first:
+            break
+    return best
+
+
+def _error_of(folds, alpha):
+    """Return the mean error over the held-out samples of all folds."""
+    total = n = 0.0
+    for kept, held in folds:
+        solution = kept.try_solve(alpha, is_compared=True)
+        if solution is None:
+            return np.inf
+        total += held.n * squared_error(held, solution)
+        n += held.n
+    return total / n
+
+
+def squared_error(statistics: RidgeStatistics, solution: Solution) -> float:
+    """Return the weighted mean of ``|y - W h - b|^2`` over the samples of the statistics.
+
+    Expanded into sums: ``sum |y - b|^2 - 2 sum (y - b)' W h + sum h' W' W h``.
+    """
+    s, W = statistics, solution.W
+    b = solution.b + W @ s.origin  # for h minus its origin
+    target_term = float(s.yy.sum()) - 2 * float(b @ s.y) + s.n * float(b @ b)
+    cross_term = s.algebra.inner(W.T, s.hy) - float(b @ (W @ s.h))
+    total = target_term - 2 * cross_term + s.gram.quadratic(W)
+    return max(total / s.n, 0.0)  # rounding may make it negative
+
+
+def train_held_out(
+    job: Any,
+    layer: Any,
+    samples: Samples,
+    random: np.random.Generator,
+    history: SearchHistory,
+    many_units: int = MANY_UNITS,
+    large_hidden: int = LARGE_HIDDEN,
+    center_rows: npt.NDArray | None = None,
+) -> tuple[PenaltySearchResult, RidgeStatistics]:
+    """Return the penalty of the least held-out error, and the statistics of all samples.
+
+    Parameters
+    ----------
+    history : SearchHistory
+        Gives the first penalty, and records those that are evaluated.
+    many_units, large_hidden : int
+        As of `search_precisely`.
+    center_rows : ndarray of int of shape (n_units,), optional
+        As of `HeldOut.draw`.
+    """
+    held_out = HeldOut.draw(samples, random, layer.n_units, center_rows)
+
+    def validate(gather_rows, layer, statistics, start):
+        n_units = n_validation_units(layer.n_units)
+        # Memory of the held-out statistics, of their differences to all, and of a factor.
+        reserved = 2 * len(held_out.parts) * RidgeStatistics.nbytes(n_units)
+        reserved += RidgeStatistics.nbytes(layer.n_units)
+        held_job = job.named(f"{job.what}, held out").reserve(reserved)
+        folds = held_out.gather_folds(gather_rows, held_job, layer.part(slice(n_units)), statistics)
+        return search_penalty(folds, start)
+
+    return search_precisely(job, layer, samples, history, validate, many_units, large_hidden)
+
+
+def search_precisely(
+    job: Any,
+    layer: Any,
+    samples: Samples,
+    history: SearchHistory,
+    search_from: Callable[..., PenaltySearchResult],
+    many_units: int = MANY_UNITS,
+    large_hidden: int = LARGE_HIDDEN,
+) -> tuple[PenaltySearchResult, RidgeStatistics]:
+    """Return the result of a search for a penalty, and the statistics of all samples.
+
+    Statistics are gathered in the fastest precision. Only if that makes a lesser penalty too
+    ill-conditioned, they are gathered again in float64.
+
+    Parameters
+    ----------
+    history : SearchHistory
+        Gives the first penalty, and records those that are evaluated.
+    search_from : callable
+        ``search_from(gather_rows, layer, statistics, start)`` returns a `PenaltySearchResult` from
+        the statistics of all samples; ``gather_rows`` gathers others in the same precision.
+    many_units : int
+        For more units, float64 activations are multiplied in float32.
+    large_hidden : int
+        Elements of H from which these are also evaluated in float32, if that is safe.
+    """
+    gather_float64 = partial(gather, dtype=float)
+    gather_fast: Callable = gather
+    fast_layer = layer
+    if layer.hidden_dtype == np.float64 and layer.n_units > many_units:
+        gather_fast = gather_coarse
+        if len(samples) * layer.n_units >= large_hidden:
+            fast_layer = cast_to_float32_if_safe(layer, samples.X)
+    fallback = partial(gather_float64, job, [layer], samples)
+
+    def run(gather_rows, layer, start):
+        (statistics,) = gather_rows(job, [layer], samples)
+        statistics.float64_fallback = fallback
+        return search_from(gather_rows, layer, statistics, start), statistics
+
+    found, statistics = run(gather_fast, fast_layer, history.first_alpha(layer))
+    if found.is_cut and statistics.has_float64_fallback:
+        del statistics  # before others are gathered
+        found, statistics = run(gather_float64, layer, found.alpha)
+    history.add(layer, found)
+    return found, statistics
+
+
+def estimate_penalty(
+    job: Any,
+    layer: Any,
+    samples: Samples,
+    random: np.random.Generator,
+    start: float,
+    center_rows: npt.NDArray | None = None,
+) -> float:
+    """Return the penalty of the least held-out error of a quarter of the units.
+
+    A prediction of that of all units, in a sixteenth of the time of their products.
+    """
+    leading = layer.part(slice(n_validation_units(n_validation_units(layer.n_units))))
+    held_out = HeldOut.draw(samples, random, center_rows=center_rows)
+    (of_all,) = gather(job, [leading], samples)
+    folds = held_out.gather_folds(gather, job, leading, of_all)
+    return search_penalty(folds, start).alpha

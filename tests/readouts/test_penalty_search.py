@@ -1,0 +1,360 @@
+"""Held-out errors from statistics, against those of readouts that are trained on the rest."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+import naive
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc._src.readouts import cross_validation, packed_symmetric
+from sklearn_fsvc._src.readouts.cross_validation import (
+    hold_out,
+    make_folds,
+    parts_to_hold_out,
+)
+from sklearn_fsvc._src.readouts.penalty_search import (
+    PenaltySearchResult,
+    SearchHistory,
+    search_penalty,
+    squared_error,
+    train_held_out,
+)
+from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
+from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
+from sklearn_fsvc.engines import get_engine
+
+
+@pytest.fixture
+def data(rng):
+    """Noisy classes, a layer with a unit for each second row, and weights of the rows."""
+    X = rng.normal(size=(240, 5))
+    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=240) > 1).astype(int) + (X[:, 2] > 1)
+    layer = RBFLayer(X[::2].copy(), 3.0, "manhattan", "laplacian")
+    return X, y, layer, rng.integers(0, 3, 240).astype(float)
+
+
+def samples_of(X, y, weight=None):
+    return Samples(X, OneHotTargets(y, 3), weight)
+
+
+def statistics_of(engine, H, Y, weight=None):
+    s = RidgeStatistics.zeros(H.shape[1], Y.shape[1], engine.algebra, np.float64)
+    for part in (slice(0, 7), slice(7, None)):
+        w = None if weight is None else weight[part]
+        s.update(engine.to_device(H[part].copy()), engine.to_device(Y[part].copy()), w)
+    return s
+
+
+@pytest.mark.parametrize("width", [1024, 7])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_error_is_that_of_the_rows(engine, monkeypatch, rng, width, is_weighted):
+    monkeypatch.setattr(
+        packed_symmetric, "WIDTH", width
+    )  # units in one piece, and in ragged pieces
+    H, Y = rng.normal(size=(60, 20)) + 5, rng.normal(size=(60, 3))
+    weight = rng.random(60) if is_weighted else None
+    solution = statistics_of(engine, H[:40], Y[:40]).solve(0.3)
+    W, b = engine.to_host(solution.W), engine.to_host(solution.b)
+    squared = ((Y[40:] - H[40:] @ W.T - b) ** 2).sum(axis=1)
+    w = None if weight is None else weight[40:]
+    found = squared_error(statistics_of(engine, H[40:], Y[40:], w), solution)
+    assert found == pytest.approx(np.average(squared, weights=w))
+
+
+@pytest.mark.parametrize(
+    ("few", "precisions"), [(1000, [None, None]), (10, ["float32", "float32"])]
+)
+def test_many_units_are_multiplied_in_float32(data, monkeypatch, few, precisions):
+    X, y, layer, _ = data
+    seen = []
+
+    def recorded(job, layers, samples, rows=None, dtype=None):
+        seen.append(dtype and np.dtype(dtype).name)
+        return gather(job, layers, samples, rows, dtype)
+
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.ridge.gather", recorded)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.penalty_search.gather", recorded)
+    with get_engine("jit") as engine:
+        found, statistics = train_held_out(
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0), few
+        )
+    assert seen == precisions[:1] + precisions[1:] * 6
+    exact = precisions[-1] is None
+    W, _ = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], found.alpha)
+    error = np.abs(statistics.solve(found.alpha).W - W).max()
+    assert error < (1e-9 if exact else 1e-4)
+    assert exact or error > 1e-9
+
+
+@pytest.fixture(params=["f4", "f8"])
+def ill_conditioned(request, data):
+    """Many rows that are all but equal, and so are the units: eigenvalues far apart."""
+    X, y, layer, _ = data
+    X, y = np.repeat(X[:20], 30, axis=0), np.repeat(y[:20], 30)
+    X = (X + 1e-3 * np.random.default_rng(0).normal(size=X.shape)).astype(request.param)
+    return X, y, replace(layer, units=X[::2].copy())
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_float64_fallback_of_ill_conditioned_sums(ill_conditioned, is_last):
+    X, y, layer = ill_conditioned
+    samples = samples_of(X, y)
+    with get_engine("jit") as engine:
+        (statistics,) = gather(Job(engine), [layer], samples, dtype=np.float32)
+        statistics.float64_fallback = partial(gather, Job(engine), [layer], samples, dtype=float)
+        assert statistics.copy().try_solve(1e-5) is None
+        solution = statistics.solve(1e-5, is_last)
+    W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], 1e-5)
+    assert solution.problem == ""
+    scores, expected = (
+        naive.hidden(layer, X) @ A.T + c for A, c in ((solution.W, solution.b), (W, b))
+    )
+    np.testing.assert_allclose(scores, expected, atol=1e-5 if X.dtype == "f8" else 1e-2)
+
+
+def test_cut_search_is_repeated_in_float64(ill_conditioned, monkeypatch):
+    X, y, layer = ill_conditioned
+    penalties = {}
+    with get_engine("jit") as engine:
+        for is_cut in (PenaltySearchResult.is_cut, False):
+            monkeypatch.setattr(PenaltySearchResult, "is_cut", is_cut)
+            found, statistics = train_held_out(
+                Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
+                many_units=10,
+            )  # fmt: skip
+            penalties[statistics.is_coarse] = found.alpha
+    assert penalties[False] < penalties[True]
+    # Down to what rounding to float32 would rival, on every device the same.
+    assert penalties[False] == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize("far", [0, 1e7])
+def test_large_layers_are_evaluated_in_float32_if_safe(data, monkeypatch, far):
+    X, y, layer, _ = data
+    X, layer, seen = X + far, replace(layer, units=layer.units + far), []
+
+    def recorded(job, layers, *rest):
+        seen.append(layers[0].units.dtype)
+        return gather_coarse(job, layers, *rest)
+
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.penalty_search.gather_coarse", recorded)
+    with get_engine("jit") as engine:
+        _, statistics = train_held_out(
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
+            many_units=10, large_hidden=10,
+        )  # fmt: skip
+    assert set(seen) == {np.dtype(np.float64 if far else np.float32)}
+    error = np.abs(statistics.mean - naive.hidden(layer, X).mean(axis=0)).max()
+    assert error < 1e-6  # in float32, 1e7 would move all outputs
+
+
+def test_fold_errors_are_weighted_by_their_rows(data):
+    X, y, layer, weight = data
+    samples, rows = samples_of(X, y, weight), [np.arange(0, 20), np.arange(20, 140)]
+    with get_engine("jit") as engine:
+        job = Job(engine)
+        (everything,) = gather(job, [layer], samples, dtype=float)
+        of_held = [gather(job, [layer], samples, part, float)[0] for part in rows]
+        folds = make_folds(everything, of_held, 30)
+        found = search_penalty(folds, 0.3, skip_above=0)
+    H, Y = naive.hidden(layer, X)[:, :30], np.eye(3)[y]
+    errors, weights = [], []
+    for part in rows:
+        kept = np.setdiff1d(np.arange(240), part)
+        W, b = naive.ridge(H[kept], Y[kept], found.alpha, weight[kept])
+        errors += list(((Y[part] - H[part] @ W.T - b) ** 2).sum(axis=1))
+        weights += list(weight[part])
+    assert found.error == pytest.approx(np.average(errors, weights=weights))
+
+
+@pytest.mark.parametrize(("alpha", "is_far"), [(1.0, True), (1e-4, False)])
+def test_compared_solutions_use_a_float32_factor_if_safe(engine, data, alpha, is_far):
+    X, y, layer, _ = data
+    (coarse,) = gather(Job(engine), [layer], samples_of(X, y), dtype=np.float32)
+    (fine,) = gather(Job(engine), [layer], samples_of(X, y), dtype=float)
+    for statistics, is_narrow in ((coarse, is_far), (fine, False)):
+        found = statistics.try_solve(alpha, is_compared=True)
+        statistics.room = 0  # none for another factor than that in float64
+        expected = statistics.try_solve(alpha)
+        W, exactly = engine.to_host(found.W), engine.to_host(expected.W)
+        np.testing.assert_allclose(W, exactly, rtol=0, atol=1e-4 * np.abs(exactly).max())
+        assert (exactly != W).any() == is_narrow
+
+
+@pytest.mark.parametrize("start", [1e-9, 0.1, 1e9])
+def test_search_ends_where_neighbours_are_worse(engine, data, start):
+    X, y, layer, _ = data
+    kept, held = hold_out(np.arange(240), np.random.default_rng(0))
+    job, samples = Job(engine), samples_of(X, y)
+    (of_kept,), (of_held,) = (gather(job, [layer], samples, rows) for rows in (kept, held))
+    found = search_penalty([(of_kept, of_held)], start)
+    H, Y = naive.hidden(layer, X), np.eye(3)[y]
+
+    def error(alpha):
+        W, b = naive.ridge(H[kept], Y[kept], alpha)
+        return ((Y[held] - H[held] @ W.T - b) ** 2).sum(axis=1).mean()
+
+    for alpha, tried in found.tried.items():
+        assert tried == pytest.approx(error(alpha), rel=1e-6)
+    assert found.error == min(found.tried.values())
+    assert found.error <= min(error(found.alpha * 10**0.5), error(found.alpha / 10**0.5))
+    assert 0.1 < found.alpha < 100  # the noise asks for it
+
+
+def test_search_stops_above_the_limit(data):
+    X, y, layer, _ = data
+    kept, held = hold_out(np.arange(240), np.random.default_rng(0))
+    with get_engine("jit") as engine:
+        job, samples = Job(engine), samples_of(X, y)
+        (of_kept,), (of_held,) = (gather(job, [layer], samples, rows) for rows in (kept, held))
+    (first,) = search_penalty([(of_kept, of_held)], 0.1, skip_above=0.0).tried.values()
+    assert len(search_penalty([(of_kept, of_held)], 0.1, skip_above=1.01 * first).tried) > 1
+    assert len(search_penalty([(of_kept, of_held)], 0.1, skip_above=0.99 * first).tried) == 1
+
+
+def test_first_penalty_of_a_layer():
+    history, layer = SearchHistory(0.1), TanhLayer(np.zeros((1, 1)), np.zeros(1))
+    assert history.first_alpha(layer) == 0.1
+    for error, alpha, begun in ((0.9, 0.01, 0.1), (0.8, 3.0, 3.0)):
+        history.rows.append({"error": error, "alpha": alpha})
+        assert (history.best_alpha(layer), history.first_alpha(layer)) == (alpha, begun)
+
+
+def test_best_penalty_is_of_similar_networks():
+    """Of another kernel or width they want another one, even where they are better."""
+    history, layer = SearchHistory(0.1), RBFLayer(np.zeros((1, 1)), 2.0, kernel="triangular")
+    for kernel, radius, error, alpha in (
+        ("laplacian", 3.0, 0.1, 1.0), ("triangular", 3.0, 0.3, 2.0), ("triangular", 2.0, 0.5, 3.0),
+        ("triangular", 2.0, 0.4, 4.0), ("triangular", 2.0, 0.6, 5.0),
+    ):  # fmt: skip
+        history.add(
+            replace(layer, kernel=kernel, radius=radius),
+            PenaltySearchResult(alpha, error, 1, {alpha: error}),
+        )
+        assert history.best_alpha(layer) == min(alpha, 4.0)
+
+
+@pytest.mark.parametrize(("n_units", "judged"), [(50, 25), (51, 26), (1, 1)])
+def test_half_of_the_units_validate(data, n_units, judged):
+    X, y, layer, _ = data
+    samples, history, layer = samples_of(X[:240], y), SearchHistory(0.1), layer.part(slice(n_units))
+    with get_engine("jit") as engine:
+        found, statistics = train_held_out(
+            Job(engine), layer, samples, np.random.default_rng(0), history
+        )
+    assert found.n_units == judged
+    assert {row["n_units"] for row in history.rows} == {judged}
+    assert len(statistics.h) == n_units
+
+
+def test_penalties_below_rounding_are_not_evaluated(data):
+    class NeverWorse:
+        n, h = 10**6, np.zeros(3)
+
+        def try_solve(self, alpha, is_compared):
+            tried.append(alpha)
+
+    tried = []
+    search_penalty([(NeverWorse(), None)], 0.1)
+    assert min(tried) >= 10**6 * np.finfo(np.float32).eps
+
+
+def test_ill_conditioned_penalties_are_skipped(engine, data):
+    """Equal units: no penalty that is small lets Cholesky through."""
+    X, y, _, _ = data
+    same = RBFLayer(np.repeat(X[:1], 30, axis=0), 1e5, "manhattan", "laplacian")
+    job, samples = Job(engine), samples_of(X, y)
+    found, _ = train_held_out(job, same, samples, np.random.default_rng(0), SearchHistory(0.1))
+    assert np.isfinite(found.error)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_statistics_are_of_all_rows(engine, data, is_weighted):
+    X, y, layer, weight = data
+    weight = weight if is_weighted else None
+    history = SearchHistory(0.1)
+    found, statistics = train_held_out(
+        Job(engine), layer, samples_of(X, y, weight), np.random.default_rng(0), history
+    )
+    solution = statistics.solve(found.alpha)
+    W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], found.alpha, weight)
+    np.testing.assert_allclose(engine.to_host(solution.W), W, atol=1e-8)
+    np.testing.assert_allclose(engine.to_host(solution.b), b, atol=1e-8)
+    assert [row["alpha"] for row in history.rows] == list(found.tried)
+    assert history.best_alpha(layer) == found.alpha
+
+
+def test_samples_of_weight_zero_are_ignored(engine, data):
+    X, y, layer, weight = data
+    wrong = np.where(weight == 0, 0, y)  # labels that nobody may look at
+    found = [
+        train_held_out(
+            Job(engine),
+            layer,
+            samples_of(X, labels, weight),
+            np.random.default_rng(0),
+            SearchHistory(0.1),
+        )[0]
+        for labels in (y, wrong)
+    ]
+    assert found[0].tried == found[1].tried
+
+
+@pytest.mark.parametrize("n_units", [120, 40])
+@pytest.mark.parametrize("width", [1024, 7])
+@pytest.mark.parametrize("few", [1000, 10])
+def test_units_whose_centers_are_held_out_are_left_out(
+    engine, data, monkeypatch, n_units, width, few
+):
+    """Readouts are trained again without the samples of each part and the units centred at them."""
+    monkeypatch.setattr(packed_symmetric, "WIDTH", width)
+    monkeypatch.setattr(cross_validation, "FEW", few)
+    X, y, layer, weight = data
+    layer, rows = layer.part(slice(n_units)), 2 * np.arange(n_units)
+    samples, job = samples_of(X, y, weight).on_device(Job(engine))
+    history, random = SearchHistory(0.1), np.random.default_rng(0)
+    found, statistics = train_held_out(job, layer, samples, random, history, center_rows=rows)
+    parts = parts_to_hold_out(samples.present, np.random.default_rng(0))
+    assert len(parts) == (6 if few == 1000 else 1)
+    H, Y = naive.hidden(layer.part(slice(n_units // 2)), X), np.eye(3)[y]
+    for alpha, error in found.tried.items():
+        total = 0.0
+        for part in parts:
+            kept = np.setdiff1d(np.arange(240), part)
+            units = np.flatnonzero(~np.isin(rows[: n_units // 2], part))
+            assert len(units) < n_units // 2
+            W, b = naive.ridge(H[kept][:, units], Y[kept], alpha, weight[kept])
+            errors = np.square(Y[part] - H[part][:, units] @ W.T - b).sum(axis=1)
+            total += weight[part] @ errors
+        expected = total / weight[np.concatenate(parts)].sum()
+        assert error == pytest.approx(expected, rel=1e-4)
+    W, _ = naive.ridge(naive.hidden(layer, X), Y, found.alpha, weight)  # all units are trained
+    np.testing.assert_allclose(engine.to_host(statistics.solve(found.alpha).W), W, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "dtype_val"), [(float, float), (float, np.float32), (np.uint8, float)]
+)
+def test_errors_on_given_validation_samples(engine, data, dtype, dtype_val):
+    """Of X in another dtype, perhaps; nothing is subtracted from the training samples."""
+    X, y, layer, weight = data
+    if dtype == np.uint8:
+        X = X - X.min()
+        X[:160] = X[:160].round()
+        layer = RBFLayer(X[:160:2].astype(np.uint8), 9.0, "manhattan", "laplacian")
+    samples = samples_of(X[:160].astype(dtype), y[:160], weight[:160])
+    validation = samples_of(X[160:].astype(dtype_val), y[160:], weight[160:])
+    samples, job = replace(samples, validation=validation).on_device(Job(engine))
+    random = np.random.default_rng(0)
+    found, _ = train_held_out(job, layer, samples, random, SearchHistory(0.1))
+    leading = layer.part(slice(layer.n_units // 2)).astype(np.float64)
+    H, Y = naive.hidden(leading, X), np.eye(3)[y]
+    for alpha, error in found.tried.items():
+        W, b = naive.ridge(H[:160], Y[:160], alpha, weight[:160])
+        errors = np.square(Y[160:] - H[160:] @ W.T - b).sum(axis=1)
+        assert error == pytest.approx(np.average(errors, weights=weight[160:]), rel=1e-4)
