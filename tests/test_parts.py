@@ -76,7 +76,7 @@ def test_fitting_a_part_returns_a_new_one(model):
     with get_engine("jit") as engine:
         job, history = Job(engine), SearchHistory(parts.units.first_alpha)
         task, samples = parts.task.fit_encode(X, Y, None)
-        samples = parts.units.present(samples)
+        samples = parts.units.order_samples(samples)
         units = parts.units.fit(job, samples, history)
         known = with_center_targets(units, task, samples)
         readout = parts.readout.train(ReadoutTraining(job, samples, known, task, history))

@@ -94,15 +94,15 @@ class Sharing:
     parameters : set of str
         Hyperparameters that do not change the layer of the largest network: no value of them
         requires another pass over the samples.
-    key : object
+    cache_key : object
         Networks with different keys do not share a layer.
-    needs_rows : bool
+    depends_on_samples : bool
         Whether the layer depends on the training samples.
     """
 
     parameters: frozenset[str] = frozenset()
-    key: Any = None
-    needs_rows: bool = True
+    cache_key: Any = None
+    depends_on_samples: bool = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,7 +115,7 @@ class Units(Part, ABC):
         Name of the parameter with the number of units.
     n_units : int or None
         Its value.
-    given : estimator, array or None
+    given_layer : estimator, array or None
         The parameter `layer`: a fitted estimator or centres, used instead of choosing the layer.
     shared : dict or None
         Feature weights by metric, which members of a stacked ensemble share.
@@ -139,7 +139,7 @@ class Units(Part, ABC):
 
     size_name: str = "n_hidden"
     n_units: Any = None
-    given: Any = None
+    given_layer: Any = None
     shared: Any = None
     precision: Any = "float"
     precision_: Any = UNSET
@@ -155,7 +155,7 @@ class Units(Part, ABC):
     def from_estimator(cls, estimator: Any, **values: Any) -> Self:
         state = vars(estimator)
         name = "n_hidden" if "n_hidden" in state else "n_components"
-        own = {"size_name": name, "n_units": state.get(name), "given": state.get("layer")}
+        own = {"size_name": name, "n_units": state.get(name), "given_layer": state.get("layer")}
         return super().from_estimator(estimator, **own | values)
 
     @abstractmethod
@@ -206,7 +206,7 @@ class Units(Part, ABC):
         """Return the setting that requires class labels and its alternative; None if none does."""
         return None
 
-    def present(self, samples: Samples) -> Samples:
+    def order_samples(self, samples: Samples) -> Samples:
         """Return the samples in the order of presentation, if the order matters."""
         return samples
 
@@ -216,7 +216,7 @@ class Units(Part, ABC):
         return None
 
     @property
-    def rows(self) -> Any:
+    def support(self) -> Any:
         """Return `support_`; None if the units are not at training samples."""
         return None if self.support_ is UNSET else self.support_
 

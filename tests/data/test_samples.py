@@ -27,8 +27,10 @@ def test_uploaded_samples_are_reserved(rng, max_memory, is_there):
 
 def test_samples_of_weight_0_are_not_present(rng):
     X = rng.random((4, 2))
-    np.testing.assert_array_equal(Samples(X).present, np.arange(4))
-    np.testing.assert_array_equal(Samples(X, weight=np.array([1, 0, 2, 0])).present, [0, 2])
+    np.testing.assert_array_equal(Samples(X).rows_with_weight, np.arange(4))
+    np.testing.assert_array_equal(
+        Samples(X, weight=np.array([1, 0, 2, 0])).rows_with_weight, [0, 2]
+    )
     assert Samples(X).weight_of([1, 2]) is None
 
 

@@ -69,7 +69,7 @@ class Fourier(Units):
 
     @property
     def sharing(self):
-        return Sharing(frozenset({"n_hidden", "alpha"}), needs_rows=False)
+        return Sharing(frozenset({"n_hidden", "alpha"}), depends_on_samples=False)
 
 
 class FourierClassifier(NetworkClassifier):

@@ -43,7 +43,7 @@ class Samples:
         return len(self.X)
 
     @property
-    def present(self) -> npt.NDArray[np.intp]:
+    def rows_with_weight(self) -> npt.NDArray[np.intp]:
         """Return the row numbers of the samples with a positive weight."""
         return np.arange(len(self)) if self.weight is None else np.flatnonzero(self.weight)
 

@@ -61,7 +61,7 @@ class RawSamples:
         weight, decay = (v if v is None else v[rows] for v in (self.weight, self.log_decay))
         return RawSamples(select_rows(self.X, rows), self.y[rows], weight, decay)
 
-    def present(self) -> "RawSamples":
+    def without_zero_weights(self) -> "RawSamples":
         """Return the samples of positive weight."""
         if self.weight is None or self.weight.all():
             return self
@@ -70,7 +70,7 @@ class RawSamples:
     def reweighted(self, weight: npt.NDArray) -> "RawSamples":
         """Return the samples with other weights; without weights if all that are left are 1."""
         is_uniform = self.weight is None and np.isin(weight, (0, 1)).all()
-        samples = replace(self, weight=weight).present()
+        samples = replace(self, weight=weight).without_zero_weights()
         return replace(samples, weight=None) if is_uniform else samples
 
     def copied(self) -> "RawSamples":
@@ -247,7 +247,7 @@ class SampleBuffer:
 
 def is_buffered(units: Units) -> bool:
     """Return whether samples are buffered: the layer is chosen for them, and not given."""
-    return units.given is None and units.sharing.needs_rows
+    return units.given_layer is None and units.sharing.depends_on_samples
 
 
 def required_samples(units: Units) -> int:

@@ -195,7 +195,7 @@ class _Explainer:
         find_nearest_units(
             self._job, self._layer, self._X, self._readout.uncovered, self._take_nearest
         )
-        units, centers = self._units, self._parts.units.rows
+        units, centers = self._units, self._parts.units.support
         support = targets = None
         if centers is not None:
             center_targets = self._parts.task.center_targets(self._parts.units)

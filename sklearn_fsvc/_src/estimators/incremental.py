@@ -95,7 +95,7 @@ class IncrementalState:
             sample=sample,
         )
         first_alpha = history.first_alpha(layer)
-        return cls(statistics, units.given, layer.formula, list(history.rows), first_alpha)
+        return cls(statistics, units.given_layer, layer.formula, list(history.rows), first_alpha)
 
     @property
     def emptied(self) -> "IncrementalState":
@@ -144,7 +144,7 @@ class IncrementalState:
 
     def matches(self, units: Units) -> bool:
         """Return whether the sums are of the layer that the hyperparameters describe now."""
-        before, now = self.layer_parameter, units.given
+        before, now = self.layer_parameter, units.given_layer
         are_arrays = isinstance(before, np.ndarray) and isinstance(now, np.ndarray)
         is_same = before is now or (are_arrays and np.array_equal(before, now))
         return is_same and self.formula == units.layer.formula
@@ -282,7 +282,7 @@ class Evaluator:
 
 def without_zero_weights(samples: Samples) -> Samples:
     """Return the samples of positive weight."""
-    rows = samples.present
+    rows = samples.rows_with_weight
     if len(rows) == len(samples):
         return samples
     return samples.with_rows(select_rows(samples.X, rows), rows)
@@ -291,5 +291,5 @@ def without_zero_weights(samples: Samples) -> Samples:
 def _encode(task: TargetSpec, raw: RawSamples) -> BufferedSamples:
     """Return raw samples with encoded targets, without those that class weights make 0."""
     samples, decay = task.encode(raw.X, raw.y, raw.weight), raw.log_decay
-    decay = decay if decay is None else decay[samples.present]
+    decay = decay if decay is None else decay[samples.rows_with_weight]
     return BufferedSamples(without_zero_weights(samples), decay)

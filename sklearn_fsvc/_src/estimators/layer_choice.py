@@ -76,7 +76,7 @@ class BufferedNetwork(Network):
         units, task, history = parts.units, parts.task, SearchHistory(parts.units.first_alpha)
         job = self._job(engine, "partial_fit")
         if chooses:
-            on_device, job = units.present(samples).on_device(job)
+            on_device, job = units.order_samples(samples).on_device(job)
             report = FitReport(job.what, self.verbose)
             units = with_center_targets(units.fit(job, on_device, history), task, on_device)
             report.hidden_layer(units, history)
@@ -106,7 +106,7 @@ class BufferedNetwork(Network):
         X, y = self._validated_batch(X, y, reset=is_first)
         y, weight = parts.task.validate_targets(X, y, sample_weight)
         given, before = RawSamples(X, y, weight), parts.task
-        batch = given.present()
+        batch = given.without_zero_weights()
         targets = [*(part.y for part in buffer.parts), batch.y]
         if buffer.has_classes:
             task = before
@@ -208,7 +208,7 @@ class BufferedNetwork(Network):
         """Remove samples from the buffer, and from the sums of a provisional layer."""
         X, y = self._validated_batch(X, y)
         y, weight = parts.task.validate_targets(X, y, sample_weight)
-        raw, before = RawSamples(X, y, weight).present(), parts.task
+        raw, before = RawSamples(X, y, weight).without_zero_weights(), parts.task
         buffer, state = self._sample_buffer, vars(self).get("_incremental_state")
         _check_batch(before, raw, buffer, state)
         left, task = buffer.remove(raw.copied()), before
@@ -258,7 +258,7 @@ def _check_batch(task, batch, buffer, state):
 def _warn_of_one_class(units: Units, samples: Samples) -> None:
     """Warn if all centres are samples of one class."""
     codes = getattr(samples.targets, "codes", None)
-    if codes is not None and units.rows is not None and (codes == codes[0]).all():
+    if codes is not None and units.support is not None and (codes == codes[0]).all():
         warn(
             "The samples from which the hidden layer is chosen are of one class, and so are its "
             "centres, which stay. Begin with samples of all classes, or give a layer, as "

@@ -133,7 +133,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             samples = replace(samples, groups=groups, validation=validation)
             parts = replace(parts, task=task)
             parts.readout.check_samples(samples)
-        return parts, parts.units.present(samples)
+        return parts, parts.units.order_samples(samples)
 
     def _snapshot(self):
         """Return a copy of the estimator, which no other thread changes."""
@@ -205,8 +205,8 @@ def with_center_targets(units: Units, task: TargetSpec, samples: Samples) -> Uni
     """Return the units with the y of their centres, if these are training samples."""
     return (
         units
-        if units.rows is None
-        else units.update_fitted(**task.center_attributes(samples, units.rows))
+        if units.support is None
+        else units.update_fitted(**task.center_attributes(samples, units.support))
     )
 
 

@@ -192,7 +192,7 @@ class Ridge(Linear):
             return False
         alpha = estimate_penalty(
             rounded.job, rounded.layer, rounded.samples, generator(self.random_state),
-            history.first_alpha(rounded.layer), rounded.units.rows,
+            history.first_alpha(rounded.layer), rounded.units.support,
         )  # fmt: skip
         return tolerates_quantisation(rounded.layer, alpha, n_rows)
 
@@ -244,7 +244,7 @@ class Ridge(Linear):
         else:
             random = generator(self.random_state)
             found, statistics = train_held_out(
-                job, layer, samples, random, training.history, center_rows=training.units.rows
+                job, layer, samples, random, training.history, center_rows=training.units.support
             )
         return found.alpha, statistics
 
@@ -319,7 +319,7 @@ class Ridge(Linear):
         if is_option(self.alpha, "loo"):
             start = generator(random_state), training.history.first_alpha(training.layer)
         chosen = select_from_loo_grid(
-            training.job, training.layer, samples.with_centers(training.units.rows), alphas,
+            training.job, training.layer, samples.with_centers(training.units.support), alphas,
             self._calibrates(task),
             task.needs_posterior, rows, start, partial(nearest_outputs, training.units, task),
         )  # fmt: skip
@@ -361,7 +361,7 @@ class Softmax(Linear):
         if is_option(alpha, "auto"):
             random = generator(self.random_state)
             of_ridge, statistics = train_held_out(
-                job, layer, samples, random, training.history, center_rows=training.units.rows
+                job, layer, samples, random, training.history, center_rows=training.units.support
             )
             ridge_alpha = of_ridge.alpha
             search_job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
@@ -414,17 +414,17 @@ class Untrained(Linear):
                 f'feature_weights="{value}" is validated by the ridge readout; with '
                 f"readout={self.readout!r} use None or an array."
             )
-        if units.given is not None:
+        if units.given_layer is not None:
             raise ValueError(
                 f'readout={self.readout!r} needs labels of the centres; with layer use "ridge".'
             )
 
     def train(self, training: ReadoutTraining) -> Self:
-        W = untrained(training.samples.targets, training.units.rows)
+        W = untrained(training.samples.targets, training.units.support)
         task: Any = training.task
         weights = task.class_weights(training.samples.targets.all_codes)
         if weights is not None:
-            W *= weights[training.units.rows] / weights.max()
+            W *= weights[training.units.support] / weights.max()
         W = self._correct(W, training)
         return self.with_solution(training, Solution(W, np.zeros(len(W))))
 
@@ -475,7 +475,7 @@ def nearest_outputs(
 
 
 def _uses_nearest_unit(units, task):
-    return task.scores_uncovered_by_center and units.rows is not None and units.layer.has_edge
+    return task.scores_uncovered_by_center and units.support is not None and units.layer.has_edge
 
 
 def _faster_precisions(training):

@@ -177,7 +177,7 @@ class RBFParameters:
 
 def presentation_order(samples: Samples, shuffle: bool, random_state: Any) -> npt.NDArray:
     """Return the row indices in the order of presentation, without rows of weight 0."""
-    rows = samples.present
+    rows = samples.rows_with_weight
     return check_random_state(random_state).permutation(rows) if shuffle else rows
 
 

@@ -73,7 +73,10 @@ def learn_weights(
     """
     limit = job.memory_limit
     job, subset = _draw_subset(
-        job.single_device(), samples, random_state, samples.present if rows is None else rows
+        job.single_device(),
+        samples,
+        random_state,
+        samples.rows_with_weight if rows is None else rows,
     )
     # The copied samples, and their pairwise distances.
     needed = subset.X.nbytes + typical_distance_bytes(subset.X)

@@ -43,7 +43,7 @@ def standard_deviations(job: Job, samples: Samples) -> npt.NDArray[np.float64]:
 
     At most 4000 samples are read, and fewer if there are more than 1000 features.
     """
-    rows, n_features = samples.present, samples.X.shape[1]
+    rows, n_features = samples.rows_with_weight, samples.X.shape[1]
     n_elements = min(_MAX_ELEMENTS, job.memory_limit // (8 * _N_ARRAYS))
     most = max(2, min(_MAX_SAMPLES, n_elements // n_features))
     if len(rows) > most:

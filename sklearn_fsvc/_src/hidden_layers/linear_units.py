@@ -37,7 +37,7 @@ def suits_linear_units(job: Job, samples: Samples, n_units: int) -> bool:
 
     Sparse matrices are left out, since the weights of these units are dense combinations of them.
     """
-    n_features, n_rows = samples.X.shape[1], len(samples.present)
+    n_features, n_rows = samples.X.shape[1], len(samples.rows_with_weight)
     n_bytes = 8 * n_features * (3 * n_rows + 2 * n_units)
     return (
         _MIN_SAMPLES <= n_rows <= min(n_features - 1, n_units)

@@ -201,7 +201,7 @@ class _ProxySearch:
 
     @classmethod
     def of(cls, job, samples, random, history, shared=None, skip_factor=_SKIP_FACTOR):
-        job, n_samples = job.single_device(), len(samples.present)
+        job, n_samples = job.single_device(), len(samples.rows_with_weight)
         job, samples, training, validation = draw_split(job, samples, _MAX_SAMPLES, random)
         order, history.n_rows = random.permutation(training), len(training)
         X = samples.X

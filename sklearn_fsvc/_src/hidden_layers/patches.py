@@ -299,7 +299,7 @@ def _draw_patches(grid, job, samples, n_units, random_state):
     indices : ndarray of int
         Flat indices of random patches, in random order; the first ones do not depend on `n_units`.
     """
-    rows, X = samples.present, samples.X
+    rows, X = samples.rows_with_weight, samples.X
     n_images = max(1, min(_MAX_IMAGES, _MAX_ELEMENTS // grid.n_features, len(rows)))
     total = n_images * grid.n_positions
     n = min(total, max(_MAX_PATCHES, _PATCHES_PER_UNIT * n_units))

@@ -64,7 +64,7 @@ class RBF(RBFParameters, Units):
             )
         # This raises for an invalid `layer`, before the other parameters are checked.
         pretrained = self.pretrained
-        self.check_selection(selects=self.given is None)
+        self.check_selection(selects=self.given_layer is None)
         given_weights(self.feature_weights, self.has_readout)
         if pretrained is not None and pretrained.metric != self.metric:
             raise ValueError(
@@ -74,14 +74,16 @@ class RBF(RBFParameters, Units):
 
     @property
     def pretrained(self) -> Any:
-        return None if self.given is None else pretrained_of(self.given, RBF, _ESTIMATORS)
+        return (
+            None if self.given_layer is None else pretrained_of(self.given_layer, RBF, _ESTIMATORS)
+        )
 
     def labels_required_by(self) -> tuple[str, str] | None:
         if self.selection == "per_class":
             return 'selection="per_class"', '"global"'
         return None if self.learned is None else (f'feature_weights="{self.learned}"', "None")
 
-    def present(self, samples: Samples) -> Samples:
+    def order_samples(self, samples: Samples) -> Samples:
         return samples.in_order(presentation_order(samples, self.shuffle, self.random_state))
 
     def fit(self, job: Job, samples: Samples, history: SearchHistory) -> "RBF":
@@ -97,7 +99,7 @@ class RBF(RBFParameters, Units):
         # Centres first: they are selected with the given feature weights, and with the triangular
         # kernel if several kernels are tried. Kernel, width and weights are searched afterwards.
         weights = given_weights(self.feature_weights, self.has_readout, samples.X.shape[1])
-        if self.given is None:
+        if self.given_layer is None:
             found, n_units = self._select_centers(job, samples, weights), self.n_units
         else:
             found = self._read_centers(samples)
@@ -129,7 +131,7 @@ class RBF(RBFParameters, Units):
 
     def _read_centers(self, samples):
         """Return the fitted attributes of centres that are given as an array."""
-        centers = centers_of(self.given, samples.X)
+        centers = centers_of(self.given_layer, samples.X)
         check_features(centers, samples.X)
         centers = centers.astype(self.distance_dtype(centers), copy=False)
         return {"centers_": centers, "radius_": self.radius}
@@ -144,10 +146,10 @@ class RBF(RBFParameters, Units):
 
     @property
     def sample_centers(self) -> Any:
-        return None if self.rows is None else self.centers_
+        return None if self.support is None else self.centers_
 
     def own_units(self, sample: Any) -> npt.NDArray[np.intp]:
-        return sample.find_units(self.rows, self.centers_)
+        return sample.find_units(self.support, self.centers_)
 
     def with_shape_of(self, layer: RBFLayer) -> "RBF":
         return self.update_fitted(kernel_=simplify_kernel(layer.kernel), radius_=layer.radius)

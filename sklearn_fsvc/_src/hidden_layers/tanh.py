@@ -112,7 +112,7 @@ class Tanh(Units):
                 f"weights={self.weights!r}, which are computed from samples; use None, or "
                 '"gaussian".'
             )
-        if self.given is not None and self.pretrained is None:
+        if self.given_layer is not None and self.pretrained is None:
             raise TypeError(
                 "layer is an array of centres, which tanh units do not have; give a fitted "
                 "estimator."
@@ -129,8 +129,8 @@ class Tanh(Units):
         return isinstance(self.weights, str) and self.weights in SAMPLED_WEIGHTS
 
     @property
-    def needs_rows(self) -> bool:
-        """Whether the layer depends on the training samples, apart from feature weights."""
+    def weights_depend_on_samples(self) -> bool:
+        """Whether the weights depend on the training samples, apart from feature weights."""
         return self.needs_classes or self.has_auto_scale
 
     @property
@@ -146,7 +146,9 @@ class Tanh(Units):
 
     @property
     def pretrained(self) -> Any:
-        return None if self.given is None else pretrained_of(self.given, Tanh, _ESTIMATORS)
+        return (
+            None if self.given_layer is None else pretrained_of(self.given_layer, Tanh, _ESTIMATORS)
+        )
 
     def draw_fields(self, n_features: int, seed: int) -> ReceptiveFields | None:
         """Return the receptive fields of the units; None if they have all features."""
@@ -185,7 +187,7 @@ class Tanh(Units):
         layer = fit_tanh_layer(self, job, samples, codes, weights)
         if self._tries_linear_units(job, samples):
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            X = job.engine.to_host(take_rows(samples.X, samples.present))
+            X = job.engine.to_host(take_rows(samples.X, samples.rows_with_weight))
             linear = linear_units(X, self.n_units, weights, seed)
             if linear is not None:
                 layer = select_layer(job, samples, linear, layer, self.first_alpha, seed)
@@ -203,7 +205,7 @@ class Tanh(Units):
         allows_auto = self.image_shape is None and not self.needs_classes
         is_candidate = learns_weights(self.feature_weights, allows_auto, samples.X.dtype)
         if not learns and is_candidate and n_features <= MAX_LEARNED_FEATURES:
-            learns = len(samples.present) >= MIN_LEARNING_SAMPLES
+            learns = len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
         if learns:
             random = generator(self.random_state)
             return select_feature_weights(job, samples, random, self.shared)
@@ -228,8 +230,8 @@ class Tanh(Units):
 
     @property
     def sharing(self) -> Sharing:
-        needs_rows = self.needs_rows or isinstance(self.feature_weights, str)
-        return Sharing(frozenset({"n_hidden", "alpha"}), needs_rows=needs_rows)
+        depends_on_samples = self.weights_depend_on_samples or isinstance(self.feature_weights, str)
+        return Sharing(frozenset({"n_hidden", "alpha"}), depends_on_samples=depends_on_samples)
 
     def with_tags(self, tags: Any) -> Any:
         tags = super().with_tags(tags)
@@ -279,14 +281,14 @@ def fit_tanh_layer(
     fields = units.draw_fields(X.shape[1], field_seed)
     sample: Any = None
     # The subset of samples estimates the scale, and centres combinations of samples.
-    if units.needs_rows:
+    if units.weights_depend_on_samples:
         sample = ScaleSample.draw(
-            algebra, X, samples.present, samples.weight, random_state, feature_weights
+            algebra, X, samples.rows_with_weight, samples.weight, random_state, feature_weights
         )
         sample.check(dtype)
 
     if units.needs_classes:
-        data = LabelledSamples(job, X, samples.present, codes, sample.mean, dtype)
+        data = LabelledSamples(job, X, samples.rows_with_weight, codes, sample.mean, dtype)
         W = _combine_samples(units, data, sample.spread, weight_seed)
     else:
         W = RANDOM_WEIGHTS[units.weights](units.n_units, n_inputs, weight_seed, dtype)

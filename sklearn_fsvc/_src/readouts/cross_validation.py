@@ -96,7 +96,7 @@ def draw_split(
     Given validation samples are appended to a copy of the training rows, whose memory the job
     reserves. Otherwise some samples are held out.
     """
-    subset = draw_without_replacement(samples.present, n_rows, random)
+    subset = draw_without_replacement(samples.rows_with_weight, n_rows, random)
     validation = samples.validation
     if validation is None:
         training, held = hold_out(subset, random, samples.groups)
@@ -113,7 +113,7 @@ def draw_split(
 
 
 def _draw_validation_rows(validation, random, n_rows=MAX_HELD):
-    return np.sort(draw_without_replacement(validation.present, n_rows, random))
+    return np.sort(draw_without_replacement(validation.rows_with_weight, n_rows, random))
 
 
 def draw_validation(samples: Samples, random: np.random.Generator) -> Samples:
@@ -203,7 +203,7 @@ class HeldOut:
         if samples.validation is not None:
             validation = samples.validation
             return cls(validation, [_draw_validation_rows(validation, random)], False)
-        parts = parts_to_hold_out(samples.present, random, samples.groups)
+        parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
         selected = select_folds(parts, FEW + 1 if n_units is None else n_units)
         return cls(samples, selected, True, find_own_units(selected, center_rows))
 

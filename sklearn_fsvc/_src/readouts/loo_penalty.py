@@ -132,7 +132,7 @@ def _best(errors, alphas):
 def _held_out_penalty(job, layer, samples, statistics, random, start):
     """Return the penalty of the least held-out error, of the first half of the units."""
     units = layer.part(slice(n_validation_units(layer.n_units)))
-    _, held = hold_out(samples.present, random)
+    _, held = hold_out(samples.rows_with_weight, random)
     job = job.reserve(3 * RidgeStatistics.nbytes(units.n_units))
     of_held = gather(job, [units], samples, held)
     return search_penalty(make_folds(statistics, of_held, units.n_units), start).alpha
@@ -202,8 +202,8 @@ def suits_left_out(samples: Any, units: Any, is_stacked: bool) -> bool:
     Random units of a single network gain nothing from it. The leave-one-out error is optimistic for
     groups, which are held out as a whole.
     """
-    may_gain = is_stacked or units.rows is not None
-    is_small = len(samples.present) <= MAX_LOO_ROWS
+    may_gain = is_stacked or units.support is not None
+    is_small = len(samples.rows_with_weight) <= MAX_LOO_ROWS
     return may_gain and is_small and samples.may_leave_one_out
 
 
@@ -306,7 +306,7 @@ def search_few_left_out(
 
 def _validated(layer, units):
     """Return the units whose readouts are compared: half of many that are centred at samples."""
-    is_half = units.rows is not None and layer.n_units > MANY_UNITS
+    is_half = units.support is not None and layer.n_units > MANY_UNITS
     return layer.part(slice(n_validation_units(layer.n_units))) if is_half else layer
 
 

@@ -311,7 +311,7 @@ def choose_rows(job: Any, samples: Samples, n_rows: int) -> Sample:
 
 def choose_row_numbers(samples: Samples, n_rows: int) -> npt.NDArray[np.intp]:
     """Return the row numbers of random samples of positive weight, ascending."""
-    rows = samples.present
+    rows = samples.rows_with_weight
     if len(rows) <= n_rows:
         return rows
     return np.sort(np.random.default_rng(0).choice(rows, n_rows, replace=False))

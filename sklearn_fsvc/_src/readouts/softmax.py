@@ -250,7 +250,11 @@ class SoftmaxTraining:
 
     def _reserve(self, job):
         """Reserve memory during each pass: two matrices, readouts, and cached rows."""
-        m, dtype, n_present = self.layer.n_units, self.layer.hidden_dtype, len(self.samples.present)
+        m, dtype, n_present = (
+            self.layer.n_units,
+            self.layer.hidden_dtype,
+            len(self.samples.rows_with_weight),
+        )
         readouts = 8 * _N_READOUTS * (m + 1) * self.log_loss.n_scores
         job = job.reserve(_matrix_bytes(m, self.algebra) + readouts)
         hidden_bytes = dtype.itemsize + self.algebra.half_bytes
@@ -343,7 +347,7 @@ class SoftmaxTraining:
 
     def _first_readout(self):
         """Cache the first rows, and return the first readout: `start`, the prior, or the ridge."""
-        rows = self.samples.present
+        rows = self.samples.rows_with_weight
         if self._n_cached < len(rows):
             n = min(self._n_cached, self._settings.first_rows)
             rows = np.sort(self._random.choice(rows, n, replace=False))
@@ -393,7 +397,7 @@ class SoftmaxTraining:
 
     @property
     def _caches_all(self):
-        return len(self._cached.rows) == len(self.samples.present)
+        return len(self._cached.rows) == len(self.samples.rows_with_weight)
 
     def _cache_uncertain(self, uncertainty):
         """Cache the rows of the largest uncertainty, and a sample of the others."""

@@ -71,7 +71,7 @@ def search_softmax_penalty(
         job, samples, _, held = draw_split(job, samples, n_rows, random)
         rows, parts = np.arange(len(samples)), [held]
     else:
-        rows = _subset(samples.present, layer.n_units, random, limits)
+        rows = _subset(samples.rows_with_weight, layer.n_units, random, limits)
         parts = parts_to_hold_out(np.arange(len(rows)), random, samples.groups_of(rows))
     parts = list(select_folds(parts, layer.n_units))
     n_folds, job = _plan_folds(job, layer, samples.targets, len(rows), len(parts))

@@ -111,7 +111,7 @@ def group_candidates(base: Any, candidates: Sequence[dict[str, Any]]) -> list[Ca
         shared = frozenset(prefix + name for name in sharing.parameters)
         fixed = (name for name in sorted(parameters) if name not in shared)
         values = ((name, _identity(parameters[name])) for name in fixed)
-        key = shared, sharing.key, *values
+        key = shared, sharing.cache_key, *values
         if key not in groups:
             groups[key] = CandidateGroup(clone(estimator))
         groups[key].add(number, estimator)
@@ -143,7 +143,7 @@ def _is_one_ridge(network: Any) -> bool:
         parts.check()
     except (TypeError, ValueError):
         return False  # its own fit raises the error
-    if parts.units.given is not None:
+    if parts.units.given_layer is not None:
         return False  # a `layer`, whose size does not depend on the parameters
     if parts.task.target_transform is not None:
         return False  # it is fitted to the y of each training set

@@ -195,7 +195,7 @@ class SharedPass:
         if not self.group.has_auto or self._leaves_out(samples):
             return map(CVStatistics, self.statistics(samples, what))
         random = generator(self.network.random_state)
-        parts = parts_to_hold_out(samples.present, random, samples.groups)
+        parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
         leading = [layer.part(slice(FEW)) for layer in self.layers]
         n_others = len(parts) - 1
         job = self._job.reserve(self._cv_bytes(leading, n_others))
@@ -205,7 +205,7 @@ class SharedPass:
             for shared, rows in zip([all_units] + [leading_units] * n_others, parts, strict=True)
         ]
         total = all_units.statistics(samples, what)
-        own_units = find_own_units(parts, self.parts.units.rows)
+        own_units = find_own_units(parts, self.parts.units.support)
         return map(partial(CVStatistics, own_units=own_units), total, zip(*held_out, strict=True))
 
     def _leaves_out(self, samples: Samples) -> bool:
@@ -326,7 +326,7 @@ def _has_one_layer(estimator: Any) -> bool:
     if last_step(estimator) is not estimator:
         return False
     is_balanced = is_option(getattr(estimator, "class_weight", None), "balanced")
-    return not (parts_of(estimator).units.sharing.needs_rows or is_balanced)
+    return not (parts_of(estimator).units.sharing.depends_on_samples or is_balanced)
 
 
 def _held_out_rows(plan: SearchPlan) -> list[Rows] | None:

@@ -312,7 +312,7 @@ def _suits_default_final(samples):
         _is_in_memory(X)
         and X.dtype != np.uint8
         and X.shape[1] <= MAX_LEARNED_FEATURES
-        and len(samples.present) >= MIN_LEARNING_SAMPLES
+        and len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
     )
 
 

@@ -39,7 +39,7 @@ def centered_networks(networks: dict[str, Any]) -> dict[int, Any]:
     found = {
         index: network
         for index, network in enumerate(networks.values())
-        if hasattr(network, "explain") and parts_of(network).units.rows is not None
+        if hasattr(network, "explain") and parts_of(network).units.support is not None
     }
     if not found:
         raise ValueError(
@@ -55,7 +55,7 @@ def _centers(networks, output):
     rows, targets = [], []
     for parts in map(parts_of, networks):
         of_network = np.asarray(parts.task.center_targets(parts.units))
-        rows.append(parts.units.rows)
+        rows.append(parts.units.support)
         targets.append(of_network.reshape(len(of_network), -1)[:, output])
     support, first = np.unique(np.concatenate(rows), return_index=True)
     return support, np.concatenate(targets)[first]

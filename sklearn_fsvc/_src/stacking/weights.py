@@ -258,7 +258,7 @@ def assign_folds(sample: Sample, groups: npt.NDArray | None = None) -> npt.NDArr
 
 def sample_groups(samples: Samples, n_rows: int) -> npt.NDArray | None:
     """Return the rows of some groups, about `n_rows` of two groups or more; None for all rows."""
-    present, all_groups = samples.present, samples.groups
+    present, all_groups = samples.rows_with_weight, samples.groups
     if all_groups is None or len(present) <= n_rows:
         return None
     sizes = np.bincount(all_groups[present])

@@ -236,7 +236,7 @@ class ClassTarget(TargetSpec):
         )
         if len(samples) <= n_max:
             return None
-        present = samples.present
+        present = samples.rows_with_weight
         n_max, random = min(n_max, len(present)), generator(random_state)
         return np.sort(random.choice(present, n_max, replace=False, shuffle=False))
 
