@@ -39,14 +39,16 @@ UNITS = 2048, 4096, 8192
 def product(args, engine, n_units):
     """Time each method for H'H, and its rate relative to that of the library."""
     H = np.random.default_rng(0).random((args.rows, n_units), np.float32)
-    rounded = {bits: Quantizer(bits, is_signed=False) for bits in (8, 15)}
-    rounded = {bits: (steps.apply(H.copy(), np), steps) for bits, steps in rounded.items()}
+    quantizers = {bits: Quantizer(bits, is_signed=False) for bits in (8, 15)}
+    rounded = {
+        bits: (quantizer.apply(H.copy(), np), quantizer) for bits, quantizer in quantizers.items()
+    }
     H, gram = engine.to_device(H), PackedSymmetric(n_units, engine.algebra)
     work = {"ssyrk": _peer(engine, H), "ours, float32": partial(gram.add_gram, H)}
     if engine.algebra.round_to_fixed_point(H.copy()) is not None:
         work["floats by bytes"] = partial(_add_rounded, gram, H)
-    for bits, (of_steps, steps) in rounded.items():
-        work[f"{bits} bits"] = partial(gram.add_gram, engine.to_device(of_steps), steps)
+    for bits, (H_rounded, quantizer) in rounded.items():
+        work[f"{bits} bits"] = partial(gram.add_gram, engine.to_device(H_rounded), quantizer)
     times = medians(work, args.repeats, 300, engine.stopwatch)
     yield from ((f"{n_units} units, {name}, ms", 1e3 * t) for name, t in times.items())
     for name in ("8 bits", "15 bits"):

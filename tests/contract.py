@@ -93,12 +93,12 @@ def check_steps(engine, shape, dtype):
         formula = naive.hidden(layer, engine.to_host(X)).astype(np.float64)
         error = 0 if dtype == np.uint8 else TOLERANCE[plain.dtype]
         for bits in (8, 15):
-            steps = Quantizer(bits, is_signed=layer.accumulation == "product")
-            H = _in_parts(engine, replace(layer, quantizer=steps), X)
+            quantizer = Quantizer(bits, is_signed=layer.accumulation == "product")
+            H = _in_parts(engine, replace(layer, quantizer=quantizer), X)
             if dtype != np.uint8:
-                np.testing.assert_array_equal(H, steps.apply(plain.copy(), np))
-            assert np.all(steps.apply(formula - error, np) <= H)
-            assert np.all(steps.apply(formula + error, np) >= H)
+                np.testing.assert_array_equal(H, quantizer.apply(plain.copy(), np))
+            assert np.all(quantizer.apply(formula - error, np) <= H)
+            assert np.all(quantizer.apply(formula + error, np) >= H)
 
 
 def _in_parts(engine, layer, X):
@@ -151,8 +151,8 @@ def check_rounded_rows(engine, shape, dtype, n_batches=12):
         if layer.formula.endswith("distance"):
             continue
         for bits in (8, 15):
-            steps = Quantizer(bits, is_signed=layer.accumulation == "product")
-            rounded = replace(layer, quantizer=steps)
+            quantizer = Quantizer(bits, is_signed=layer.accumulation == "product")
+            rounded = replace(layer, quantizer=quantizer)
             prepared = engine.prepare(rounded)
             whole = engine.to_host(engine.hidden(prepared, engine.to_device(X))).copy()
             for _ in range(n_batches):
@@ -162,7 +162,7 @@ def check_rounded_rows(engine, shape, dtype, n_batches=12):
                 if is_batch_invariant(engine, rounded):
                     np.testing.assert_array_equal(H, whole[rows])
                 else:
-                    np.testing.assert_allclose(H, whole[rows], rtol=0, atol=1 / steps.scale)
+                    np.testing.assert_allclose(H, whole[rows], rtol=0, atol=1 / quantizer.scale)
                     assert (whole[rows] != H).mean() <= 0.01
 
 

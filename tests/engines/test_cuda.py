@@ -40,26 +40,28 @@ PROJECTORS = [TanhProjector(50, random_state=0), RBFProjector(50, random_state=0
 @each_kind
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 1), (1003, 33), (70_000, 130), (300, 2100)], ids=str)
-def test_gram_matrices_of_quantised_activations(cupy, steps, shape, dtype):
+def test_gram_matrices_of_quantised_activations(cupy, quantizer, shape, dtype):
     """With more samples than 32-bit sums allow, and units in several panels."""
-    H, q = rounded(steps, *shape, dtype)
+    H, q = rounded(quantizer, *shape, dtype)
     gram = PackedSymmetric(shape[1], CudaEngine.algebra)
     for _ in range(2):
-        gram.add_gram(cupy.asarray(H), steps)
-    expected = np.tril(2 * (q.T.astype(float) @ q)) / steps.scale**2
+        gram.add_gram(cupy.asarray(H), quantizer)
+    expected = np.tril(2 * (q.T.astype(float) @ q)) / quantizer.scale**2
     np.testing.assert_array_equal(np.tril(gram.full().get()), expected)
 
 
 @each_kind
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 1), (1003, 33), (70_000, 130)], ids=str)
-def test_sums_of_quantised_activations_by_class(cupy, steps, shape, dtype):
-    H, q = rounded(steps, *shape, dtype)
+def test_sums_of_quantised_activations_by_class(cupy, quantizer, shape, dtype):
+    H, q = rounded(quantizer, *shape, dtype)
     Y = np.eye(40)[np.random.default_rng(0).integers(0, 40, len(q))]
     gram = PackedSymmetric(shape[1], CudaEngine.algebra)
-    sums = CudaEngine.algebra.add_integer_sums(list(gram), cupy.asarray(H), cupy.asarray(Y), steps)
-    np.testing.assert_array_equal(sums.get(), q.T @ Y / steps.scale)
-    expected = np.tril(q.T.astype(float) @ q) / steps.scale**2
+    sums = CudaEngine.algebra.add_integer_sums(
+        list(gram), cupy.asarray(H), cupy.asarray(Y), quantizer
+    )
+    np.testing.assert_array_equal(sums.get(), q.T @ Y / quantizer.scale)
+    expected = np.tril(q.T.astype(float) @ q) / quantizer.scale**2
     np.testing.assert_array_equal(np.tril(gram.full().get()), expected)
 
 
@@ -72,8 +74,8 @@ def test_sums_of_floats_by_bytes(cupy, largest):
     H *= np.float32(largest)
     Y, gram = np.eye(3)[rng.integers(0, 3, len(H))], PackedSymmetric(H.shape[1], algebra)
     rounded = cupy.asarray(H)
-    steps = algebra.round_to_fixed_point(rounded)
-    sums = algebra.add_integer_sums(list(gram), rounded, cupy.asarray(Y), steps).get()
+    quantizer = algebra.round_to_fixed_point(rounded)
+    sums = algebra.add_integer_sums(list(gram), rounded, cupy.asarray(Y), quantizer).get()
     rounded = rounded.get().astype(float)
     assert np.abs(rounded - H).max() <= 2.0**-22 * largest
     expected = rounded.T @ rounded
@@ -117,26 +119,28 @@ def test_ridge_of_floats_by_bytes(cupy, weights, kind, monkeypatch):
 
 
 @each_kind
-def test_the_largest_sums_fit_into_32_bits(cupy, steps):
-    H = np.full((MAX_ROWS, 3), steps.max_code / steps.scale, np.float32)
-    H[:, 1] *= -1 if steps.is_signed else 1
+def test_the_largest_sums_fit_into_32_bits(cupy, quantizer):
+    H = np.full((MAX_ROWS, 3), quantizer.max_code / quantizer.scale, np.float32)
+    H[:, 1] *= -1 if quantizer.is_signed else 1
     gram = PackedSymmetric(3, CudaEngine.algebra)
-    gram.add_gram(cupy.asarray(H), steps)
-    q = np.round(H.astype(np.float64) * steps.scale)
-    np.testing.assert_array_equal(np.tril(gram.full().get()), np.tril(q.T @ q) / steps.scale**2)
+    gram.add_gram(cupy.asarray(H), quantizer)
+    q = np.round(H.astype(np.float64) * quantizer.scale)
+    np.testing.assert_array_equal(np.tril(gram.full().get()), np.tril(q.T @ q) / quantizer.scale**2)
 
 
 @each_kind
-def test_activations_are_rounded_to_the_nearest_code(cupy, steps):
+def test_activations_are_rounded_to_the_nearest_code(cupy, quantizer):
     with get_engine("cuda") as engine:
         for dtype in (np.float32, np.float64):
             ends = [0.0, 1.0, -1.0, 2.0, -np.inf, np.inf, np.nan]
             near = np.random.default_rng(0).uniform(-1.5, 1.5, (70, 9)).astype(dtype)
             near[:7, 3] = ends
-            near[7:, 4] = (np.arange(63) + 0.5) / steps.scale  # halfway
+            near[7:, 4] = (np.arange(63) + 0.5) / quantizer.scale  # halfway
             H = cupy.asarray(near)
-            round_columns(engine, H, slice(2, 9), steps)
-            expected = np.maximum(steps.apply(near.copy(), np), -steps.max_code / steps.scale)
+            round_columns(engine, H, slice(2, 9), quantizer)
+            expected = np.maximum(
+                quantizer.apply(near.copy(), np), -quantizer.max_code / quantizer.scale
+            )
             expected[:, :2] = near[:, :2]
             np.testing.assert_array_equal(H.get(), expected)
 

@@ -23,33 +23,33 @@ from sklearn_fsvc._src.engines.kernels.vector_ops import I8, I32, I64, VectorOps
 from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 
-ALL_STEPS = [Quantizer(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]
-each_kind = pytest.mark.parametrize("steps", ALL_STEPS, ids=str)
+QUANTIZERS = [Quantizer(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]
+each_kind = pytest.mark.parametrize("quantizer", QUANTIZERS, ids=str)
 
 
-def rounded(steps, n_rows, n_units, dtype=np.float32, seed=0):
+def rounded(quantizer, n_rows, n_units, dtype=np.float32, seed=0):
     """Return (activations, their integers), which include the smallest and the largest."""
-    least = -steps.max_code if steps.is_signed else 0
+    least = -quantizer.max_code if quantizer.is_signed else 0
     q = np.random.default_rng(seed).integers(
-        least, steps.max_code, (n_rows, n_units), endpoint=True
+        least, quantizer.max_code, (n_rows, n_units), endpoint=True
     )
-    q[:, 0], q[:, -1] = steps.max_code, least
-    return (q / steps.scale).astype(dtype), q
+    q[:, 0], q[:, -1] = quantizer.max_code, least
+    return (q / quantizer.scale).astype(dtype), q
 
 
 @each_kind
-def test_activations_are_rounded_to_the_nearest_step(steps):
-    H, q = rounded(steps, 9, 7)
+def test_activations_are_rounded_to_the_nearest_step(quantizer):
+    H, q = rounded(quantizer, 9, 7)
     random = np.random.default_rng(1)
-    near = (H + random.uniform(-0.49, 0.49, H.shape) / steps.scale).astype(np.float32)
-    np.testing.assert_array_equal(steps.apply(near, np) * steps.scale, q)
+    near = (H + random.uniform(-0.49, 0.49, H.shape) / quantizer.scale).astype(np.float32)
+    np.testing.assert_array_equal(quantizer.apply(near, np) * quantizer.scale, q)
     ends = np.array([1.0, -1.0, 2.0, np.nan], np.float32)
     np.testing.assert_array_equal(
-        steps.apply(ends.copy(), np) * steps.scale,
+        quantizer.apply(ends.copy(), np) * quantizer.scale,
         [
-            steps.max_code,
-            -steps.max_code if steps.is_signed else -steps.scale,
-            steps.max_code,
+            quantizer.max_code,
+            -quantizer.max_code if quantizer.is_signed else -quantizer.scale,
+            quantizer.max_code,
             np.nan,
         ],
     )
@@ -68,25 +68,25 @@ def algebra(request):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 70), (1003, 33), (2500, 130)], ids=str)
 @each_kind
-def test_gram_matrices_are_those_of_integers(steps, shape, dtype, algebra, monkeypatch):
+def test_gram_matrices_are_those_of_integers(quantizer, shape, dtype, algebra, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 64)
-    H, q = rounded(steps, *shape, dtype)
+    H, q = rounded(quantizer, *shape, dtype)
     gram = PackedSymmetric(shape[1], algebra)
     for _ in range(2):
-        gram.add_gram(H, steps)
-    expected = np.tril(2 * (q.T @ q)) / steps.scale**2
+        gram.add_gram(H, quantizer)
+    expected = np.tril(2 * (q.T @ q)) / quantizer.scale**2
     np.testing.assert_array_equal(np.tril(gram.full()), expected)
 
 
 @each_kind
-def test_the_largest_sums_fit(steps, algebra):
+def test_the_largest_sums_fit(quantizer, algebra):
     """All activations at the end of the range, and more samples than are summed at a time."""
-    H = np.full((integers.MAX_ROWS + 5, 3), steps.max_code / steps.scale, np.float32)
-    H[:, 1] *= -1 if steps.is_signed else 1
+    H = np.full((integers.MAX_ROWS + 5, 3), quantizer.max_code / quantizer.scale, np.float32)
+    H[:, 1] *= -1 if quantizer.is_signed else 1
     gram = PackedSymmetric(3, algebra)
-    gram.add_gram(H, steps)
-    q = np.round(H.astype(np.float64) * steps.scale)
-    np.testing.assert_array_equal(np.tril(gram.full()), np.tril(q.T @ q) / steps.scale**2)
+    gram.add_gram(H, quantizer)
+    q = np.round(H.astype(np.float64) * quantizer.scale)
+    np.testing.assert_array_equal(np.tril(gram.full()), np.tril(q.T @ q) / quantizer.scale**2)
 
 
 @pytest.mark.parametrize(
@@ -125,16 +125,16 @@ from sklearn_fsvc._src.engines.kernels.target import host_target
 from sklearn_fsvc._src.formulas import Quantizer
 for bits in map(int, sys.argv[1:]):
     for is_signed in (False, True):
-        steps = Quantizer(bits, is_signed)
-        assert has_integer_loop(steps, host_target())
+        quantizer = Quantizer(bits, is_signed)
+        assert has_integer_loop(quantizer, host_target())
         for shape in ((1, 1), (1003, 70), (MAX_ROWS + 5, 3)):
-            most = steps.max_code
+            most = quantizer.max_code
             q = np.random.default_rng(0).integers(-most, most, shape, endpoint=True)
             q = q if is_signed else abs(q)
-            q[:, 0] = steps.max_code
+            q[:, 0] = quantizer.max_code
             gram = np.zeros((shape[1], shape[1]), order="F")
-            add_gram([(0, gram)], (q / steps.scale).astype(np.float32), steps)
-            np.testing.assert_array_equal(np.tril(gram) * steps.scale**2, np.tril(q.T @ q))
+            add_gram([(0, gram)], (q / quantizer.scale).astype(np.float32), quantizer)
+            np.testing.assert_array_equal(np.tril(gram) * quantizer.scale**2, np.tril(q.T @ q))
 target = host_target()
 print(target.width, target.uint8, has_integer_loop(Quantizer(15, False), target))
 """
@@ -207,9 +207,9 @@ def test_gram_matrices_by_the_loops_for_arm(set_numba_cache, tmp_path, bits):
     set_numba_cache(tmp_path)
     loops = integer_loops(ARM, EmulatedDotProducts)
     for is_signed in (False, True):
-        steps = Quantizer(bits, is_signed)
+        quantizer = Quantizer(bits, is_signed)
         for shape in ((1, 1), (1003, 70), (integers.MAX_ROWS + 5, 3)):
-            H, q = rounded(steps, *shape)
+            H, q = rounded(quantizer, *shape)
             gram = np.zeros((shape[1], shape[1]), order="F")
-            integers.add_gram([(0, gram)], H, steps, loops)
-            np.testing.assert_array_equal(np.tril(gram) * steps.scale**2, np.tril(q.T @ q))
+            integers.add_gram([(0, gram)], H, quantizer, loops)
+            np.testing.assert_array_equal(np.tril(gram) * quantizer.scale**2, np.tril(q.T @ q))

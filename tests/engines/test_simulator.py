@@ -86,19 +86,19 @@ def multiply_bytes(A, B, sums, keep):
 @pytest.mark.parametrize("dtype", [np.float32, DOUBLE])
 @pytest.mark.parametrize("shape", [(1, 1), (9, 37)], ids=str)
 @pytest.mark.parametrize(
-    "steps", [Quantizer(8, False), Quantizer(15, True), FixedPoint(0.125)], ids=str
+    "quantizer", [Quantizer(8, False), Quantizer(15, True), FixedPoint(0.125)], ids=str
 )
-def test_gram_matrices_of_quantised_activations(engine, steps, shape, dtype, monkeypatch):
+def test_gram_matrices_of_quantised_activations(engine, quantizer, shape, dtype, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 32)
     sizes = engine.block_sizes._replace(square=8, lines=2)
-    H, q = rounded(steps, *shape, dtype)
+    H, q = rounded(quantizer, *shape, dtype)
     gram = PackedSymmetric(shape[1], HOST)
     Y = np.eye(3, dtype=dtype)[np.arange(len(q)) % 3]
     for targets in (None, Y):
-        sums = add_gram(list(gram), H, targets, steps, np, engine.launch, multiply_bytes, sizes)
-    codes = q - shift_of(steps)
-    np.testing.assert_array_equal(sums, codes.T @ Y / steps.scale)
-    expected = np.tril(2 * (q.T @ q)) / steps.scale**2
+        sums = add_gram(list(gram), H, targets, quantizer, np, engine.launch, multiply_bytes, sizes)
+    codes = q - shift_of(quantizer)
+    np.testing.assert_array_equal(sums, codes.T @ Y / quantizer.scale)
+    expected = np.tril(2 * (q.T @ q)) / quantizer.scale**2
     np.testing.assert_array_equal(np.tril(gram.full()), expected)
 
 

@@ -45,8 +45,8 @@ def signed(model):
 def test_activations_equal_the_rounded_formula(make, bits, device):
     plain = make(70, random_state=0, device=device).fit(X[TRAIN])
     model = make(70, random_state=0, device=device, precision=bits).fit(X[TRAIN])
-    H, steps = plain.transform(X[TEST]), Quantizer(bits, signed(model))
-    np.testing.assert_array_equal(model.transform(X[TEST]), steps.apply(H, np))
+    H, quantizer = plain.transform(X[TEST]), Quantizer(bits, signed(model))
+    np.testing.assert_array_equal(model.transform(X[TEST]), quantizer.apply(H, np))
     assert model.precision_ == bits
     assert plain.precision_ is None
 
@@ -56,11 +56,11 @@ def test_activations_equal_the_rounded_formula(make, bits, device):
 def test_the_readout_is_fitted_to_rounded_activations(make, bits, device):
     """Scikit-learn's ridge on the oracle's layer, rounded; in fit and predict alike."""
     model = make(60, precision=bits, device=device, **GIVEN).fit(X[TRAIN], Y[TRAIN])
-    steps = Quantizer(bits, signed(model))
+    quantizer = Quantizer(bits, signed(model))
 
     def rounded(rows):
         H = naive.hidden(layer_of(model), X[rows]).astype(np.float32)
-        return steps.apply(H, np).astype(np.float64)
+        return quantizer.apply(H, np).astype(np.float64)
 
     is_classifier = hasattr(model, "classes_")
     targets = np.eye(10)[Y] if is_classifier else (Y - Y[TRAIN].mean()) / Y[TRAIN].std()

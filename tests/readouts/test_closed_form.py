@@ -28,8 +28,8 @@ def data(n=3000, dtype=np.float64, drift=0.0):
 
 def closed_form(model, X, y, weight=None):
     """Predictions of the ridge with the penalty of the model, and with its layer."""
-    H, steps = naive.of_model(model, X).astype(np.float64), layer_of(model).quantizer
-    H = H if steps is None else steps.apply(H, np)
+    H, quantizer = naive.of_model(model, X).astype(np.float64), layer_of(model).quantizer
+    H = H if quantizer is None else quantizer.apply(H, np)
     W, b = naive.ridge(H, y[:, None], model.alpha_, weight)
     return (H @ W.T + b)[:, 0]
 
@@ -112,10 +112,10 @@ def test_fewer_rows_than_units(n):
 @pytest.mark.parametrize("bits", [8, 15])
 def test_a_factor_in_float32_is_of_the_centred_matrix(bits, rng):
     """H'H of activations near their largest code, less n times the square of the mean."""
-    steps = Quantizer(bits, is_signed=False)
+    quantizer = Quantizer(bits, is_signed=False)
     H, Y = 1 - 0.05 * rng.random((5000, 60)), rng.normal(size=(5000, 2))
-    s = RidgeStatistics.zeros(60, 2, HOST, steps=steps)
-    H = steps.apply(H, np)
+    s = RidgeStatistics.zeros(60, 2, HOST, quantizer=quantizer)
+    H = quantizer.apply(H, np)
     s.update(H.astype(np.float32), Y)
     expected, _ = naive.ridge(H, Y, 0.05)
     factor = s.cholesky(0.05, float32_above=10)

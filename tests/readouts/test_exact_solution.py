@@ -21,14 +21,14 @@ from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 
 def sums_of(bits, is_signed, n_rows=300, n_units=8, n_outputs=3, dtype=np.float64):
     """Statistics of units one of which is constant, and one is always 0."""
-    rng, steps = np.random.default_rng(0), Quantizer(bits, is_signed)
+    rng, quantizer = np.random.default_rng(0), Quantizer(bits, is_signed)
     X = rng.normal(size=(n_rows, 3))
     H = np.exp(-np.abs(X[:, None] - X[:n_units]).sum(axis=2) / 4)
     H = np.tanh(X @ rng.normal(size=(3, n_units))) if is_signed else H
     H[:, 3], H[:, 5] = 0.5, 0
     Y = np.eye(n_outputs)[rng.integers(0, n_outputs, n_rows)]
-    s = RidgeStatistics.zeros(n_units, n_outputs, HOST, dtype, steps=steps)
-    return s.update(steps.apply(H, np).astype(dtype), Y)
+    s = RidgeStatistics.zeros(n_units, n_outputs, HOST, dtype, quantizer=quantizer)
+    return s.update(quantizer.apply(H, np).astype(dtype), Y)
 
 
 def repeated(s, n):

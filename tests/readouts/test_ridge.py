@@ -61,11 +61,11 @@ def test_out_of_memory_in_a_product_counts_each_row_once(layers, monkeypatch, we
     weight = some_weights() if weighted else None
     calls, add_gram = [0], PackedSymmetric.add_gram
 
-    def short(panels, H, steps):
+    def short(panels, H, quantizer):
         calls[0] += 1
         if len(H) > most and calls[0] % 2 == 0:  # the first layer has it
             raise MemoryError
-        add_gram(panels, H, steps)
+        add_gram(panels, H, quantizer)
 
     monkeypatch.setattr(PackedSymmetric, "add_gram", short)
     for of_layer, layer in zip(statistics_of(layers, X, y, weight), layers, strict=True):

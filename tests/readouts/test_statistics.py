@@ -258,7 +258,7 @@ def test_no_memory_for_a_tile_adds_nothing_of_it(engine, data, weighted, monkeyp
     weight = weight if weighted else None
     s = statistics(H, Y, weight, engine=engine)
 
-    def fail(panels, H, steps):
+    def fail(panels, H, quantizer):
         raise MemoryError
 
     with monkeypatch.context() as patch:
@@ -356,9 +356,9 @@ def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
 
 def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narrow):
     H, Y, _ = narrow
-    steps = Quantizer(8, is_signed=True)
-    H = steps.apply(H.astype(np.float32), np)
-    s = RidgeStatistics.zeros(200, 4, engine.algebra, steps=steps)
+    quantizer = Quantizer(8, is_signed=True)
+    H = quantizer.apply(H.astype(np.float32), np)
+    s = RidgeStatistics.zeros(200, 4, engine.algebra, quantizer=quantizer)
     s.update(engine.to_device(H.copy()), engine.to_device(Y))
     found = solved(s, 1.0, engine)
     s.room = 0

@@ -192,15 +192,15 @@ class HostAlgebra:
         """Return the bits of activations for which `add_integer_gram` is much faster than syrk."""
         return integers.fast_bits(integers.compiled_target())
 
-    def add_integer_gram(self, blocks: list, H: Any, steps: Quantizer) -> bool:
+    def add_integer_gram(self, blocks: list, H: Any, quantizer: Quantizer) -> bool:
         """Add H'H to panels of a lower triangle by integers; return whether that was faster."""
         is_large = len(H) * H.shape[1] ** 2 >= self.blocking.byte_work
-        is_faster = is_large and integers.has_integer_loop(steps, integers.compiled_target())
+        is_faster = is_large and integers.has_integer_loop(quantizer, integers.compiled_target())
         if is_faster:
-            integers.add_gram(blocks, H, steps)
+            integers.add_gram(blocks, H, quantizer)
         return is_faster
 
-    def add_integer_sums(self, blocks: list, H: Any, Y: Any, steps: Quantizer) -> Any:
+    def add_integer_sums(self, blocks: list, H: Any, Y: Any, quantizer: Quantizer) -> Any:
         """Add H'H as `add_integer_gram` does, and return H'Y for a binary Y, exact in float64.
 
         Return None, and add nothing, if two separate products are as fast.

@@ -25,21 +25,21 @@ _MIN_ROWS = 64
 _PACKED_GROUPS, _COLUMNS = 8, 64
 
 
-def max_exact_terms(steps: Quantizer, dtype: npt.DTypeLike) -> int:
+def max_exact_terms(quantizer: Quantizer, dtype: npt.DTypeLike) -> int:
     """Return how many integers a float type sums without rounding."""
-    return 2 ** (np.finfo(dtype).nmant + 1) // steps.max_code
+    return 2 ** (np.finfo(dtype).nmant + 1) // quantizer.max_code
 
 
-def exact_product_dtype(steps: Quantizer, dtype: npt.DTypeLike) -> tuple[np.dtype, int]:
+def exact_product_dtype(quantizer: Quantizer, dtype: npt.DTypeLike) -> tuple[np.dtype, int]:
     """Return a float type, and for how many samples it sums products without rounding.
 
     That is `dtype`, or float64 if `dtype` holds too few of them.
     """
     dtype = np.dtype(dtype)
-    n_rows = max_exact_terms(steps, dtype) // steps.max_code
+    n_rows = max_exact_terms(quantizer, dtype) // quantizer.max_code
     if n_rows < _MIN_ROWS:
         dtype = np.dtype(np.float64)
-        n_rows = max_exact_terms(steps, dtype) // steps.max_code
+        n_rows = max_exact_terms(quantizer, dtype) // quantizer.max_code
     return dtype, n_rows
 
 
@@ -65,15 +65,15 @@ def fast_bits(target: Any, platform: str = sys.platform) -> tuple[int, ...]:
     return (8,) if is_fast else ()
 
 
-def has_integer_loop(steps: Quantizer, target: Any) -> bool:
+def has_integer_loop(quantizer: Quantizer, target: Any) -> bool:
     """Return whether a loop of integers is faster than exact products of floats."""
     if target is None:
         return False
-    return target.multiplies_bytes or (steps.bits == 8 and target.uint8 == "sad")
+    return target.multiplies_bytes or (quantizer.bits == 8 and target.uint8 == "sad")
 
 
 def add_gram(
-    blocks: Iterable[tuple[int, np.ndarray]], H: np.ndarray, steps: Quantizer, loops: Any = None
+    blocks: Iterable[tuple[int, np.ndarray]], H: np.ndarray, quantizer: Quantizer, loops: Any = None
 ) -> None:
     """Add H'H to the lower triangle of a matrix, by products of integers.
 
@@ -83,8 +83,8 @@ def add_gram(
         As those of `PackedSymmetric`: index of the first column, which is a multiple of 64,
         and the panel in float64.
     H : ndarray of shape (rows, units)
-        Rounded to 8 or 15 bits by `steps`.
-    steps : Quantizer
+        Rounded to 8 or 15 bits by `quantizer`.
+    quantizer : Quantizer
     loops : kernels.integers.IntegerLoops, optional
         Those of this processor by default.
     """
@@ -93,10 +93,10 @@ def add_gram(
 
         loops = integer_loops(compiled_target())
     for start in range(0, len(H), MAX_ROWS):
-        _add_gram(blocks, H[start : start + MAX_ROWS], steps, loops)
+        _add_gram(blocks, H[start : start + MAX_ROWS], quantizer, loops)
 
 
-def _add_gram(blocks, H, steps, loops):
+def _add_gram(blocks, H, quantizer, loops):
     """`add_gram` for so few samples that the sums fit into 32 bits.
 
     The products P that the loops compute are not those of the integers q of H: packed integers are
@@ -114,24 +114,26 @@ def _add_gram(blocks, H, steps, loops):
     What P has in excess is subtracted as one term for each unit and one for each column.
     """
     layout = loops.layout
-    if steps.bits == 8:
-        zero = steps.zero if layout.has_bytes else 0
-        (words,), (sums,) = _packed(H, steps, zero, loops, loops.pack, 1)
+    if quantizer.bits == 8:
+        zero = quantizer.zero if layout.has_bytes else 0
+        (words,), (sums,) = _packed(H, quantizer, zero, loops, loops.pack, 1)
         other, n_rows = zero - layout.less, words.shape[1] * layout.per_word
         terms = -zero * sums - n_rows * zero * other, -other * sums
         multiply = partial(loops.add_products, words)
     else:
         # q + zero = 128 high + low, in unsigned bytes; missing samples are 0 here.
-        (high, low), (high_sums, low_sums) = _packed(H, steps, steps.zero, loops, loops.split, 2)
+        (high, low), (high_sums, low_sums) = _packed(
+            H, quantizer, quantizer.zero, loops, loops.split, 2
+        )
         sums = 128 * high_sums + low_sums
-        shift = -steps.zero * sums
-        lost = layout.less * (128 + 1) * sums + steps.zero**2 * len(H)
+        shift = -quantizer.zero * sums
+        lost = layout.less * (128 + 1) * sums + quantizer.zero**2 * len(H)
         terms, multiply = (shift, shift + lost), partial(loops.add_split_products, high, low)
 
     def add(part):
         begin, first, block = part
         end = min(begin + _COLUMNS, first + block.shape[1])
-        multiply(first, begin, end, *terms, steps.scale**-2, block.T)
+        multiply(first, begin, end, *terms, quantizer.scale**-2, block.T)
 
     parts = [
         (begin, first, block)
@@ -141,7 +143,7 @@ def _add_gram(blocks, H, steps, loops):
     parallel_for(add, parts, n_threads())
 
 
-def _packed(H, steps, zero, loops, pack, n):
+def _packed(H, quantizer, zero, loops, pack, n):
     """Return (`n` arrays of words, their sums over the samples for each unit)."""
     layout, (n_rows, n_units) = loops.layout, H.shape
     n_groups = -(-n_units // layout.group)
@@ -151,7 +153,7 @@ def _packed(H, steps, zero, loops, pack, n):
 
     def fill(begin):
         end = min(begin + _PACKED_GROUPS, n_groups)
-        loop(H, H.dtype.type(steps.scale), zero, begin, end, *packed, sums)
+        loop(H, H.dtype.type(quantizer.scale), zero, begin, end, *packed, sums)
 
     parallel_for(fill, range(0, n_groups, _PACKED_GROUPS), n_threads())
     return packed, totals

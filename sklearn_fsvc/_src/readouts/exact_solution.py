@@ -102,7 +102,7 @@ class _Equations:
         self.right, self._n = np.vstack([hy, y]), statistics.n
         # In units of one step of the quantiser for each factor, G and h are integers. No element of
         # G is larger than the largest of the diagonal, and none of h: codes are integers.
-        scale = statistics.steps.scale
+        scale = statistics.quantizer.scale
         self._units = scale**-2.0, 1.0 / scale
         n_bits = _n_bits(float(self._gram.diagonal().max()) * scale**2)
         # Bits that are left for the sums of so many products.

@@ -38,7 +38,7 @@ class Moments:
     # same bits in any order of the samples and of additions and subtractions.
     # `data.streaming.is_batch_invariant` returns whether a row of H has the same bits in every
     # tile. With sample weights, or with real-valued targets, sums are accumulated in float64.
-    steps: Any
+    quantizer: Any
     has_origin: bool  # False until the first tile defines the origin
     origin: Any  # (n_units,)
     h: Any  # (n_units,)
@@ -62,7 +62,7 @@ class Moments:
         dtype: npt.DTypeLike | None = None,
         origin: Any = None,
         gram: PackedSymmetric | None = None,
-        steps: Any = None,
+        quantizer: Any = None,
     ) -> Self:
         """Return the moments of no samples.
 
@@ -76,17 +76,17 @@ class Moments:
             The mean of the first rows by default; 0 for quantised activations.
         gram : PackedSymmetric, optional
             All 0; may hold a subset of the panels.
-        steps : Quantizer, optional
+        quantizer : Quantizer, optional
             Quantisation of H.
         """
         xp = algebra.xp
-        if steps is not None and origin is None:
+        if quantizer is not None and origin is None:
             origin = xp.zeros(n_units)
         has_origin = origin is not None
         return cls(
             algebra=algebra,
             dtype=None if dtype is None else np.dtype(dtype),
-            steps=steps,
+            quantizer=quantizer,
             has_origin=has_origin,
             origin=algebra.to_device(origin).copy() if has_origin else xp.zeros(n_units),
             h=xp.zeros(n_units),
@@ -113,7 +113,7 @@ class Moments:
         """
         xp = self.xp
         n = len(H) if weight is None else float(weight.sum())
-        is_exact = self.steps is not None and weight is None
+        is_exact = self.quantizer is not None and weight is None
         product_dtype = self._product_dtype(H.dtype, is_exact)
         if not self.allows_fixed_point:  # otherwise the products may need no other dtype
             H = H.astype(max(H.dtype, product_dtype), copy=False)
@@ -121,7 +121,7 @@ class Moments:
         is_first = self.n == 0 and not self.has_origin
         origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
         # Quantised activations have the origin 0: skip the test, which synchronises a GPU.
-        if is_first or (self.steps is None and self.algebra.any(origin)):
+        if is_first or (self.quantizer is None and self.algebra.any(origin)):
             H -= origin
         # 2. Multiply rows by the roots of their weights: sums of products have the weights then.
         # A host array is copied, since xp.ones would compile a kernel on a GPU.
@@ -144,18 +144,18 @@ class Moments:
 
     def _add_products(self, H, targets, is_weighted):
         """Add H'H to the Gram matrix, and return H'targets in float64. H is overwritten."""
-        is_exact = self.steps is not None and not is_weighted
+        is_exact = self.quantizer is not None and not is_weighted
         dtype = self._product_dtype(H.dtype, is_exact)
-        wide, steps = max(H.dtype, dtype), self.steps if is_exact else None
+        wide, quantizer = max(H.dtype, dtype), self.quantizer if is_exact else None
         if self.allows_fixed_point:
-            steps = self.algebra.round_to_fixed_point(H)
+            quantizer = self.algebra.round_to_fixed_point(H)
         sums = None
-        if steps is not None and not is_weighted and self.is_binary:
-            sums = self.algebra.add_integer_sums(list(self.gram), H, targets, steps)
+        if quantizer is not None and not is_weighted and self.is_binary:
+            sums = self.algebra.add_integer_sums(list(self.gram), H, targets, quantizer)
         if sums is None:
-            H = H.astype(wide, copy=False) if steps is None else H
+            H = H.astype(wide, copy=False) if quantizer is None else H
             sums = self._cross(H, targets, is_exact, wide)
-            self.gram.add_gram(H.astype(dtype, copy=False) if steps is None else H, steps)
+            self.gram.add_gram(H.astype(dtype, copy=False) if quantizer is None else H, quantizer)
         return sums
 
     def _product_dtype(self, hidden_dtype, is_exact):
@@ -164,7 +164,7 @@ class Moments:
         Exact sums of integers are computed in any float. Weighted quantised activations are
         no integers any more and need float64.
         """
-        if self.steps is None:
+        if self.quantizer is None:
             return self.dtype or hidden_dtype
         return hidden_dtype if is_exact else np.dtype(np.float64)
 
@@ -189,7 +189,7 @@ class Moments:
             ]
             product = products[0] if len(products) == 1 else self.xp.concatenate(products)
             return product.astype(np.float64, copy=False)
-        n_rows = min(EXACT_ROWS, max_exact_terms(self.steps, dtype))
+        n_rows = min(EXACT_ROWS, max_exact_terms(self.quantizer, dtype))
         if n_rows < EXACT_ROWS and not self.is_binary:
             dtype, n_rows = np.dtype(np.float64), EXACT_ROWS
         sums, Y = self.xp.zeros((H.shape[1], Y.shape[1])), Y.astype(dtype)
@@ -266,7 +266,9 @@ class Moments:
 
     def translated(self, origin: Any) -> Self:
         """Return the same moments relative to another origin."""
-        empty = self.zeros(len(self.h), len(self.y), self.algebra, self.dtype, steps=self.steps)
+        empty = self.zeros(
+            len(self.h), len(self.y), self.algebra, self.dtype, quantizer=self.quantizer
+        )
         empty.origin = origin
         return empty._combine(self, 1)
 
@@ -292,9 +294,9 @@ class Moments:
     @property
     def is_exact(self) -> bool:
         """Whether no sum was rounded: of quantised activations and integer targets, unweighted."""
-        if self.steps is None or self.has_weights or self.algebra.any(self.origin):
+        if self.quantizer is None or self.has_weights or self.algebra.any(self.origin):
             return False
-        to_host, scale = self.algebra.to_host, self.steps.scale
+        to_host, scale = self.algebra.to_host, self.quantizer.scale
         sums = (to_host(self.y), to_host(self.hy) * scale)
         are_integers = all(np.array_equal(values, np.rint(values)) for values in sums)
         return are_integers and float(self.gram.diagonal().max()) * scale**2 <= 2.0**53

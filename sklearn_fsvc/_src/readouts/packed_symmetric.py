@@ -163,17 +163,17 @@ class PackedSymmetric:
             rows = self.algebra.to_device(v)[first:, None].astype(block.dtype, copy=False)
             self.algebra.gemm(block, rows, rows[: block.shape[1]].T, factor)
 
-    def add_gram(self, H: Any, steps: Any = None) -> None:
+    def add_gram(self, H: Any, quantizer: Any = None) -> None:
         """Add H'H, in place, by products in the dtype of H, whose rows are contiguous.
 
-        A MemoryError leaves the matrix as it was. The sum is exact if H is quantised to `steps`: by
+        A MemoryError leaves the matrix as it was. The sum is exact if `quantizer` has rounded H: by
         products of 8-bit integers, or of so few rows that no product is rounded.
         """
-        if steps is not None and self.algebra.add_integer_gram(list(self), H, steps):
+        if quantizer is not None and self.algebra.add_integer_gram(list(self), H, quantizer):
             return
         n_rows = len(H)
-        if steps is not None:
-            dtype, n_rows = exact_product_dtype(steps, H.dtype)
+        if quantizer is not None:
+            dtype, n_rows = exact_product_dtype(quantizer, H.dtype)
             H = H.astype(dtype, copy=False)
         if H.dtype == np.float64:
             for first, block in self:

@@ -107,7 +107,7 @@ class RidgeStatistics(Moments):
     @property
     def is_rounded(self) -> bool:
         """Whether the sums are coarse, or exact sums of quantised activations."""
-        return self.is_coarse or self.steps is not None
+        return self.is_coarse or self.quantizer is not None
 
     @property
     def has_float64_fallback(self) -> bool:

@@ -131,18 +131,18 @@ class CuPyAlgebra:
         return 8, 15
 
     @staticmethod
-    def add_integer_gram(blocks: Any, H: Any, steps: Any) -> bool:
-        CuPyAlgebra._add_integer_gram(blocks, H, None, steps)
+    def add_integer_gram(blocks: Any, H: Any, quantizer: Any) -> bool:
+        CuPyAlgebra._add_integer_gram(blocks, H, None, quantizer)
         return True
 
     @staticmethod
-    def add_integer_sums(blocks: Any, H: Any, Y: Any, steps: Any) -> Any:
+    def add_integer_sums(blocks: Any, H: Any, Y: Any, quantizer: Any) -> Any:
         import cupy
 
-        sums = CuPyAlgebra._add_integer_gram(blocks, H, Y.astype(H.dtype), steps)
+        sums = CuPyAlgebra._add_integer_gram(blocks, H, Y.astype(H.dtype), quantizer)
         # Copied from the host, because CuPy would compile a kernel to create it.
         ones = cupy.asarray(np.ones((max(H.shape), 1)))
-        shift = integers.shift_of(steps) / steps.scale
+        shift = integers.shift_of(quantizer) / quantizer.scale
         CuPyAlgebra.gemm(sums, ones[: len(sums)], ones[: len(Y)].T @ Y, shift)
         return sums
 
@@ -155,21 +155,21 @@ class CuPyAlgebra:
         largest = max(-float(H.min()), float(H.max()))
         if not 0 < largest < np.inf:  # also NaN: float64 sums keep it
             return None
-        steps, threads = integers.FixedPoint.of_range(largest), BlockSizes().threads
+        quantizer, threads = integers.FixedPoint.of_range(largest), BlockSizes().threads
         launch.launch(
             cupy.cuda.Device().id, elementwise.quantise(H.dtype, threads),
             grid_over_rows(H.shape[1], len(H), threads), threads,
-            H, 0, H.shape[1], np.float32(steps.scale), np.float32(steps.max_code),
+            H, 0, H.shape[1], np.float32(quantizer.scale), np.float32(quantizer.max_code),
         )  # fmt: skip
-        return steps
+        return quantizer
 
     @staticmethod
-    def _add_integer_gram(blocks, H, Y, steps):
+    def _add_integer_gram(blocks, H, Y, quantizer):
         import cupy
 
         launch_here = partial(launch.launch, cupy.cuda.Device().id)
         return integers.add_gram(
-            blocks, H, Y, steps, cupy, launch_here, cublas.multiply_bytes, BlockSizes()
+            blocks, H, Y, quantizer, cupy, launch_here, cublas.multiply_bytes, BlockSizes()
         )
 
     @staticmethod

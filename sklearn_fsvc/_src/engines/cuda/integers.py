@@ -28,21 +28,21 @@ _MIN_STRIP = 64
 _BASE = 256
 
 
-def round_columns(engine: Any, H: Any, units: slice, steps: Any) -> None:
+def round_columns(engine: Any, H: Any, units: slice, quantizer: Any) -> None:
     """Quantise a slice of the columns of H, in place."""
     item, threads = H.dtype.type, engine.block_sizes.threads
     engine.launch(
         quantise(H.dtype, threads), column_grid(engine, H, units), threads,
-        H, units.start, units.stop, item(steps.scale), item(steps.max_code),
+        H, units.start, units.stop, item(quantizer.scale), item(quantizer.max_code),
     )  # fmt: skip
 
 
-def look_up_columns(engine: Any, H: Any, units: slice, table: Any, steps: Any) -> None:
+def look_up_columns(engine: Any, H: Any, units: slice, table: Any, quantizer: Any) -> None:
     """Replace the distances in a slice of the columns of H by activations: see `RBFLayer.table`."""
     threads = engine.block_sizes.threads
     engine.launch(
         look_up_activations(table.dtype, threads), column_grid(engine, H, units), threads,
-        H, table, units.start, units.stop, H.dtype.type(1 / steps.scale),
+        H, table, units.start, units.stop, H.dtype.type(1 / quantizer.scale),
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def add_gram(
     blocks: Sequence[tuple[int, Any]],
     H: Any,
     Y: Any,
-    steps: Any,
+    quantizer: Any,
     xp: Any,
     launch: Callable[..., None],
     multiply: Callable[[Any, Any, Any, bool], None],
@@ -65,7 +65,7 @@ def add_gram(
 
     Parameters
     ----------
-    blocks, H, steps
+    blocks, H, quantizer
         See `..integers.add_gram`; any number of rows.
     Y : array of shape (n_rows, n_outputs) or None
         Integers from -128 to 127, in the dtype of H.
@@ -85,16 +85,16 @@ def add_gram(
     total = None
     for start in range(0, len(H), MAX_ROWS):
         rows = slice(start, start + MAX_ROWS)
-        codes = _PackedCodes(H[rows], steps, xp, launch, multiply, sizes)
+        codes = _PackedCodes(H[rows], quantizer, xp, launch, multiply, sizes)
         if Y is not None:
             total = codes.add_products_with(Y[rows], total)
         codes.add_gram_to(blocks)
     return None if total is None else total.T[: H.shape[1]]
 
 
-def shift_of(steps: Any) -> int:
+def shift_of(quantizer: Any) -> int:
     """Return what is subtracted from unsigned codes."""
-    return 0 if steps.is_signed else 2 ** (steps.bits - 1)
+    return 0 if quantizer.is_signed else 2 ** (quantizer.bits - 1)
 
 
 class FixedPoint(NamedTuple):
@@ -123,13 +123,13 @@ class _PackedCodes:
         Value of a product of two codes of 1.
     """
 
-    def __init__(self, H, steps, xp, launch, multiply, sizes):
-        self.steps, self.xp, self.multiply = steps, xp, multiply
+    def __init__(self, H, quantizer, xp, launch, multiply, sizes):
+        self.quantizer, self.xp, self.multiply = quantizer, xp, multiply
         self._launch, self._threads = launch, sizes.threads
         self._sizes, self.n_rows = sizes, len(H)
-        self.shift = shift_of(steps)
-        self.planes = self._pack(H, steps.scale, self.shift, ceil_div(steps.bits, 8))
-        self.unit = 1 / steps.scale**2
+        self.shift = shift_of(quantizer)
+        self.planes = self._pack(H, quantizer.scale, self.shift, ceil_div(quantizer.bits, 8))
+        self.unit = 1 / quantizer.scale**2
 
     def _pack(self, H, scale, shift, n_planes):
         """Return the bytes of ``scale H - shift``, as lines, in one or two planes."""
@@ -152,7 +152,7 @@ class _PackedCodes:
         for i, plane in enumerate(reversed(self.planes)):
             products = self.xp.empty((len(lines), n_units), "i4")
             self.multiply(plane, lines, products, False)
-            self._add(total, products, zeros, 0, 0, _BASE**i * self.steps.scale)
+            self._add(total, products, zeros, 0, 0, _BASE**i * self.quantizer.scale)
         return total
 
     def add_gram_to(self, blocks):

@@ -88,11 +88,11 @@ class TorchAlgebra:
         return ()
 
     @staticmethod
-    def add_integer_gram(blocks: Any, H: Any, steps: Any) -> bool:
+    def add_integer_gram(blocks: Any, H: Any, quantizer: Any) -> bool:
         return False
 
     @staticmethod
-    def add_integer_sums(blocks: Any, H: Any, Y: Any, steps: Any) -> None:
+    def add_integer_sums(blocks: Any, H: Any, Y: Any, quantizer: Any) -> None:
         return None
 
     @staticmethod

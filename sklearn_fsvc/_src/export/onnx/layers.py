@@ -191,15 +191,15 @@ def _add_table_lookup(graph, layer, sums):
     return graph.add("Gather", table.astype(dtype) / layer.quantizer.scale, entries)
 
 
-def _add_rounding(graph, steps, H, dtype):
+def _add_rounding(graph, quantizer, H, dtype):
     """Add `formulas.Quantizer.apply`."""
-    if steps is None:
+    if quantizer is None:
         return H
-    H = graph.add("Round", graph.add("Mul", H, dtype.type(steps.scale)))
-    H = graph.add("Min", H, dtype.type(steps.max_code))
-    if steps.is_signed:
-        H = graph.add("Max", H, dtype.type(-steps.max_code))
-    return graph.add("Mul", H, dtype.type(1 / steps.scale))
+    H = graph.add("Round", graph.add("Mul", H, dtype.type(quantizer.scale)))
+    H = graph.add("Min", H, dtype.type(quantizer.max_code))
+    if quantizer.is_signed:
+        H = graph.add("Max", H, dtype.type(-quantizer.max_code))
+    return graph.add("Mul", H, dtype.type(1 / quantizer.scale))
 
 
 def _add_affine(graph, affine, A, dtype):
