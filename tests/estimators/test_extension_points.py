@@ -83,7 +83,7 @@ class Centroids(Linear):
     def train(self, training):
         (sums,) = gather(training.job, [training.layer], training.samples)
         of_class = sums.y  # rows of each, for targets are 0 and 1
-        means = (sums.hy / of_class + sums.origin[:, None]).T
+        means = (sums.hy / of_class + sums.shift[:, None]).T
         found = Solution(means, -0.5 * (means**2).sum(axis=1))
         return self.with_solution(training, found)
 

@@ -99,7 +99,7 @@ def test_classes_and_bands():
 
 @pytest.mark.parametrize("n", [30, 200])
 def test_fewer_rows_than_units(n):
-    """The dual, with an origin of its own."""
+    """The dual, with a shift of its own."""
     X, y = data(n)
     for model in (
         RBFRegressor(n, alpha=1e-4, **WIDE),

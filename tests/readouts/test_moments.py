@@ -29,7 +29,7 @@ def sums(H, Y, quantizer, parts, weight=None):
 
 
 def assert_same_bits(a, b):
-    for name in ("n", "h", "y", "yy", "hy", "origin"):
+    for name in ("n", "h", "y", "yy", "hy", "shift"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
     np.testing.assert_array_equal(np.tril(a.gram.full()), np.tril(b.gram.full()))
 

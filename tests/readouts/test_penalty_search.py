@@ -179,7 +179,7 @@ def test_compared_solutions_use_a_float32_factor_if_safe(engine, data, alpha, is
     (fine,) = gather(Job(engine), [layer], samples_of(X, y), dtype=float)
     for statistics, is_narrow in ((coarse, is_far), (fine, False)):
         found = statistics.try_solve(alpha, is_compared=True)
-        statistics.room = 0  # none for another factor than that in float64
+        statistics.workspace_bytes = 0  # none for another factor than that in float64
         expected = statistics.try_solve(alpha)
         W, exactly = engine.to_host(found.W), engine.to_host(expected.W)
         np.testing.assert_allclose(W, exactly, rtol=0, atol=1e-4 * np.abs(exactly).max())

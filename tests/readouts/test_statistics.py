@@ -47,7 +47,7 @@ def solved(statistics, alpha, engine):
 
 
 def assert_same(a, b, tolerance=1e-10):
-    b = b.translated(a.origin)
+    b = b.translated(a.shift)
     for name in ("n", "h", "y", "yy", "hy"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=0, atol=tolerance)
     np.testing.assert_allclose(a.gram.full(), b.gram.full(), rtol=0, atol=tolerance)
@@ -83,7 +83,7 @@ def test_statistics_are_a_monoid(data):
     assert_same(whole + RidgeStatistics.zeros(15, 3), whole)
 
 
-def test_the_mean_does_not_depend_on_the_origin(data, rng):
+def test_the_mean_does_not_depend_on_the_shift(data, rng):
     H, Y, weight = data
     s = statistics(H, Y, weight)
     expected = np.average(H, axis=0, weights=weight)
@@ -96,11 +96,11 @@ def test_the_mean_does_not_depend_on_the_origin(data, rng):
     np.testing.assert_allclose(s.leading(6).mean, expected[:6], rtol=1e-12)
 
 
-def test_the_sum_with_nothing_keeps_the_origin(data):
+def test_the_sum_with_nothing_keeps_the_shift(data):
     H, Y, _ = data
     s, nothing = statistics(H, Y), RidgeStatistics.zeros(15, 3)
     for same in (s + nothing, nothing + s, s - nothing):
-        np.testing.assert_array_equal(same.origin, s.origin)
+        np.testing.assert_array_equal(same.shift, s.shift)
         np.testing.assert_array_equal(same.gram.full(), s.gram.full())
 
 
@@ -328,7 +328,7 @@ def test_a_factor_in_float32_solves_as_one_in_float64_does(engine, narrow):
     H, Y, weight = narrow
     s = statistics(H, Y, weight, engine=engine)
     coarse = solved(s, 0.1, engine)
-    s.room = 0
+    s.workspace_bytes = 0
     for found, expected in zip(coarse, solved(s, 0.1, engine), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
         assert (found != expected).any()
@@ -347,7 +347,7 @@ def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
     alpha = times * s.rounding * float(s.gram.diagonal().sum())
     equations = s.factorise(alpha, needs_root=needs_root)
     found = engine.to_host(equations.solve().W)
-    s.room = 0
+    s.workspace_bytes = 0
     expected = engine.to_host(s.solve(alpha).W)
     np.testing.assert_allclose(found, expected, rtol=0, atol=off * np.abs(expected).max())
     assert (found != expected).any() == (off > 0)
@@ -361,7 +361,7 @@ def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narr
     s = RidgeStatistics.zeros(200, 4, engine.algebra, quantizer=quantizer)
     s.update(engine.to_device(H.copy()), engine.to_device(Y))
     found = solved(s, 1.0, engine)
-    s.room = 0
+    s.workspace_bytes = 0
     for each, expected in zip(found, solved(s, 1.0, engine), strict=True):
         np.testing.assert_allclose(each, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
         assert (each != expected).any()
@@ -381,13 +381,13 @@ def test_pickle_has_host_arrays(engine, data):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-@pytest.mark.parametrize("room", [0, None])
-def test_the_last_solution_is_that_of_any_other(engine, data, alpha, room):
+@pytest.mark.parametrize("workspace_bytes", [0, None])
+def test_the_last_solution_is_that_of_any_other(engine, data, alpha, workspace_bytes):
     """Whether it takes the place of the statistics, or not."""
     H, Y, weight = data
     s = statistics(H, Y, weight, engine=engine)
     expected = solved(s, alpha, engine)
-    s.room = room
+    s.workspace_bytes = workspace_bytes
     W, b, _ = s.solve(alpha, is_last=True)
     assert s.gram is None
     np.testing.assert_array_equal(engine.to_host(W), expected[0])
@@ -409,6 +409,6 @@ def test_the_last_solution_of_rows_that_are_rounded_alike(engine, rng):
 def test_no_room_for_eigenvectors_raises(engine, data, is_last):
     H, Y, _ = data
     s = statistics(np.hstack([H, H[:, :5]]), Y, engine=engine)
-    s.room = 100
+    s.workspace_bytes = 100
     with pytest.raises(ValueError, match=r"alpha=0, and max_memory .* 20 units .*Raise alpha"):
         s.solve(0.0, is_last=is_last)

@@ -60,11 +60,11 @@ def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
         check_no_nan(H.sum(axis=0), np)
     except NaNOutputError:
         raise_overflow(job, layer, samples.X, None)
-    origin = H.mean(axis=0)
+    shift = H.mean(axis=0)
     is_uncovered: Any = ~H.any(axis=1)
-    H -= origin
+    H -= shift
     weight = np.ones(n) if samples.weight is None else samples.weight.astype(np.float64)
-    return FewRows(H, origin, samples.targets.matrix(slice(None), np), weight, is_uncovered)
+    return FewRows(H, shift, samples.targets.matrix(slice(None), np), weight, is_uncovered)
 
 
 def search_few(
@@ -194,17 +194,17 @@ class HatComplement:
 class FewRows:
     """Rows of H with targets and weights, and the ridge readouts of subsets of them."""
 
-    # (n_rows, n_units), float64: minus an origin, such as the mean, so that products of rows do not
+    # (n_rows, n_units), float64: minus a shift, such as the mean, so that products of rows do not
     # cancel.
     H: npt.NDArray
-    origin: npt.NDArray  # (n_units,)
+    shift: npt.NDArray  # (n_units,)
     Y: npt.NDArray  # (n_rows, n_outputs)
     weight: npt.NDArray  # (n_rows,)
     is_uncovered: npt.NDArray  # (n_rows,): whether H is 0
 
     def leading(self, n_units: int) -> "FewRows":
         """Return the rows of the first units alone."""
-        return replace(self, H=self.H[:, :n_units], origin=self.origin[:n_units])
+        return replace(self, H=self.H[:, :n_units], shift=self.shift[:n_units])
 
     @cached_property
     def products(self) -> npt.NDArray:
@@ -248,7 +248,7 @@ class FewRows:
             return None, None
         centre = HOST.multiply_transposed(self.H, dual.share[:, None])[:, 0]
         W = HOST.multiply_transposed(dual.centred, self.H)
-        b = dual.mean - HOST.multiply(W, (self.origin + centre)[:, None])[:, 0]
+        b = dual.mean - HOST.multiply(W, (self.shift + centre)[:, None])[:, 0]
         return Solution(W, b), dual
 
     def error_on(self, others: "FewRows", alpha: float) -> float:
@@ -260,7 +260,7 @@ class FewRows:
         if solution is None:
             return np.inf
         scores = HOST.multiply(others.H, solution.W.T)
-        scores += solution.b + solution.W @ others.origin
+        scores += solution.b + solution.W @ others.shift
         return others.weight @ np.square(others.Y - scores).sum(axis=1) / others.weight.sum()
 
     def error(self, alpha: float, parts: Sequence[npt.NDArray]) -> float:

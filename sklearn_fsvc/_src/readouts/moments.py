@@ -15,8 +15,8 @@ from ..engines.algebra import HOST
 from ..engines.integers import max_exact_terms
 from .packed_symmetric import PackedSymmetric
 
-# Leading rows of the first tile whose mean becomes the origin.
-ORIGIN_ROWS = 1024
+# Leading rows of the first tile whose mean becomes the shift.
+SHIFT_ROWS = 1024
 # Columns of H that are converted to another dtype at a time.
 _CAST_COLUMNS = 1024
 # Rows whose sum of 8-bit integers is exact in any float.
@@ -27,8 +27,8 @@ EXACT_ROWS = 4096
 class Moments:
     """Weighted sums over samples: n, sum h, sum y, sum h h', sum h y' and sum y^2, in float64.
 
-    Here h is a row of H minus an origin near the mean. The variance is the difference of two
-    large sums if the mean is far from 0; with the origin subtracted first, their rounding error is
+    Here h is a row of H minus a shift near the mean. The variance is the difference of two
+    large sums if the mean is far from 0; with the shift subtracted first, their rounding error is
     relative to the variance. `zeros` returns the moments of no samples.
     """
 
@@ -39,8 +39,8 @@ class Moments:
     # `data.streaming.is_batch_invariant` returns whether a row of H has the same bits in every
     # tile. With sample weights, or with real-valued targets, sums are accumulated in float64.
     quantizer: Any
-    has_origin: bool  # False until the first tile defines the origin
-    origin: Any  # (n_units,)
+    has_shift: bool  # False until the first tile defines the shift
+    shift: Any  # (n_units,)
     h: Any  # (n_units,)
     y: Any  # (n_outputs,)
     yy: Any  # (n_outputs,)
@@ -60,7 +60,7 @@ class Moments:
         n_outputs: int,
         algebra: Any = HOST,
         dtype: npt.DTypeLike | None = None,
-        origin: Any = None,
+        shift: Any = None,
         gram: PackedSymmetric | None = None,
         quantizer: Any = None,
     ) -> Self:
@@ -71,8 +71,8 @@ class Moments:
         algebra : HostAlgebra or that of another engine
             Owner of the arrays, and solver.
         dtype : dtype, optional
-            In which H, minus the origin, is multiplied with itself; that of H by default.
-        origin : array of shape (n_units,), optional
+            In which H, minus the shift, is multiplied with itself; that of H by default.
+        shift : array of shape (n_units,), optional
             The mean of the first rows by default; 0 for quantised activations.
         gram : PackedSymmetric, optional
             All 0; may hold a subset of the panels.
@@ -80,15 +80,15 @@ class Moments:
             Quantisation of H.
         """
         xp = algebra.xp
-        if quantizer is not None and origin is None:
-            origin = xp.zeros(n_units)
-        has_origin = origin is not None
+        if quantizer is not None and shift is None:
+            shift = xp.zeros(n_units)
+        has_shift = shift is not None
         return cls(
             algebra=algebra,
             dtype=None if dtype is None else np.dtype(dtype),
             quantizer=quantizer,
-            has_origin=has_origin,
-            origin=algebra.to_device(origin).copy() if has_origin else xp.zeros(n_units),
+            has_shift=has_shift,
+            shift=algebra.to_device(shift).copy() if has_shift else xp.zeros(n_units),
             h=xp.zeros(n_units),
             y=xp.zeros(n_outputs),
             yy=xp.zeros(n_outputs),
@@ -117,12 +117,12 @@ class Moments:
         product_dtype = self._product_dtype(H.dtype, is_exact)
         if not self.allows_fixed_point:  # otherwise the products may need no other dtype
             H = H.astype(max(H.dtype, product_dtype), copy=False)
-        # 1. Centre the tile at the origin; the first tile defines it.
-        is_first = self.n == 0 and not self.has_origin
-        origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
-        # Quantised activations have the origin 0: skip the test, which synchronises a GPU.
-        if is_first or (self.quantizer is None and self.algebra.any(origin)):
-            H -= origin
+        # 1. Centre the tile at the shift; the first tile defines it.
+        is_first = self.n == 0 and not self.has_shift
+        shift = H[:SHIFT_ROWS].mean(axis=0) if is_first else self.shift.astype(H.dtype)
+        # Quantised activations have the shift 0: skip the test, which synchronises a GPU.
+        if is_first or (self.quantizer is None and self.algebra.any(shift)):
+            H -= shift
         # 2. Multiply rows by the roots of their weights: sums of products have the weights then.
         # A host array is copied, since xp.ones would compile a kernel on a GPU.
         root = xp.asarray(np.ones(len(H)))
@@ -133,7 +133,7 @@ class Moments:
         # 3. Sum products. Only steps after `add_gram`, the last one that allocates, change self.
         sums = self._add_products(H, xp.column_stack([root, Y]), weight is not None)
         if is_first:
-            self.origin = origin.astype(np.float64)
+            self.shift = shift.astype(np.float64)
         self.n += n
         self.has_weights |= weight is not None
         if not is_exact:
@@ -201,11 +201,11 @@ class Moments:
     def absorb(self, other: "Moments") -> Self:
         """Add the moments of other samples, in place."""
         if self.n == 0:
-            self.origin = self.algebra.to_device(other.origin).copy()
+            self.shift = self.algebra.to_device(other.shift).copy()
         return self._combine(other, 1)
 
     def _combine(self, other, sign):
-        """Add the other moments, or subtract them, in place, translated to this origin.
+        """Add the other moments, or subtract them, in place, translated to this shift.
 
         They may be on another device of the same kind. With the step s between the origins,
         ``sum (h + s)(h + s)' = sum h h' + n s s' + s (sum h)' + (sum h) s'``, which is two
@@ -214,7 +214,7 @@ class Moments:
         if other.n == 0:
             return self
         gram, other = other.gram, other._with_sums_on(self.algebra)
-        step, n = other.origin - self.origin, sign * other.n
+        step, n = other.shift - self.shift, sign * other.n
         h, hy = other.h, other.hy
         self.gram.add(gram, sign)
         if self.algebra.any(step):
@@ -230,7 +230,7 @@ class Moments:
     def copy(self) -> Self:
         """Return the same moments in new arrays."""
         return replace(
-            self, origin=self.origin.copy(), h=self.h.copy(), y=self.y.copy(), yy=self.yy.copy(),
+            self, shift=self.shift.copy(), h=self.h.copy(), y=self.y.copy(), yy=self.yy.copy(),
             hy=self.hy.copy(), gram=self.gram.copy(),
         )  # fmt: skip
 
@@ -247,7 +247,7 @@ class Moments:
             )
 
         return replace(
-            self, algebra=algebra, origin=move(self.origin), h=move(self.h), y=move(self.y),
+            self, algebra=algebra, shift=move(self.shift), h=move(self.h), y=move(self.y),
             yy=move(self.yy), hy=move(self.hy),
         )  # fmt: skip
 
@@ -264,12 +264,12 @@ class Moments:
         """Return the attributes with host arrays, for pickle."""
         return vars(self if self.algebra is HOST else self.on(HOST))
 
-    def translated(self, origin: Any) -> Self:
-        """Return the same moments relative to another origin."""
+    def translated(self, shift: Any) -> Self:
+        """Return the same moments about another shift."""
         empty = self.zeros(
             len(self.h), len(self.y), self.algebra, self.dtype, quantizer=self.quantizer
         )
-        empty.origin = origin
+        empty.shift = shift
         return empty._combine(self, 1)
 
     def __add__(self, other: "Moments") -> Self:
@@ -281,7 +281,7 @@ class Moments:
     def leading(self, n_units: int) -> Self:
         """Return the moments of the first `n_units` units, as views."""
         return replace(
-            self, origin=self.origin[:n_units], h=self.h[:n_units], hy=self.hy[:n_units],
+            self, shift=self.shift[:n_units], h=self.h[:n_units], hy=self.hy[:n_units],
             gram=self.gram.leading(n_units),
         )  # fmt: skip
 
@@ -294,7 +294,7 @@ class Moments:
     @property
     def is_exact(self) -> bool:
         """Whether no sum was rounded: of quantised activations and integer targets, unweighted."""
-        if self.quantizer is None or self.has_weights or self.algebra.any(self.origin):
+        if self.quantizer is None or self.has_weights or self.algebra.any(self.shift):
             return False
         to_host, scale = self.algebra.to_host, self.quantizer.scale
         sums = (to_host(self.y), to_host(self.hy) * scale)
@@ -304,7 +304,7 @@ class Moments:
     @property
     def mean(self) -> Any:
         """Mean of H, (n_units,)."""
-        mean = self.origin.copy()
+        mean = self.shift.copy()
         self.algebra.add(mean, self.h, np.divide(1.0, self.n))
         return mean
 

@@ -161,7 +161,7 @@ def squared_error(statistics: RidgeStatistics, solution: Solution) -> float:
     Expanded into sums: ``sum |y - b|^2 - 2 sum (y - b)' W h + sum h' W' W h``.
     """
     s, W = statistics, solution.W
-    b = solution.b + W @ s.origin  # for h minus its origin
+    b = solution.b + W @ s.shift  # for h minus its shift
     target_term = float(s.yy.sum()) - 2 * float(b @ s.y) + s.n * float(b @ b)
     cross_term = s.algebra.inner(W.T, s.hy) - float(b @ (W @ s.h))
     total = target_term - 2 * cross_term + s.gram.quadratic(W)

@@ -10,7 +10,7 @@ from ..data.map_reduce import MapReduce, ShardedRows, map_reduce
 from ..data.streaming import Consumer, row_blocks, stream, stream_layers
 from ..data.validation import NaNOutputError, check_no_nan, explain_overflow, find_largest
 from ..engines.algebra import HOST
-from .moments import ORIGIN_ROWS
+from .moments import SHIFT_ROWS
 from .packed_symmetric import PackedSymmetric
 from .statistics import RidgeStatistics
 
@@ -52,7 +52,7 @@ def gather(
     algebra = job.engine.algebra
     results = [s if s.algebra is algebra else s.on(algebra) for s in results]
     for statistics in results:
-        statistics.room = job.memory_limit - n_bytes
+        statistics.workspace_bytes = job.memory_limit - n_bytes
     return results
 
 
@@ -79,26 +79,26 @@ def gather_sharded(
         samples = replace(samples, X=samples.X.whole)
     group, is_on_device = job.engine.device_group, isinstance(samples.X, job.engine.xp.ndarray)
     n, m = len(group.members), layer.n_units
-    origin = None if layer.quantizer else _origin(job, layer, samples, rows)
+    shift = None if layer.quantizer else _shift(job, layer, samples, rows)
 
     def work(engine, number, stop):
         here = replace(samples, X=engine.algebra.to_device(samples.X)) if is_on_device else samples
-        gather_panels = Gather([layer], dtype, origin, (number, n))
+        gather_panels = Gather([layer], dtype, shift, (number, n))
         return gather_panels(replace(job, engine=engine, stop=stop), here, rows)[0]
 
     results = group.map(work, list(range(n)))
     statistics = results[0]
     blocks = [results[i % n].gram.blocks[i] for i in range(len(statistics.gram.blocks))]
     statistics.gram = PackedSymmetric(m, job.engine.algebra, blocks, group)
-    statistics.room = job.memory_limit - PackedSymmetric.nbytes(m, n)
+    statistics.workspace_bytes = job.memory_limit - PackedSymmetric.nbytes(m, n)
     return statistics
 
 
-def _origin(job, layer, samples, rows):
+def _shift(job, layer, samples, rows):
     """Return the mean of H over the first rows."""
     rows, means = np.arange(len(samples)) if rows is None else rows, []
-    mean = Consumer(lambda part, H: means.append(H.mean(axis=0)), tile_rows=ORIGIN_ROWS)
-    stream(job, layer, samples.X, mean, rows[:ORIGIN_ROWS])
+    mean = Consumer(lambda part, H: means.append(H.mean(axis=0)), tile_rows=SHIFT_ROWS)
+    stream(job, layer, samples.X, mean, rows[:SHIFT_ROWS])
     return means[0]
 
 
@@ -119,7 +119,7 @@ class Gather(MapReduce):
 
     layers: list
     dtype: npt.DTypeLike | None = None  # as of `gather`
-    origin: Any = None  # as of `Moments.zeros`
+    shift: Any = None  # as of `Moments.zeros`
     # (k, n): only the panels k, k + n, k + 2n, ... of the Gram matrix are computed.
     share: tuple[int, int] = (0, 1)
 
@@ -182,7 +182,7 @@ class Gather(MapReduce):
             samples.targets.n_outputs,
             algebra,
             dtype,
-            self.origin,
+            self.shift,
             gram,
             layer.quantizer,
         )

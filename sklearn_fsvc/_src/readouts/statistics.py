@@ -38,7 +38,7 @@ class RidgeStatistics(Moments):
     """`Moments`, and the solution of the ridge equations that they define."""
 
     # Bytes that a solution may take in addition to the statistics; None for no limit.
-    room: int | None = None
+    workspace_bytes: int | None = None
     # Returns [the same statistics in float64], by another pass over the samples. Called if the
     # rounding of these leaves no positive definite matrix.
     float64_fallback: "Callable[[], list[RidgeStatistics]] | None" = None
@@ -126,7 +126,7 @@ class RidgeStatistics(Moments):
         return self.gram.device_group is None and self.is_exact
 
     def _has_room(self, n_bytes):
-        return self.room is None or n_bytes <= self.room
+        return self.workspace_bytes is None or n_bytes <= self.workspace_bytes
 
     def solve(self, alpha: float, is_last: bool = False) -> Solution:
         """Minimise ``sum w |y - W h - b|^2 + alpha |W|^2``; parameters as of `factorise`."""
@@ -266,7 +266,7 @@ class RidgeStatistics(Moments):
     def to_solution(self, W: Any, problem: str = "") -> Solution:
         """Return the `Solution` with weights W (n_leading_units, n_outputs) and its intercept."""
         m = len(W)
-        mean = self.origin[:m].copy()
+        mean = self.shift[:m].copy()
         self.algebra.add(mean, self.h[:m], np.divide(1.0, self.n))
         W, b = W.T.astype(np.float64, copy=False), self.xp.zeros(len(self.y))
         self.algebra.add(b, self.y, np.divide(1.0, self.n))
