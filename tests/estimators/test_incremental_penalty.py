@@ -17,7 +17,7 @@ from sklearn_fsvc._src.data.samples import row_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.parts import parts_of
 from sklearn_fsvc._src.readouts.cross_validation import FEW, n_validation_units
-from sklearn_fsvc._src.readouts.cv_statistics import hash_held_rows
+from sklearn_fsvc._src.readouts.cv_statistics import hash_validation_rows
 from sklearn_fsvc._src.readouts.penalty_search import squared_error
 
 DIGITS, Y = load_digits(return_X_y=True)
@@ -37,7 +37,7 @@ def learnt(rows, model=MODEL, n_calls=1):
 def statistics(model):
     """Of all rows and of each part, as arrays."""
     stream = model.solve()._incremental_state.statistics
-    each = [stream.total, *stream.held]
+    each = [stream.total, *stream.validation]
     return [(s.n, s.translated(np.zeros(len(s.h))).gram.full()) for s in each]
 
 
@@ -104,9 +104,9 @@ def brute_force_error(model, X, y, weight, alpha, keeps_units=False):
     H = naive.of_model(model, X)[:, : n_validation_units(len(model.centers_))]
     Y = (y[:, None] == model.classes_).astype(float)
     total = n = 0.0
-    n_parts = len(model._incremental_state.statistics.held)
+    n_parts = len(model._incremental_state.statistics.validation)
     for part, own in zip(
-        hash_held_rows(X, n_parts), hash_held_rows(units.centers_, n_parts), strict=True
+        hash_validation_rows(X, n_parts), hash_validation_rows(units.centers_, n_parts), strict=True
     ):
         kept = np.setdiff1d(np.arange(len(X)), part)
         others = np.setdiff1d(np.arange(H.shape[1]), () if keeps_units else own)
@@ -128,7 +128,7 @@ def test_units_are_left_out_with_their_centers(n, dtype, feature_weights):
     for rows in np.array_split(np.arange(n), 3):
         model.partial_fit(X[rows], y[rows], range(10), weight[rows])
     model.solve(fix_layer=True)
-    assert len(model._incremental_state.statistics.held) == (6 if n <= FEW else 1)
+    assert len(model._incremental_state.statistics.validation) == (6 if n <= FEW else 1)
     tried = dict(zip(*(model.search_results_[name] for name in ("alpha", "error")), strict=True))
     assert len(tried) >= 3
     for alpha, error in tried.items():
@@ -143,7 +143,7 @@ def test_removed_and_merged_samples_leave_the_same_units_out():
     """Which units are left out depends on the layer alone."""
     rows = np.arange(400)
     first = learnt(rows, RBFClassifier(100, **RBF, random_state=0)).solve(fix_layer=True)
-    part = hash_held_rows(DIGITS[rows], 6)[2]
+    part = hash_validation_rows(DIGITS[rows], 6)[2]
     kept = np.setdiff1d(rows, part)
 
     def errors_of(model):
@@ -172,13 +172,13 @@ def test_given_centers_are_not_left_out():
 
 def test_many_samples_have_one_validation_fold():
     model = learnt(np.arange(FEW - 1))
-    assert len(model.solve()._incremental_state.statistics.held) == 6
+    assert len(model.solve()._incremental_state.statistics.validation) == 6
     model.partial_fit(DIGITS[FEW - 1 : FEW + 1], Y[FEW - 1 : FEW + 1])
-    assert len(model.solve()._incremental_state.statistics.held) == 1
+    assert len(model.solve()._incremental_state.statistics.validation) == 1
     other = learnt(np.arange(FEW + 1), n_calls=1)
     assert_same_statistics(model, other)
     small = learnt(np.arange(FEW + 1, N))
-    assert len(small.solve()._incremental_state.statistics.held) == 6
+    assert len(small.solve()._incremental_state.statistics.validation) == 6
     assert_same_statistics(small.merge([model]), learnt(np.arange(N)))
 
 
@@ -186,7 +186,7 @@ def test_held_out_sums_decay_with_the_total():
     model = learnt(
         np.arange(500), clone(MODEL).set_params(forgetting_factor=0.99), n_calls=5
     ).solve()
-    held = sum(part.n for part in model._incremental_state.statistics.held)
+    held = sum(part.n for part in model._incremental_state.statistics.validation)
     assert model._incremental_state.statistics.total.n == pytest.approx(held)
     assert held == pytest.approx((1 - 0.99**500) / 0.01)
 
@@ -252,7 +252,7 @@ def test_duplicates_are_in_one_fold(dtype):
 
 def test_folds_are_of_similar_size():
     X = np.arange(6000.0)[:, None]
-    sizes = [len(rows) for rows in hash_held_rows(X, 6)]
+    sizes = [len(rows) for rows in hash_validation_rows(X, 6)]
     assert sum(sizes) == 6000
     assert 850 < min(sizes) <= max(sizes) < 1150
-    assert hash_held_rows(X, 0) == []
+    assert hash_validation_rows(X, 0) == []

@@ -117,12 +117,12 @@ def test_float64_fallback_of_ill_conditioned_sums(ill_conditioned, is_last):
     np.testing.assert_allclose(scores, expected, atol=1e-5 if X.dtype == "f8" else 1e-2)
 
 
-def test_cut_search_is_repeated_in_float64(ill_conditioned, monkeypatch):
+def test_a_search_that_conditioning_stops_is_repeated_in_float64(ill_conditioned, monkeypatch):
     X, y, layer = ill_conditioned
     penalties = {}
     with get_engine("jit") as engine:
-        for is_cut in (PenaltySearchResult.is_cut, False):
-            monkeypatch.setattr(PenaltySearchResult, "is_cut", is_cut)
+        for stopped in (PenaltySearchResult.stopped_by_conditioning, False):
+            monkeypatch.setattr(PenaltySearchResult, "stopped_by_conditioning", stopped)
             found, statistics = train_held_out(
                 Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
                 many_units=10,

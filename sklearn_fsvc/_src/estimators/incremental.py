@@ -21,7 +21,7 @@ from ..engines import get_engine
 from ..engines.algebra import HOST
 from ..parts import Parts, TargetSpec, Units
 from ..readouts.cross_validation import n_validation_units
-from ..readouts.cv_statistics import CVStatistics, hash_held_rows, n_parts
+from ..readouts.cv_statistics import CVStatistics, hash_validation_rows, n_parts
 from ..readouts.drift import ErrorMonitor
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution
@@ -252,7 +252,7 @@ class Evaluator:
 
             held_out = tuple(
                 statistics_of(first_units, rows) if len(rows) else None
-                for rows in hash_held_rows(samples.X, n_parts)
+                for rows in hash_validation_rows(samples.X, n_parts)
             )
             return CVStatistics(statistics_of(layer), held_out)
 

@@ -13,8 +13,8 @@ from ..data.samples import Samples, draw_without_replacement
 from ..data.streaming import cast_layer
 from .statistics import RidgeStatistics
 
-# One sample in `PARTS` is held out, and no more than `MAX_HELD`.
-PARTS, MAX_HELD = 6, 5000
+# One sample in `PARTS` is held out, and no more than `MAX_VALIDATION`.
+PARTS, MAX_VALIDATION = 6, 5000
 # Samples and units up to which all parts are held out, one after the other, at little cost.
 FEW = 1000
 # Rounding error of sums after a subtraction, relative to the sums before.
@@ -36,26 +36,26 @@ def hold_out(
             "first call of partial_fit with a given layer; "
             'or set the parameters that are "auto" to values.'
         )
-    n_held = max(1, min(len(rows) // PARTS, MAX_HELD))
+    n_validation = max(1, min(len(rows) // PARTS, MAX_VALIDATION))
     if _has_several(groups, rows):
-        shuffled, n_held = _shuffle_groups(rows, random, groups, n_held)
-        held = shuffled[:n_held]
+        shuffled, n_validation = _shuffle_groups(rows, random, groups, n_validation)
+        validation = shuffled[:n_validation]
     else:
-        held = draw_without_replacement(rows, n_held, random)
-    others = rows[np.isin(rows, held, invert=True)]
+        validation = draw_without_replacement(rows, n_validation, random)
+    others = rows[np.isin(rows, validation, invert=True)]
     is_ascending = (np.diff(others) > 0).all()
-    return others if is_ascending else np.sort(others), np.sort(held)
+    return others if is_ascending else np.sort(others), np.sort(validation)
 
 
 def _has_several(groups, rows):
     return groups is not None and np.ptp(groups[rows]) > 0
 
 
-def _shuffle_groups(rows, random, groups, n_held):
+def _shuffle_groups(rows, random, groups, n_validation):
     """Return the rows, one group after the other, and how many whole groups begin with them.
 
-    As close to `n_held` rows as possible. Groups are in random order, those of more than half of
-    the rows at the end.
+    As close to `n_validation` rows as possible. Groups are in random order, those of more than half
+    of the rows at the end.
     """
     _, codes, sizes = np.unique(groups[rows], return_inverse=True, return_counts=True)
     order = random.permutation(len(sizes))
@@ -65,7 +65,7 @@ def _shuffle_groups(rows, random, groups, n_held):
     ends = np.cumsum(sizes[order])[:-1]
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return rows[np.argsort(rank[codes], kind="stable")], ends[np.abs(ends - n_held).argmin()]
+    return rows[np.argsort(rank[codes], kind="stable")], ends[np.abs(ends - n_validation).argmin()]
 
 
 def parts_to_hold_out(
@@ -76,16 +76,16 @@ def parts_to_hold_out(
     One, as of `hold_out`. If there are few rows, so that one is too noisy, all parts of a
     partition.
     """
-    others, held = hold_out(rows, random, groups)
+    others, validation = hold_out(rows, random, groups)
     if len(rows) > FEW:
-        return [held]
+        return [validation]
     if groups is not None and _has_several(groups, rows):
         labels = random.permutation(np.unique(groups[others]))
         parts = np.array_split(labels, min(PARTS - 1, len(labels)))
-        return [held, *(others[np.isin(groups[others], part)] for part in parts)]
+        return [validation, *(others[np.isin(groups[others], part)] for part in parts)]
     others = random.permutation(others)
     n_others = min(PARTS, len(rows)) - 1
-    return [held, *(np.sort(part) for part in np.array_split(others, n_others))]
+    return [validation, *(np.sort(part) for part in np.array_split(others, n_others))]
 
 
 def draw_split(
@@ -99,20 +99,21 @@ def draw_split(
     subset = draw_without_replacement(samples.rows_with_weight, n_rows, random)
     validation = samples.validation
     if validation is None:
-        training, held = hold_out(subset, random, samples.groups)
-        return job, samples, training, held
-    held = _draw_validation_rows(validation, random, n_rows // PARTS)
-    training = np.sort(subset[: n_rows - len(held)])
-    n_bytes = (len(training) + len(held)) * samples.X.shape[1] * samples.X.dtype.itemsize
+        train_rows, validation_rows = hold_out(subset, random, samples.groups)
+        return job, samples, train_rows, validation_rows
+    validation_rows = _draw_validation_rows(validation, random, n_rows // PARTS)
+    train_rows = np.sort(subset[: n_rows - len(validation_rows)])
+    n_rows = len(train_rows) + len(validation_rows)
+    n_bytes = n_rows * samples.X.shape[1] * samples.X.dtype.itemsize
     what, remedy = "the choice by validation samples", "leave out X_val"
     check_fits(what, 2 * n_bytes, job.memory_limit, remedy)
-    joined = samples.taken(training).joined(validation.taken(held))
+    joined = samples.taken(train_rows).joined(validation.taken(validation_rows))
     joined, job = joined.on_device(job.reserve(n_bytes))
-    training, held = np.split(np.arange(len(joined)), [len(training)])
-    return job, joined, training, held
+    train_rows, validation_rows = np.split(np.arange(len(joined)), [len(train_rows)])
+    return job, joined, train_rows, validation_rows
 
 
-def _draw_validation_rows(validation, random, n_rows=MAX_HELD):
+def _draw_validation_rows(validation, random, n_rows=MAX_VALIDATION):
     return np.sort(draw_without_replacement(validation.rows_with_weight, n_rows, random))
 
 
@@ -137,10 +138,10 @@ def n_validation_units(n_units: int) -> int:
 
 def make_folds(
     statistics: RidgeStatistics,
-    of_held: Sequence[RidgeStatistics | None],
+    validation_statistics: Sequence[RidgeStatistics | None],
     n_units: int,
     is_included: bool = True,
-    own_units: Sequence[npt.NDArray] | None = None,
+    fold_units: Sequence[npt.NDArray] | None = None,
 ) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
     """Return the folds of `search_penalty`, for the leading units.
 
@@ -148,29 +149,29 @@ def make_folds(
     ----------
     statistics : RidgeStatistics
         Of all samples.
-    of_held : list of RidgeStatistics or None
+    validation_statistics : list of RidgeStatistics or None
         Of the held-out samples of each fold; None for a fold without samples, which is skipped.
     is_included : bool, default=True
         Whether the held-out samples are among all, so that they are subtracted from these.
-    own_units : list of ndarray of int, optional
+    fold_units : list of ndarray of int, optional
         The units that are centred at held-out samples of each fold, if these are included: they are
         left out of its readout. New samples have no unit of their own, whose coefficient no other
         sample determines. With these units, the error would grow as the penalty falls, where that
         of new samples changes little.
     """
     of_all, folds = statistics.leading(n_units), []
-    for i, part in enumerate(of_held):
+    for i, part in enumerate(validation_statistics):
         if part is None:
             continue
-        held = part.leading(n_units)
-        kept = of_all - held if is_included else of_all
-        if own_units is not None:
-            kept.leave_units_out(own_units[i][own_units[i] < n_units])
-        folds.append((kept, held))
+        validation = part.leading(n_units)
+        train = of_all - validation if is_included else of_all
+        if fold_units is not None:
+            train.leave_units_out(fold_units[i][fold_units[i] < n_units])
+        folds.append((train, validation))
     return folds
 
 
-def find_own_units(
+def find_fold_units(
     parts: Sequence[npt.NDArray], center_rows: npt.NDArray | None
 ) -> list[npt.NDArray] | None:
     """Return the units whose centres are in each part, given the row of each centre; or None."""
@@ -186,7 +187,7 @@ class HeldOut:
     samples: Samples  # of which the parts are rows
     parts: Sequence[npt.NDArray]  # one for each fold
     is_included: bool  # whether they are among the training samples
-    own_units: Sequence[npt.NDArray] | None = None  # as of `make_folds`
+    fold_units: Sequence[npt.NDArray] | None = None  # as of `make_folds`
 
     @classmethod
     def draw(
@@ -205,7 +206,7 @@ class HeldOut:
             return cls(validation, [_draw_validation_rows(validation, random)], False)
         parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
         selected = select_folds(parts, FEW + 1 if n_units is None else n_units)
-        return cls(samples, selected, True, find_own_units(selected, center_rows))
+        return cls(samples, selected, True, find_fold_units(selected, center_rows))
 
     def gather_folds(
         self, gather_rows: Callable, job: Job, layer: Any, statistics: RidgeStatistics
@@ -216,5 +217,5 @@ class HeldOut:
         """
         if not self.is_included:
             layer = cast_layer(layer, self.samples.X)
-        of_held = [gather_rows(job, [layer], self.samples, part)[0] for part in self.parts]
-        return make_folds(statistics, of_held, layer.n_units, self.is_included, self.own_units)
+        each = [gather_rows(job, [layer], self.samples, part)[0] for part in self.parts]
+        return make_folds(statistics, each, layer.n_units, self.is_included, self.fold_units)

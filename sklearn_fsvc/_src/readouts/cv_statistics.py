@@ -20,7 +20,7 @@ def n_parts(n_units: int, n_rows: int = 0) -> int:
     return PARTS if max(n_units, n_rows) <= FEW else 1
 
 
-def hash_held_rows(X: Any, n: int) -> list[npt.NDArray]:
+def hash_validation_rows(X: Any, n: int) -> list[npt.NDArray]:
     """Return the indices of the rows of X in each of the first `n` parts."""
     part = (row_hashes(X) >> np.uint64(32)) % np.uint64(PARTS) if n else ()
     return [np.flatnonzero(part == i) for i in range(n)]
@@ -32,20 +32,24 @@ class CVStatistics:
 
     total: RidgeStatistics  # of all samples
     # Of each held-out part, for the leading units that validate; None if it has no rows.
-    held: tuple[RidgeStatistics | None, ...] = ()
+    validation: tuple[RidgeStatistics | None, ...] = ()
     # As of `make_folds`; None also in incremental fits, where they follow from the layer.
-    own_units: Sequence[npt.NDArray] | None = None
+    fold_units: Sequence[npt.NDArray] | None = None
 
     def __add__(self, other: "CVStatistics") -> "CVStatistics":
-        return CVStatistics(self.total + other.total, _combine(_plus, self.held, other.held))
+        return CVStatistics(
+            self.total + other.total, _combine(_plus, self.validation, other.validation)
+        )
 
     def __sub__(self, other: "CVStatistics") -> "CVStatistics":
-        return CVStatistics(self.total - other.total, _combine(_minus, self.held, other.held))
+        return CVStatistics(
+            self.total - other.total, _combine(_minus, self.validation, other.validation)
+        )
 
     def scaled(self, factor: float) -> "CVStatistics":
         """Return the statistics with all weights multiplied by a factor."""
-        held = tuple(part and part.scaled(factor) for part in self.held)
-        return CVStatistics(self.total.scaled(factor), held)
+        validation = tuple(part and part.scaled(factor) for part in self.validation)
+        return CVStatistics(self.total.scaled(factor), validation)
 
     def folds(self, centers: Any = None) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
         """Return the folds of `search_penalty`.
@@ -62,16 +66,16 @@ class CVStatistics:
         target_variance = total.yy - total.y**2 / total.n
         if not float((target_variance - ROUNDING * total.yy.max()).max()) > 0:
             return []
-        own_units = None
+        fold_units = None
         if centers is not None:
-            own_units = hash_held_rows(centers[:n], len(self.held))
-        folds = make_folds(total, self.held, n, own_units=own_units)
-        return [(kept, held) for kept, held in folds if kept.n > ROUNDING * total.n]
+            fold_units = hash_validation_rows(centers[:n], len(self.validation))
+        folds = make_folds(total, self.validation, n, fold_units=fold_units)
+        return [(train, validation) for train, validation in folds if train.n > ROUNDING * total.n]
 
 
-def _combine(operation, held, other):
+def _combine(operation, validation, other):
     """Return the results of an operation on corresponding parts, as many as both have."""
-    return tuple(operation(a, b) for a, b in zip(held, other, strict=False))
+    return tuple(operation(a, b) for a, b in zip(validation, other, strict=False))
 
 
 def _plus(a, b):

@@ -19,9 +19,9 @@ from ..data.streaming import Consumer, stream
 from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
-from .cross_validation import MAX_HELD, n_validation_units, parts_to_hold_out, select_folds
+from .cross_validation import MAX_VALIDATION, n_validation_units, parts_to_hold_out, select_folds
 from .linear import Solution
-from .penalty_search import PenaltySearchResult, search
+from .penalty_search import PenaltySearchResult, search_alpha
 from .ridge import raise_overflow
 
 # The dual is faster up to this many rows per unit, and up to this many rows.
@@ -41,8 +41,8 @@ def suits_dual(job: Any, layer: Any, samples: Any) -> bool:
     is_here = engine.xp is np and engine.device_group is None
     is_few = n <= max(min(_ROWS_PER_UNIT * m, _MAX_ROWS), min(m, _FEW_ROWS))
     is_float = layer.quantizer is None
-    n_held = 0 if samples.validation is None else min(len(samples.validation), MAX_HELD)
-    n_elements = 2 * n * (2 * m + _N_MATRICES * n) + 2 * n_held * m
+    n_validation = 0 if samples.validation is None else min(len(samples.validation), MAX_VALIDATION)
+    n_elements = 2 * n * (2 * m + _N_MATRICES * n) + 2 * n_validation * m
     allow_workspace = 8 * n_elements <= job.memory_limit
     return is_here and is_few and is_float and allow_workspace
 
@@ -75,7 +75,7 @@ def search_few(
     parts = select_folds(parts_to_hold_out(np.flatnonzero(few.weight), random, groups), n_units)
     leading = few.leading(n_validation_units(n_units))
     n = few.weight.sum() - min(few.weight[part].sum() for part in parts)
-    return search(lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start)
+    return search_alpha(lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start)
 
 
 def search_few_validated(
@@ -83,8 +83,8 @@ def search_few_validated(
 ) -> PenaltySearchResult:
     """Return the penalty of the least error on validation samples."""
     n_units = n_validation_units(few.H.shape[1])
-    leading, held = few.leading(n_units), validation.leading(n_units)
-    return search(lambda a: leading.error_on(held, a), few.weight.sum(), n_units, start)
+    leading, validation = few.leading(n_units), validation.leading(n_units)
+    return search_alpha(lambda a: leading.error_on(validation, a), few.weight.sum(), n_units, start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,14 +270,14 @@ class FewRows:
         Infinite if some equations are ill-conditioned.
         """
         total, all_rows = 0.0, np.arange(len(self.H))
-        for held in parts:
-            train = np.setdiff1d(all_rows, held)
+        for validation in parts:
+            train = np.setdiff1d(all_rows, validation)
             dual = self._solve_dual(train, alpha)
             if dual is None:
                 return np.inf
             centred, share = dual.centred, dual.share
-            K = self.products[np.ix_(held, train)]
+            K = self.products[np.ix_(validation, train)]
             scores = HOST.multiply(K, centred) + dual.mean
             scores -= share @ HOST.multiply(self.products[np.ix_(train, train)], centred)
-            total += self.weight[held] @ np.square(self.Y[held] - scores).sum(axis=1)
+            total += self.weight[validation] @ np.square(self.Y[validation] - scores).sum(axis=1)
         return total / self.weight[np.concatenate(parts)].sum()

@@ -21,9 +21,9 @@ from .penalty_search import (
     STEP,
     PenaltySearchResult,
     SearchHistory,
-    search,
+    search_alpha,
     search_penalty,
-    search_precisely,
+    search_with_float64_fallback,
 )
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
@@ -132,10 +132,10 @@ def _best(errors, alphas):
 def _held_out_penalty(job, layer, samples, statistics, random, start):
     """Return the penalty of the least held-out error, of the first half of the units."""
     units = layer.part(slice(n_validation_units(layer.n_units)))
-    _, held = hold_out(samples.rows_with_weight, random)
+    _, validation = hold_out(samples.rows_with_weight, random)
     job = job.reserve(3 * RidgeStatistics.nbytes(units.n_units))
-    of_held = gather(job, [units], samples, held)
-    return search_penalty(make_folds(statistics, of_held, units.n_units), start).alpha
+    validation_statistics = gather(job, [units], samples, validation)
+    return search_penalty(make_folds(statistics, validation_statistics, units.n_units), start).alpha
 
 
 def _penalties_per_pass(job, layer):
@@ -238,7 +238,7 @@ def train_left_out(
     def search_from(gather_rows, _, statistics, start):
         return search_left_out(job, layer, sample, statistics, units, start, prefers_large)
 
-    return search_precisely(job, layer, samples, history, search_from)
+    return search_with_float64_fallback(job, layer, samples, history, search_from)
 
 
 def search_left_out(
@@ -321,7 +321,7 @@ def _search_scores(loo, scores_of, n, start, prefers_large):
         losses[alpha], error = loo.losses(scores)
         return error
 
-    found = search(error_of, n, loo.layer.n_units, start)
+    found = search_alpha(error_of, n, loo.layer.n_units, start)
     if prefers_large:
         return _within_standard_error(found, error_of, losses, loo.sample.rows.weight)
     return found

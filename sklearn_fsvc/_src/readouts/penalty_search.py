@@ -39,7 +39,7 @@ class PenaltySearchResult(NamedTuple):
     tried: dict[float, float]
 
     @property
-    def is_cut(self) -> bool:
+    def stopped_by_conditioning(self) -> bool:
         """Whether a lesser penalty was too ill-conditioned to be evaluated."""
         return any(alpha < self.alpha and np.isinf(error) for alpha, error in self.tried.items())
 
@@ -98,11 +98,11 @@ def search_penalty(
     skip_above : float
         If its error is above this, no other penalty is evaluated.
     """
-    n, n_units = max(kept.n for kept, _ in folds), len(folds[0][0].h)
-    return search(lambda alpha: _error_of(folds, alpha), n, n_units, start, skip_above)
+    n, n_units = max(train.n for train, _ in folds), len(folds[0][0].h)
+    return search_alpha(lambda alpha: _error_of(folds, alpha), n, n_units, start, skip_above)
 
 
-def search(
+def search_alpha(
     error_of: Callable[[float], float],
     n: float,
     n_units: int,
@@ -146,12 +146,12 @@ def downhill(error_at: Callable[[int], float], best: int, least: int, most: int)
 def _error_of(folds, alpha):
     """Return the mean error over the held-out samples of all folds."""
     total = n = 0.0
-    for kept, held in folds:
-        solution = kept.try_solve(alpha, is_compared=True)
+    for train, validation in folds:
+        solution = train.try_solve(alpha, is_compared=True)
         if solution is None:
             return np.inf
-        total += held.n * squared_error(held, solution)
-        n += held.n
+        total += validation.n * squared_error(validation, solution)
+        n += validation.n
     return total / n
 
 
@@ -185,7 +185,7 @@ def train_held_out(
     history : SearchHistory
         Gives the first penalty, and records those that are evaluated.
     many_units, large_hidden : int
-        As of `search_precisely`.
+        As of `search_with_float64_fallback`.
     center_rows : ndarray of int of shape (n_units,), optional
         As of `HeldOut.draw`.
     """
@@ -196,14 +196,18 @@ def train_held_out(
         # Memory of the held-out statistics, of their differences to all, and of a factor.
         reserved = 2 * len(held_out.parts) * RidgeStatistics.nbytes(n_units)
         reserved += RidgeStatistics.nbytes(layer.n_units)
-        held_job = job.named(f"{job.what}, held out").reserve(reserved)
-        folds = held_out.gather_folds(gather_rows, held_job, layer.part(slice(n_units)), statistics)
+        validation_job = job.named(f"{job.what}, held out").reserve(reserved)
+        folds = held_out.gather_folds(
+            gather_rows, validation_job, layer.part(slice(n_units)), statistics
+        )
         return search_penalty(folds, start)
 
-    return search_precisely(job, layer, samples, history, validate, many_units, large_hidden)
+    return search_with_float64_fallback(
+        job, layer, samples, history, validate, many_units, large_hidden
+    )
 
 
-def search_precisely(
+def search_with_float64_fallback(
     job: Any,
     layer: Any,
     samples: Samples,
@@ -244,7 +248,7 @@ def search_precisely(
         return search_from(gather_rows, layer, statistics, start), statistics
 
     found, statistics = run(gather_fast, fast_layer, history.first_alpha(layer))
-    if found.is_cut and statistics.has_float64_fallback:
+    if found.stopped_by_conditioning and statistics.has_float64_fallback:
         del statistics  # before others are gathered
         found, statistics = run(gather_float64, layer, found.alpha)
     history.add(layer, found)

@@ -113,7 +113,7 @@ class RunningStatistics:
     log_decay: float = 0.0
     total_log_decay: float = 0.0
     n_parts: int = 0  # parts of the samples that are held out; 0 if the penalty is given
-    held: tuple = ()  # as of `CVStatistics`
+    validation: tuple = ()  # as of `CVStatistics`
     sample: Sample | None = None  # of the rows that are not buffered, if one is needed
     # Samples that were added and removed, whatever their weight.
     n_added: int = 0
@@ -126,7 +126,7 @@ class RunningStatistics:
     @property
     def sums(self) -> CVStatistics | None:
         """`CVStatistics` of the samples that are not buffered; None if there are none."""
-        return None if self.total is None else CVStatistics(self.total, self.held)
+        return None if self.total is None else CVStatistics(self.total, self.validation)
 
     @property
     def emptied(self) -> "RunningStatistics":
@@ -171,7 +171,7 @@ class RunningStatistics:
         """Return the statistics with more samples counted; many samples need fewer parts."""
         n_added += self.n_added
         parts = min(self.n_parts, n_parts(0, n_added))
-        return replace(self, n_added=n_added, n_parts=parts, held=self.held[:parts])
+        return replace(self, n_added=n_added, n_parts=parts, validation=self.validation[:parts])
 
     def _is_full(self, n_rows, n_bytes):
         return n_rows >= self.max_rows or n_bytes >= self.max_bytes
@@ -199,14 +199,14 @@ class RunningStatistics:
         return self._with(sums if self.total is None else self.sums + sums, sample)
 
     def _with(self, sums, sample):
-        held = sums.held[: self.n_parts]
-        return replace(self, total=sums.total, held=held, sample=sample)
+        validation = sums.validation[: self.n_parts]
+        return replace(self, total=sums.total, validation=validation, sample=sample)
 
     def _decayed(self):
         """Return the statistics with the decay applied to the sums and to the sample."""
         log_factor, result = self.log_decay - self.total_log_decay, self
         if log_factor and self.total is not None:
-            sums = CVStatistics(self.total, self.held).scaled(np.exp(log_factor))
+            sums = CVStatistics(self.total, self.validation).scaled(np.exp(log_factor))
             result = self._with(sums, self.sample and self.sample.decayed(log_factor))
         return replace(result, total_log_decay=self.log_decay)
 
@@ -218,7 +218,9 @@ class RunningStatistics:
             raise InvalidRemoval("there are no samples left to be removed")
         left, sample = sums - removed, before.sample
         if _is_nothing(sums.total, left.total):
-            return replace(before, total=None, held=(), sample=sample and Sample(sample.capacity))
+            return replace(
+                before, total=None, validation=(), sample=sample and Sample(sample.capacity)
+            )
         _check_possible(sums.total, left.total)
         return before._with(left, sample and sample.forget(samples))
 

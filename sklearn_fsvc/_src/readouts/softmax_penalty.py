@@ -68,8 +68,8 @@ def search_softmax_penalty(
     limits = limits or SearchLimits()
     if samples.validation is not None:
         n_rows = _max_rows(layer.n_units, limits)
-        job, samples, _, held = draw_split(job, samples, n_rows, random)
-        rows, parts = np.arange(len(samples)), [held]
+        job, samples, _, validation = draw_split(job, samples, n_rows, random)
+        rows, parts = np.arange(len(samples)), [validation]
     else:
         rows = _subset(samples.rows_with_weight, layer.n_units, random, limits)
         parts = parts_to_hold_out(np.arange(len(rows)), random, samples.groups_of(rows))
@@ -81,8 +81,8 @@ def search_softmax_penalty(
     take, job = _plan_copies(job, samples.X, n_copied, limits)
     subset = take(samples, rows) if is_subset else samples
     folds = [
-        _Fold(job, layer, subset, train, held, ridge_alpha, take)
-        for train, held in _split(subset, parts)
+        _Fold(job, layer, subset, train, validation, ridge_alpha, take)
+        for train, validation in _split(subset, parts)
     ]
     tried: dict[float, float] = {}
 
@@ -151,12 +151,12 @@ def _split(samples, parts):
     """
     rows, pairs = np.arange(len(samples)), []
     for part in parts:
-        train, held = np.setdiff1d(rows, part), part
+        train, validation = np.setdiff1d(rows, part), part
         for codes in samples.targets.all_codes.T:
             if np.ptp(codes[train]) == 0:
-                held = held[codes[held] == codes[train[0]]]
-        if len(held):
-            pairs.append((np.setdiff1d(rows, held), held))
+                validation = validation[codes[validation] == codes[train[0]]]
+        if len(validation):
+            pairs.append((np.setdiff1d(rows, validation), validation))
     if not pairs:
         raise ValueError(
             'alpha="auto" of the softmax readout is validated on held-out samples, and without '
@@ -170,10 +170,10 @@ class _Fold:
     """Training samples with their readouts, and held-out samples."""
 
     def __init__(
-        self, job: Any, layer: Any, samples: Samples, train: npt.NDArray, held: npt.NDArray,
+        self, job: Any, layer: Any, samples: Samples, train: npt.NDArray, validation: npt.NDArray,
         ridge_alpha: float | None, take: Callable[[Samples, npt.NDArray], Samples],
     ):  # fmt: skip
-        self._held = take(samples, held)
+        self._validation = take(samples, validation)
         job = job.named(f"{job.what}, held out")
         self._training = SoftmaxTraining(job, layer, take(samples, train), None, ridge_alpha)
         self._job, self._layer = self._training.job, layer
@@ -184,7 +184,7 @@ class _Fold:
         self._training.run(alpha, _TOL, _MAX_ITER, is_estimate=True)
         self.points[alpha] = point = self._training.algebra.to_host(self._training.point)
         losses = compute_losses(
-            self._job, self._layer, self._held, self._training.log_loss, point[None]
+            self._job, self._layer, self._validation, self._training.log_loss, point[None]
         ).losses
-        weight = self._held.weight
-        return float(losses[0]) / (len(self._held) if weight is None else weight.sum())
+        weight = self._validation.weight
+        return float(losses[0]) / (len(self._validation) if weight is None else weight.sum())

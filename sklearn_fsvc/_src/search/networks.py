@@ -343,9 +343,9 @@ def _search_and_solve(
 
 def _search_held_out(statistics, start, size):
     """Return the search of the penalty of the leading units, by held-out samples."""
-    held_out = select_folds(statistics.held, size)
+    held_out = select_folds(statistics.validation, size)
     folds = make_folds(
-        statistics.total, held_out, n_validation_units(size), own_units=statistics.own_units
+        statistics.total, held_out, n_validation_units(size), fold_units=statistics.fold_units
     )
     return search_penalty(folds, start)
 

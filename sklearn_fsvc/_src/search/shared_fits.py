@@ -25,7 +25,7 @@ from ..data.validation import validate_samples
 from ..engines import Engine, get_engine
 from ..estimators.network import with_center_targets
 from ..parts import Parts, generator, parts_of
-from ..readouts.cross_validation import FEW, find_own_units, parts_to_hold_out
+from ..readouts.cross_validation import FEW, find_fold_units, parts_to_hold_out
 from ..readouts.cv_statistics import CVStatistics
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
@@ -205,8 +205,8 @@ class SharedPass:
             for shared, rows in zip([all_units] + [leading_units] * n_others, parts, strict=True)
         ]
         total = all_units.statistics(samples, what)
-        own_units = find_own_units(parts, self.parts.units.support)
-        return map(partial(CVStatistics, own_units=own_units), total, zip(*held_out, strict=True))
+        fold_units = find_fold_units(parts, self.parts.units.support)
+        return map(partial(CVStatistics, fold_units=fold_units), total, zip(*held_out, strict=True))
 
     def _leaves_out(self, samples: Samples) -> bool:
         """Return whether penalties are searched by leave-one-out, without held-out samples."""
