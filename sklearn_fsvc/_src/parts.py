@@ -225,7 +225,7 @@ class Units(Part, ABC):
         """Return the training samples that are the centres of the units; None if none are."""
         return None
 
-    def own_units(self, sample: Any) -> npt.NDArray[np.intp]:
+    def unit_at_sample(self, sample: Any) -> npt.NDArray[np.intp]:
         """Return the unit that is centred at each row of a `Sample`, -1 for none."""
         return np.full(sample.n_rows, -1)
 

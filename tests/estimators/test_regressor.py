@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import naive
-from readouts.brute_force import error_of, own_units, without_each_row
+from readouts.brute_force import error_of, unit_at_sample, without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.targets.encoding import StandardisedTargets
@@ -226,7 +226,7 @@ def test_several_penalties(regressor, X):
     Y, alphas = outputs(X), [1e-3, 0.1, 10.0]
     model = regressor.set_params(alpha=alphas).fit(X, Y)
     H, Z = naive.of_model(model, X), (Y - Y.mean(axis=0)) / Y.std(axis=0)
-    own = own_units(model, N)
+    own = unit_at_sample(model, N)
     errors = [error_of(without_each_row(H, Z, alpha, own=own), Z) for alpha in alphas]
     np.testing.assert_allclose(model.loo_errors_, errors, rtol=1e-8)
     assert model.alpha_ == alphas[int(np.argmin(errors))]

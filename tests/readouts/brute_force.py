@@ -40,7 +40,7 @@ def hidden_of(clf, X):
     return naive.of_model(clf, X)
 
 
-def own_units(clf, n=60):
+def unit_at_sample(clf, n=60):
     """The unit that is centred at each of n training samples, -1 for none."""
     found = np.full(n, -1)
     if hasattr(clf, "support_"):

@@ -15,7 +15,7 @@ from sklearn.model_selection import cross_val_predict, train_test_split
 
 import naive
 from modified_parts import composed
-from readouts.brute_force import own_units, some_weights, without_each_row
+from readouts.brute_force import some_weights, unit_at_sample, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts import parts_of
@@ -96,7 +96,7 @@ def by_brute_force(clf, X, y, weight=None):
             clf,
             X[rows],
             np.where(np.arange(len(rows)) < n, weight[rows], 0),
-            own_units(clf, n)[rows],
+            unit_at_sample(clf, n)[rows],
         ),
         np.concatenate([y, np.repeat(np.arange(k), n)]),
         sample_weight=np.concatenate([(1 - doubt) * weight, np.tile(doubt / k * weight, k)]),
@@ -256,7 +256,7 @@ def test_some_of_many_rows_are_enough_of_leave_one_out(network):
     assert len(rows) == 40
     assert (weight[rows] > 0).all()
     H = naive.of_model(clf, X)
-    scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight, own_units(clf))
+    scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight, unit_at_sample(clf))
     expected, of_all = (fit_temperature(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
     assert clf.temperature_ == pytest.approx(expected, rel=1e-4)
     assert abs(of_all / expected - 1) > 1e-3

@@ -8,7 +8,7 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import algebra
 from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
-from sklearn_fsvc._src.readouts.dual import FewRows, gather_rows, search_few, suits_dual
+from sklearn_fsvc._src.readouts.dual import DualProblem, gather_dual_problem, search_dual, use_dual
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.ridge import gather
@@ -40,9 +40,9 @@ def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
     sample = draw(job, samples)
     theirs, ours = SampledLOO(job, layer, sample, statistics), SampledLOO(job, layer, sample)
     expected, expected_scores = theirs.solve(alpha)
-    few = gather_rows(job, layer, samples)
-    found, dual = few.try_solve(alpha)
-    scores = ours.score_dual(dual, few.H, *find_sampled_rows(job, samples, sample)).scores
+    problem = gather_dual_problem(job, layer, samples)
+    found, dual = problem.try_solve(alpha)
+    scores = ours.score_dual(dual, problem.H, *find_sampled_rows(job, samples, sample)).scores
     np.testing.assert_allclose(found.W, expected.W, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.b, expected.b, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(scores, expected_scores.scores, rtol=1e-6, atol=1e-6)
@@ -51,7 +51,7 @@ def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
 def test_dual_penalty_is_that_of_the_primal(samples, layer):
     job, history = Job(JIT), SearchHistory(0.1)
     expected, _ = train_held_out(job, layer, samples, np.random.default_rng(0), history)
-    found = search_few(gather_rows(job, layer, samples), np.random.default_rng(0), 0.1)
+    found = search_dual(gather_dual_problem(job, layer, samples), np.random.default_rng(0), 0.1)
     assert (found.alpha, found.n_units) == (expected.alpha, expected.n_units)
     assert found.tried == pytest.approx(expected.tried)
 
@@ -71,14 +71,14 @@ def test_factor_has_the_order_of_the_rows(monkeypatch, rng, estimator):
 
 def test_ill_conditioned_dual_is_refused(rng):
     H, Y = rng.normal(size=(20, 60)), rng.normal(size=(20, 2))
-    few = FewRows(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
-    assert few.try_solve(1e-14) == (None, None)
-    assert few.error(1e-14, [np.arange(5)]) == np.inf
+    problem = DualProblem(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
+    assert problem.try_solve(1e-14) == (None, None)
+    assert problem.error(1e-14, [np.arange(5)]) == np.inf
 
 
 def test_dual_suits_few_rows(samples, layer):
     job = Job(JIT)
-    assert suits_dual(job, layer, samples)
-    assert not suits_dual(Job(JIT, max_memory=100_000), layer, samples)
-    assert not suits_dual(job, layer.part(slice(49)), samples)
-    assert not suits_dual(job, quantize_layer(layer, 8), samples)
+    assert use_dual(job, layer, samples)
+    assert not use_dual(Job(JIT, max_memory=100_000), layer, samples)
+    assert not use_dual(job, layer.part(slice(49)), samples)
+    assert not use_dual(job, quantize_layer(layer, 8), samples)

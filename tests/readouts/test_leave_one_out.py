@@ -12,10 +12,10 @@ from readouts.brute_force import (
     ALPHAS,
     error_of,
     hidden_of,
-    own_units,
     press_of,
     rows_of,
     some_weights,
+    unit_at_sample,
     without_each_row,
 )
 from sklearn_fsvc import (
@@ -30,7 +30,7 @@ from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import press as press_module
-from sklearn_fsvc._src.readouts.dual import gather_rows
+from sklearn_fsvc._src.readouts.dual import gather_dual_problem
 from sklearn_fsvc._src.readouts.leave_one_out import LOOScores, SampledLOO
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, press
@@ -135,7 +135,7 @@ def test_on_every_device(device, network):
     X, y = rows_of(3)
     weight = some_weights()
     clf = network.set_params(device=device, alpha=ALPHAS).fit(X, y, sample_weight=weight)
-    H, Y, own = hidden_of(clf, X), np.eye(3)[y], own_units(clf)
+    H, Y, own = hidden_of(clf, X), np.eye(3)[y], unit_at_sample(clf)
     assert (own >= 0).sum() == (20 if hasattr(clf, "support_") else 0)
     expected = [without_each_row(H, Y, alpha, weight, own) for alpha in ALPHAS]
     errors = [error_of(scores, Y, weight) for scores in expected]
@@ -237,7 +237,7 @@ def test_uncovered_rows_are_calibrated_as_they_are_predicted(narrow, alpha, monk
     outside = ~H.any(axis=1)
     answered = clf.decision_function(X).reshape(len(X), -1)
     np.testing.assert_allclose(given[0][outside], answered[outside], rtol=0, atol=1e-12)
-    inside = without_each_row(H, Y, clf.alpha_, own=own_units(clf))
+    inside = without_each_row(H, Y, clf.alpha_, own=unit_at_sample(clf))
     inside = np.diff(inside, axis=1) if len(clf.classes_) == 2 else inside
     np.testing.assert_allclose(given[0][~outside], inside[~outside], rtol=0, atol=1e-8)
 
@@ -285,7 +285,7 @@ def test_errors_with_fewer_rows_than_units(kind, dtype, seed):
     n_units = 60 if kind is RBFRegressor else 120
     model = kind(n_units, alpha=alphas, **given).fit(X, y)
     H, Y = naive.of_model(model, X), (y[:, None] - y.mean()) / y.std()
-    own = own_units(model)
+    own = unit_at_sample(model)
     expected = np.array([error_of(without_each_row(H, Y, a, own=own), Y) for a in alphas])
     is_known = np.isfinite(model.loo_errors_)
     assert is_known[2:].all()
@@ -328,9 +328,9 @@ def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
     units = units if has_centers else None
     if is_dual:
         loo = SampledLOO(job, layer, sample, folds=folds, units=units)
-        few = gather_rows(job, layer, samples)
-        _, dual = few.try_solve(alpha)
-        scores = loo.score_dual(dual, few.H, *find_sampled_rows(job, samples, sample))
+        problem = gather_dual_problem(job, layer, samples)
+        _, dual = problem.try_solve(alpha)
+        scores = loo.score_dual(dual, problem.H, *find_sampled_rows(job, samples, sample))
     else:
         (statistics,) = gather(job, [layer], samples, dtype=float)
         loo = SampledLOO(job, layer, sample, statistics, folds, units)

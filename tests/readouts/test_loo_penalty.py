@@ -11,10 +11,10 @@ from readouts.brute_force import (
     ALPHAS,
     error_of,
     hidden_of,
-    own_units,
     press_of,
     rows_of,
     some_weights,
+    unit_at_sample,
     without_each_row,
 )
 from sklearn_fsvc import (
@@ -41,7 +41,7 @@ from sklearn_fsvc.engines import get_engine
 
 def errors_of(clf, X, y, alphas, weight=None):
     """Leave-one-out errors by brute force."""
-    H, Y, own = hidden_of(clf, X).astype(float), np.eye(y.max() + 1)[y], own_units(clf, len(X))
+    H, Y, own = hidden_of(clf, X).astype(float), np.eye(y.max() + 1)[y], unit_at_sample(clf, len(X))
     return [error_of(without_each_row(H, Y, a, weight, own), Y, weight) for a in alphas]
 
 
@@ -259,7 +259,7 @@ def best_by_brute_force(clf, X, y, weight=None, prefers_large=False):
     Of half of many units if they are centred at samples. If wanted, the largest within one standard
     error, and 2 %, of the least error.
     """
-    H, Y, own = hidden_of(clf, X), np.eye(y.max() + 1)[y], own_units(clf, len(X))
+    H, Y, own = hidden_of(clf, X), np.eye(y.max() + 1)[y], unit_at_sample(clf, len(X))
     is_half = hasattr(clf, "support_") and H.shape[1] > module.MANY_UNITS
     H = H[:, : -(-H.shape[1] // 2)] if is_half else H
     weight = np.ones(len(y)) if weight is None else weight
@@ -303,7 +303,11 @@ def test_the_penalty_of_regressors_has_the_least_error(rng):
     X = rng.normal(size=(120, 3))
     y = X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=120)
     model = RBFRegressor(60, feature_weights=None, random_state=0).fit(X, y)
-    H, Y, own = naive.of_model(model, X), (y[:, None] - y.mean()) / y.std(), own_units(model, 120)
+    H, Y, own = (
+        naive.of_model(model, X),
+        (y[:, None] - y.mean()) / y.std(),
+        unit_at_sample(model, 120),
+    )
     errors = [error_of(without_each_row(H, Y, a, own=own), Y) for a in PENALTIES]
     assert model.alpha_ == pytest.approx(PENALTIES[int(np.argmin(errors))])
 

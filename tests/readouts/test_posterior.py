@@ -11,7 +11,7 @@ from sklearn.linear_model import BayesianRidge
 import naive
 from fake_sources import TiledArray
 from peak_memory import MIB, PER_ROW, peak
-from readouts.brute_force import own_units, without_each_row
+from readouts.brute_force import unit_at_sample, without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.readouts.linear import Deviations, Posterior
 from sklearn_fsvc.engines import get_engine
@@ -53,16 +53,14 @@ def naive_deviations(model, X, Y, new, weight=None):
     mean_y = np.average(Y, axis=0, weights=w)
     scale = np.sqrt(np.average((Y - mean_y) ** 2, axis=0, weights=w))
     H, Z, alpha = naive.of_model(model, X), (Y - mean_y) / scale, model.alpha_
-    own, residual = own_units(model, len(X)), np.empty(Z.shape)
+    own, residual = unit_at_sample(model, len(X)), np.empty(Z.shape)
     for i, unit in enumerate(own):
         kept = np.arange(H.shape[1]) != unit
         W, b = naive.ridge(H[:, kept], Z, alpha, w)
         residual[i] = Z[i] - H[i, kept] @ W.T - b
     left = Z - without_each_row(H, Z, alpha, w, own)
-    remainder = residual / left  # 1 - leverage, the same for all outputs
-    noise = (w[:, None] * remainder * residual**2).sum(axis=0) / (w[:, None] * remainder**2).sum(
-        axis=0
-    )
+    rest = residual / left  # 1 - leverage, the same for all outputs
+    noise = (w[:, None] * rest * residual**2).sum(axis=0) / (w[:, None] * rest**2).sum(axis=0)
     noise = np.sqrt(noise)
     mean = np.average(H, axis=0, weights=w)
     A = (w[:, None] * (H - mean)).T @ (H - mean) + alpha * np.eye(H.shape[1])

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 import naive
 from fake_sources import TiledArray
-from readouts.brute_force import own_units, without_each_row
+from readouts.brute_force import unit_at_sample, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.map_reduce import map_reduce
@@ -297,7 +297,7 @@ def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
         model.partial_fit(X[:30], y[:30], classes=range(3)).partial_fit(X[30:], y[30:]).solve()
     else:
         model.fit(X, y)
-    own = own_units(model, len(X))
+    own = unit_at_sample(model, len(X))
     assert (own >= 0).any() == (make is RBFClassifier)
     scores = without_each_row(naive.of_model(model, X), np.eye(3)[y], 0.5, own=own)
     few = np.argsort(exact_hashes(X))[:FEW]

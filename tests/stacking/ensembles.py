@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import clone
 
 import naive
-from readouts.brute_force import own_units
+from readouts.brute_force import unit_at_sample
 from sklearn_fsvc import (
     RBFClassifier,
     RBFRegressor,
@@ -83,7 +83,7 @@ def naive_left_out(network, X, y, Y, weight, folds=None):
     Units that are centred at samples that are left out are left out, too.
     """
     layer = layer_of(network.fit(X, y, weight))
-    folds, own = np.arange(len(X)) if folds is None else folds, own_units(network, len(X))
+    folds, own = np.arange(len(X)) if folds is None else folds, unit_at_sample(network, len(X))
     H, scores = naive.hidden(layer, X), np.empty(Y.shape)
     for fold in np.unique(folds):
         left, others = folds == fold, folds != fold

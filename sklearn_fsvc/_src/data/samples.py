@@ -37,7 +37,7 @@ class Samples:
     # Samples that were given to validate choices, in place of some that are held out.
     validation: "Samples | None" = None
     # (n_samples,), int, on the host, or None: the unit that is centred at each sample, -1 for none.
-    own_units: npt.NDArray[np.intp] | None = None
+    unit_at_sample: npt.NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -76,20 +76,20 @@ class Samples:
     def with_rows(self, X: Any, rows: Any) -> "Samples":
         """Return the subset `rows` of the samples, whose features are X."""
         targets = self.targets and self.targets.taken(rows)
-        own_units = None if self.own_units is None else self.own_units[rows]
+        unit_at_sample = None if self.unit_at_sample is None else self.unit_at_sample[rows]
         weight, groups = self.weight_of(rows), self.groups_of(rows)
-        return Samples(X, targets, weight, groups=groups, own_units=own_units)
+        return Samples(X, targets, weight, groups=groups, unit_at_sample=unit_at_sample)
 
     def with_centers(self, rows: npt.NDArray[np.intp] | None) -> Self:
-        """Return the samples with `own_units`, given the row numbers of the centres of all units.
+        """Return the samples with `unit_at_sample`, given the row numbers of all centres.
 
         None if the centres are not samples.
         """
         if rows is None:
             return self
-        own_units = np.full(len(self), -1)
-        own_units[rows] = np.arange(len(rows))
-        return replace(self, own_units=own_units)
+        unit_at_sample = np.full(len(self), -1)
+        unit_at_sample[rows] = np.arange(len(rows))
+        return replace(self, unit_at_sample=unit_at_sample)
 
     def joined(self, other: "Samples") -> "Samples":
         """Return these samples and others after them, with X on the host."""

@@ -11,13 +11,13 @@ from ..data.sources import Source
 from ..data.streaming import cast_layer
 from ..parts import UNSET, Readout, ReadoutTraining, generator
 from ..readouts.cross_validation import draw_validation
-from ..readouts.dual import gather_rows, search_few, search_few_validated, suits_dual
+from ..readouts.dual import gather_dual_problem, search_dual, search_dual_validated, use_dual
 from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.loo_penalty import (
     draw_penalty_sample,
-    search_few_left_out,
+    search_dual_left_out,
     select_from_loo_grid,
     suits_left_out,
     train_left_out,
@@ -205,7 +205,7 @@ class Ridge(Linear):
                 penalty = self._search_penalty(training)[0]  # the statistics are released
             alphas = penalty if isinstance(penalty, tuple) else (penalty,)
             return self._train_by_loo(training, alphas)
-        if suits_dual(job, layer, samples):
+        if use_dual(job, layer, samples):
             readout = self._train_by_dual(training, penalty)
             if readout is not None:
                 return readout
@@ -259,32 +259,34 @@ class Ridge(Linear):
     def _train_by_dual(self, training, penalty):
         """Return the readout by the dual equations; None if they are ill-conditioned."""
         job, layer, samples = training.job, training.layer, training.samples
-        few = gather_rows(job, layer, samples)
+        problem = gather_dual_problem(job, layer, samples)
         alpha, found, loo, scores = penalty, None, None, None
         if penalty == "auto":
             start, random = training.history.first_alpha(layer), generator(self.random_state)
             if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
-                found = search_few_left_out(
-                    job, layer, samples, self._penalty_sample(training), few, training.units, start,
-                    self._prefers_large(samples),
+                found = search_dual_left_out(
+                    job, layer, samples, self._penalty_sample(training), problem, training.units,
+                    start, self._prefers_large(samples),
                 )  # fmt: skip
             elif samples.validation is None:
-                found = search_few(few, random, start, samples.groups)
+                found = search_dual(problem, random, start, samples.groups)
             else:
                 validation = draw_validation(samples, random)
-                of_validation = gather_rows(job, cast_layer(layer, validation.X), validation)
-                found = search_few_validated(few, of_validation, start)
+                of_validation = gather_dual_problem(
+                    job, cast_layer(layer, validation.X), validation
+                )
+                found = search_dual_validated(problem, of_validation, start)
             alpha = found.alpha
-        solution, dual = few.try_solve(alpha)
+        solution, dual = problem.try_solve(alpha)
         if solution is None:
             return None
         if found is not None:
             training.history.add(layer, found)
         if self._needs_loo_scores(training):
-            job = job.reserve(2 * few.H.nbytes)
+            job = job.reserve(2 * problem.H.nbytes)
             sample = self.sample or training.task.draw_sample(job, samples)
             loo = SampledLOO(job, layer, sample, folds=self.folds, units=training.units)
-            scores = loo.score_dual(dual, few.H, *find_sampled_rows(job, samples, sample))
+            scores = loo.score_dual(dual, problem.H, *find_sampled_rows(job, samples, sample))
         fitted = self._calibrate(training, solution, alpha, loo, scores)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)
 

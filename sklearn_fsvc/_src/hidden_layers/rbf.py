@@ -148,7 +148,7 @@ class RBF(RBFParameters, Units):
     def sample_centers(self) -> Any:
         return None if self.support is None else self.centers_
 
-    def own_units(self, sample: Any) -> npt.NDArray[np.intp]:
+    def unit_at_sample(self, sample: Any) -> npt.NDArray[np.intp]:
         return sample.find_units(self.support, self.centers_)
 
     def with_shape_of(self, layer: RBFLayer) -> "RBF":

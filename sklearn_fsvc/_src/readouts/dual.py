@@ -32,7 +32,7 @@ _FEW_ROWS = 1000
 _N_MATRICES = 4
 
 
-def suits_dual(job: Any, layer: Any, samples: Any) -> bool:
+def use_dual(job: Any, layer: Any, samples: Any) -> bool:
     """Return whether to solve in the dual: few rows, float activations, one host, enough memory.
 
     Sums of quantised activations are exact, and stay in the primal, where that is used.
@@ -47,8 +47,8 @@ def suits_dual(job: Any, layer: Any, samples: Any) -> bool:
     return is_here and is_few and is_float and allow_workspace
 
 
-def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
-    """Return the `FewRows` of all samples."""
+def gather_dual_problem(job: Any, layer: Any, samples: Any) -> "DualProblem":
+    """Return the `DualProblem` of all samples."""
     n = len(samples)
     H = np.empty((n, layer.n_units))
 
@@ -64,27 +64,32 @@ def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
     is_uncovered: Any = ~H.any(axis=1)
     H -= shift
     weight = np.ones(n) if samples.weight is None else samples.weight.astype(np.float64)
-    return FewRows(H, shift, samples.targets.matrix(slice(None), np), weight, is_uncovered)
+    return DualProblem(H, shift, samples.targets.matrix(slice(None), np), weight, is_uncovered)
 
 
-def search_few(
-    few: "FewRows", random: np.random.Generator, start: float, groups: npt.NDArray | None = None
+def search_dual(
+    problem: "DualProblem",
+    random: np.random.Generator,
+    start: float,
+    groups: npt.NDArray | None = None,
 ) -> PenaltySearchResult:
     """Return the penalty of the least held-out error; see `penalty_search.train_held_out`."""
-    n_units = few.H.shape[1]
-    parts = select_folds(parts_to_hold_out(np.flatnonzero(few.weight), random, groups), n_units)
-    leading = few.leading(n_validation_units(n_units))
-    n = few.weight.sum() - min(few.weight[part].sum() for part in parts)
+    n_units = problem.H.shape[1]
+    parts = select_folds(parts_to_hold_out(np.flatnonzero(problem.weight), random, groups), n_units)
+    leading = problem.leading(n_validation_units(n_units))
+    n = problem.weight.sum() - min(problem.weight[part].sum() for part in parts)
     return search_alpha(lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start)
 
 
-def search_few_validated(
-    few: "FewRows", validation: "FewRows", start: float
+def search_dual_validated(
+    problem: "DualProblem", validation: "DualProblem", start: float
 ) -> PenaltySearchResult:
     """Return the penalty of the least error on validation samples."""
-    n_units = n_validation_units(few.H.shape[1])
-    leading, validation = few.leading(n_units), validation.leading(n_units)
-    return search_alpha(lambda a: leading.error_on(validation, a), few.weight.sum(), n_units, start)
+    n_units = n_validation_units(problem.H.shape[1])
+    leading, validation = problem.leading(n_units), validation.leading(n_units)
+    return search_alpha(
+        lambda a: leading.error_on(validation, a), problem.weight.sum(), n_units, start
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +125,7 @@ class Dual:
         rows: npt.NDArray,
         groups: npt.NDArray,
         root: npt.NDArray,
-        own_units: npt.NDArray,
+        unit_at_sample: npt.NDArray,
     ) -> "HatComplement":
         """Return the residuals of groups of equal rows, and their block of I - S, over alpha.
 
@@ -136,7 +141,7 @@ class Dual:
             Rows, and the group of each.
         root : ndarray of shape (n_groups, 1)
             Square roots of the weights of the groups.
-        own_units : ndarray of int of shape (n_groups,)
+        unit_at_sample : ndarray of int of shape (n_groups,)
             The unit that is centred at each group; -1 for none.
         """
         # Equal rows of weights w are one row of weight sum w: their direction as a unit vector.
@@ -144,16 +149,16 @@ class Dual:
         E[rows, groups] = self.root[rows] / root[groups, 0]
         residuals, u = HOST.multiply_transposed(E, self.dual_coef), E.T @ np.sqrt(self.share)
         HOST.solve_lower(self.factor, E)
-        remainder = HOST.multiply_transposed(E, E) - self.u_inverse * np.outer(u, u)
+        complement = HOST.multiply_transposed(E, E) - self.u_inverse * np.outer(u, u)
         # Columns of the own units in A.
-        has_unit = np.flatnonzero(own_units >= 0)
-        units = H[:, own_units[has_unit]]
+        has_unit = np.flatnonzero(unit_at_sample >= 0)
+        units = H[:, unit_at_sample[has_unit]]
         units = np.asfortranarray(self.root[:, None] * (units - self.share @ units))
         coefficients = HOST.multiply_transposed(units, self.dual_coef)
         HOST.solve_lower(self.factor, units)
         inner = np.eye(len(has_unit)) - HOST.multiply_transposed(units, units)
         outer = HOST.multiply_transposed(E, units)
-        return HatComplement(residuals, remainder, has_unit, inner, outer, coefficients)
+        return HatComplement(residuals, complement, has_unit, inner, outer, coefficients)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,15 +170,15 @@ class HatComplement:
     """
 
     residuals: npt.NDArray  # (n_rows, n_outputs), times the square roots of the weights
-    remainder: npt.NDArray  # (n_rows, n_rows)
+    complement: npt.NDArray  # (n_rows, n_rows)
     has_unit: npt.NDArray  # (n_own,): indices of the rows at which a unit is centred
     inner: npt.NDArray  # (n_own, n_own): block of ``I - A' M A`` for these units
     outer: npt.NDArray  # (n_rows, n_own): block of ``M A``
     coefficients: npt.NDArray  # (n_own, n_outputs): of these units
 
-    def without_own_units(self) -> tuple[npt.NDArray, npt.NDArray]:
+    def without_centered_units(self) -> tuple[npt.NDArray, npt.NDArray]:
         """Return residuals, and the diagonal of the block, each without the own unit of the row."""
-        residuals, diagonal = self.residuals.copy(), self.remainder.diagonal().copy()
+        residuals, diagonal = self.residuals.copy(), self.complement.diagonal().copy()
         rows = self.has_unit
         product = self.outer[rows, np.arange(len(rows))]
         factor = product / self.inner.diagonal()
@@ -187,11 +192,11 @@ class HatComplement:
         outer = self.outer[np.ix_(rows, own)]
         solved = solve(self.inner[np.ix_(own, own)], outer.T, assume_a="pos")
         residuals = self.residuals[rows] + solved.T @ self.coefficients[own]
-        return residuals, self.remainder[np.ix_(rows, rows)] + outer @ solved
+        return residuals, self.complement[np.ix_(rows, rows)] + outer @ solved
 
 
 @dataclass(frozen=True, eq=False)
-class FewRows:
+class DualProblem:
     """Rows of H with targets and weights, and the ridge readouts of subsets of them."""
 
     # (n_rows, n_units), float64: minus a shift, such as the mean, so that products of rows do not
@@ -202,7 +207,7 @@ class FewRows:
     weight: npt.NDArray  # (n_rows,)
     is_uncovered: npt.NDArray  # (n_rows,): whether H is 0
 
-    def leading(self, n_units: int) -> "FewRows":
+    def leading(self, n_units: int) -> "DualProblem":
         """Return the rows of the first units alone."""
         return replace(self, H=self.H[:, :n_units], shift=self.shift[:n_units])
 
@@ -251,7 +256,7 @@ class FewRows:
         b = dual.mean - HOST.multiply(W, (self.shift + centre)[:, None])[:, 0]
         return Solution(W, b), dual
 
-    def error_on(self, others: "FewRows", alpha: float) -> float:
+    def error_on(self, others: "DualProblem", alpha: float) -> float:
         """Return the weighted mean of ``|y - score|^2`` over other rows, by the readout of these.
 
         Infinite if the equations are ill-conditioned.

@@ -44,7 +44,7 @@ _MARGIN = 10
 # Formulas
 
 
-def min_remainder(dtype: npt.DTypeLike, squared_norm: Any, alpha: Any) -> Any:
+def min_one_minus_leverage(dtype: npt.DTypeLike, squared_norm: Any, alpha: Any) -> Any:
     """Return the smallest 1 - leverage that is more than a rounding error of the dtype.
 
     Rounding changes ``|L^-1 h|^2`` by about ``eps |h| / sqrt(alpha)``, since no eigenvalue of the
@@ -63,7 +63,7 @@ def min_remainder(dtype: npt.DTypeLike, squared_norm: Any, alpha: Any) -> Any:
 
 
 def leave_out(
-    xp: Any, targets: Any, scores: Any, remainder: Any, least: Any, mean: Any
+    xp: Any, targets: Any, scores: Any, one_minus_leverage: Any, least: Any, mean: Any
 ) -> tuple[Any, Any]:
     """Return leave-one-out scores, and a mask of the samples whose score is unknown.
 
@@ -74,14 +74,14 @@ def leave_out(
     Parameters
     ----------
     targets, scores : arrays of shape (n_rows, ..., n_outputs)
-    remainder, least : arrays of shape (n_rows, ...)
-        1 - leverage, and `min_remainder`.
+    one_minus_leverage, least : arrays of shape (n_rows, ...)
+        1 - leverage, and `min_one_minus_leverage`.
     mean : array of shape (n_outputs,)
         Of the targets.
     """
-    is_unknown = remainder <= least
-    remainder = xp.where(is_unknown, 1.0, remainder)[..., None]
-    left_out = targets - (targets - scores) / remainder
+    is_unknown = one_minus_leverage <= least
+    one_minus_leverage = xp.where(is_unknown, 1.0, one_minus_leverage)[..., None]
+    left_out = targets - (targets - scores) / one_minus_leverage
     return xp.where(is_unknown[..., None], mean, left_out), is_unknown
 
 
@@ -109,7 +109,7 @@ def without_unit(
 
 
 def leave_fold_out(
-    targets: npt.NDArray, residuals: npt.NDArray, remainder: npt.NDArray, root: npt.NDArray
+    targets: npt.NDArray, residuals: npt.NDArray, complement: npt.NDArray, root: npt.NDArray
 ) -> npt.NDArray:
     """Return the scores of the samples of a fold by a readout trained without the fold.
 
@@ -118,13 +118,13 @@ def leave_fold_out(
     targets : ndarray of shape (n_rows, n_outputs)
     residuals : ndarray of shape (n_rows, n_outputs)
         Of the readout of all samples, times `root`.
-    remainder : ndarray of shape (n_rows, n_rows)
-        Block of I - S, for rows that are multiplied by `root`. Residuals and remainder may have
+    complement : ndarray of shape (n_rows, n_rows)
+        Block of I - S, for rows that are multiplied by `root`. Residuals and complement may have
         one more common factor.
     root : ndarray of shape (n_rows, 1)
         Square roots of the weights.
     """
-    return targets - solve(remainder, residuals, assume_a="pos") / root
+    return targets - solve(complement, residuals, assume_a="pos") / root
 
 
 # A sample of the rows, one penalty
@@ -171,7 +171,7 @@ class SampledLOO:
     ):
         self.job, self.layer, self.sample = job, layer, sample
         has_none = np.full(sample.n_rows, -1)
-        self._own_units = has_none if units is None else units.own_units(sample)
+        self._unit_at_sample = has_none if units is None else units.unit_at_sample(sample)
         self._statistics: Any = statistics
         self._folds: Any = None
         if folds is not None:
@@ -229,8 +229,8 @@ class SampledLOO:
     def _score_by_tiles(self, job, whitened, sizes):
         """Return the scores by readouts of several sizes, from tiles of H that are discarded."""
         results = {size: _Scores(self.sample, whitened.mean_y) for size in sizes}
-        own_units = self._own_units_of(whitened)
-        order = np.argsort(own_units, kind="stable")  # as `_OwnUnits` needs it
+        unit_at_sample = self._unit_at_sample_of(whitened)
+        order = np.argsort(unit_at_sample, kind="stable")  # as `_CenteredUnits` needs it
 
         def consume(part, H):
             rows = order[part]
@@ -238,7 +238,7 @@ class SampledLOO:
                 results[size].is_uncovered[rows] = ~job.engine.algebra.any(H[:, :size], axis=1)
             Z, least = whitened.whiten(H)
             leverages = list(whitened.leverages(Z, sizes))
-            own = _OwnUnits(whitened, own_units[rows])
+            own = _CenteredUnits(whitened, unit_at_sample[rows])
             for size, of_all in zip(sizes, leverages, strict=True):
                 scores, leverage = own.removed(Z, whitened.scores(Z, size), of_all, size)
                 results[size].leave_out(rows, scores, leverage, least)
@@ -254,9 +254,9 @@ class SampledLOO:
         """
         Y, weight, m = self.sample.targets, self.sample.rows.weight, whitened.n_units
         result, fold_scores = _Scores(self.sample, whitened.mean_y), np.empty(Y.shape)
-        own_units = self._own_units_of(whitened)
+        unit_at_sample = self._unit_at_sample_of(whitened)
         for folds in self._groups_of_folds(m * whitened.dtype.itemsize, job.memory_limit):
-            folds = [fold[np.argsort(own_units[fold], kind="stable")] for fold in folds]
+            folds = [fold[np.argsort(unit_at_sample[fold], kind="stable")] for fold in folds]
             rows = np.concatenate(folds)
             Z = whitened.algebra.xp.empty((m, len(rows)), whitened.dtype, order="F")
             least = np.empty(len(rows))
@@ -271,19 +271,19 @@ class SampledLOO:
                 part = slice(end - len(fold), end)
                 of_fold = Z[:, part]
                 scores, hat = whitened.scores(of_fold, m), whitened.hat(of_fold)
-                own = _OwnUnits(whitened, own_units[fold])
+                own = _CenteredUnits(whitened, unit_at_sample[fold])
                 of_rows, leverage = own.removed(of_fold, scores, hat.diagonal(), m)
                 result.leave_out(fold, of_rows, leverage, least[part])
                 scores, hat = own.all_removed(of_fold, scores, hat)
                 root = np.sqrt(weight[fold])[:, None]
-                residuals, remainder = root * (Y[fold] - scores), np.eye(len(fold))
-                remainder = remainder - root * hat * root.T
-                fold_scores[fold] = leave_fold_out(Y[fold], residuals, remainder, root)
+                residuals = root * (Y[fold] - scores)
+                complement = np.eye(len(fold)) - root * hat * root.T
+                fold_scores[fold] = leave_fold_out(Y[fold], residuals, complement, root)
         return result.result(m, fold_scores)
 
-    def _own_units_of(self, whitened):
-        """Return the own units of all rows, without those that the equations do not have."""
-        return np.where(self._own_units < whitened.n_units, self._own_units, -1)
+    def _unit_at_sample_of(self, whitened):
+        """Return the units at all rows, without those that the equations do not have."""
+        return np.where(self._unit_at_sample < whitened.n_units, self._unit_at_sample, -1)
 
     def _groups_of_folds(self, row_bytes, limit):
         """Return lists of folds whose rows take up to a quarter of the memory, or of one fold.
@@ -310,13 +310,13 @@ class SampledLOO:
         Their `rows` are the copies of the rows `groups` of the sample.
         """
         Y, root = self.sample.targets, np.sqrt(self.sample.rows.weight)[:, None]
-        own_units = np.where(self._own_units < H.shape[1], self._own_units, -1)
-        left_out = dual.hat_complement(H, rows, groups, root, own_units)
-        residuals, remainder = left_out.without_own_units()
+        unit_at_sample = np.where(self._unit_at_sample < H.shape[1], self._unit_at_sample, -1)
+        left_out = dual.hat_complement(H, rows, groups, root, unit_at_sample)
+        residuals, diagonal = left_out.without_centered_units()
         # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
-        is_known = remainder > np.finfo(np.float64).eps * remainder.max()
-        remainder = np.where(is_known, remainder, 1.0)
-        scores, fold_scores = Y - residuals / (remainder[:, None] * root), None
+        is_known = diagonal > np.finfo(np.float64).eps * diagonal.max()
+        diagonal = np.where(is_known, diagonal, 1.0)
+        scores, fold_scores = Y - residuals / (diagonal[:, None] * root), None
         scores[~is_known] = np.average(Y, axis=0, weights=self.sample.rows.weight)
         if self._folds is not None:
             fold_scores = np.empty(Y.shape)
@@ -374,9 +374,9 @@ class _Scores:
 
     def leave_out(self, rows, scores, leverage, least):
         """Set scores of rows, from those by the readout of all rows and leverages of weight 1."""
-        remainder = 1 - leverage * self._weight[rows]
+        one_minus_leverage = 1 - leverage * self._weight[rows]
         self._scores[rows], is_unknown = leave_out(
-            np, self._Y[rows], scores, remainder, least, self._mean_y
+            np, self._Y[rows], scores, one_minus_leverage, least, self._mean_y
         )
         self._is_known[rows] = ~is_unknown
 
@@ -403,12 +403,12 @@ class _WhitenedRows:
         self.mean_y = self.algebra.to_host(s.y / s.n)
 
     def whiten(self, H):
-        """Return a tile as columns (n_units, n_rows), and their `min_remainder` on the host."""
+        """Return a tile as columns (n_units, n_rows), and `min_one_minus_leverage` of each."""
         H = H if self._engine.algebra is self.algebra else self._engine.to_host(H)
         H = H[:, : self.n_units].astype(self.dtype, copy=False)
         H -= self._mean_h
         squared_norms = self.algebra.to_host((H * H).sum(axis=1)).astype(np.float64)
-        return self._whiten(H.T), min_remainder(self.dtype, squared_norms, self._alpha)
+        return self._whiten(H.T), min_one_minus_leverage(self.dtype, squared_norms, self._alpha)
 
     def scores(self, Z, size):
         """Return scores (n_rows, n_outputs) by the first units, in float64 on the host."""
@@ -443,7 +443,7 @@ class _WhitenedRows:
         return self.products(Z, Z) + 1 / self._n
 
 
-class _OwnUnits:
+class _CenteredUnits:
     """The units that are centred at some rows, and scores of the rows without them.
 
     Parameters

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..data.map_reduce import map_reduce
 from .cross_validation import hold_out, make_folds, n_validation_units
-from .dual import FewRows
+from .dual import DualProblem
 from .leave_one_out import SampledLOO
 from .linear import Posterior, Solution, score_uncovered
 from .penalty_search import (
@@ -281,19 +281,19 @@ def search_left_out(
     return _search_scores(loo, scores_of, statistics.n, start, prefers_large)
 
 
-def search_few_left_out(
+def search_dual_left_out(
     job: Any,
     layer: Any,
     samples: Any,
     sample: Any,
-    few: FewRows,
+    problem: DualProblem,
     units: Any,
     start: float,
     prefers_large: bool = False,
 ) -> PenaltySearchResult:
-    """`search_left_out` by the dual equations of all samples, `few`."""
+    """`search_left_out` by the `DualProblem` of all samples."""
     layer, sample = _validated(layer, units), sample.leading(_PENALTY_SAMPLES)
-    leading = few.leading(layer.n_units)
+    leading = problem.leading(layer.n_units)
     loo = SampledLOO(job, layer, sample, units=units)
     found = find_sampled_rows(job, samples, sample)
 
@@ -301,7 +301,7 @@ def search_few_left_out(
         _, dual = leading.try_solve(alpha)
         return None if dual is None else loo.score_dual(dual, leading.H, *found)
 
-    return _search_scores(loo, scores_of, few.weight.sum(), start, prefers_large)
+    return _search_scores(loo, scores_of, problem.weight.sum(), start, prefers_large)
 
 
 def _validated(layer, units):

@@ -15,7 +15,7 @@ from ..data.memory_plan import check_fits
 from ..data.streaming import Consumer, stream
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
-from .leave_one_out import leave_out, min_remainder, without_unit
+from .leave_one_out import leave_out, min_one_minus_leverage, without_unit
 from .linear import Posterior, Solution
 from .packed_symmetric import WIDTH
 from .statistics import FEW, RidgeStatistics
@@ -50,7 +50,7 @@ def press(
     Parameters
     ----------
     samples : Samples
-        Their `own_units` are left out with them.
+        The units at these samples (`unit_at_sample`) are left out with them.
     statistics : RidgeStatistics
         Of all rows.
     alphas : sequence of float
@@ -144,8 +144,10 @@ class _PressPass(MapReduce):
             # Before H is overwritten.
             is_uncovered: Any = ~engine.algebra.any(H, axis=1) if keep_scores else None
             Y = samples.targets.matrix(part, xp)
-            own_units = None if samples.own_units is None else samples.own_units[part]
-            scores = scorer.scores(H, Y, sums, samples.weight_of(part), own_units)
+            unit_at_sample = (
+                None if samples.unit_at_sample is None else samples.unit_at_sample[part]
+            )
+            scores = scorer.scores(H, Y, sums, samples.weight_of(part), unit_at_sample)
             if keep_scores:
                 sums.scores[:, at] = engine.to_host(scores).swapaxes(0, 1)
                 uncovered.append(at.start + np.flatnonzero(is_uncovered))
@@ -229,7 +231,7 @@ class LOOScorer:
         Y: Any,
         sums: LOOSums,
         weight: npt.NDArray | None = None,
-        own_units: npt.NDArray | None = None,
+        unit_at_sample: npt.NDArray | None = None,
     ) -> Any:
         """Return scores (n_rows, n_alphas, n_outputs) of rows, each without itself, in float64.
 
@@ -240,19 +242,19 @@ class LOOScorer:
         H = H.astype(self.dtype, copy=False)
         H -= self.mean_h
         squared_norms = (H * H).sum(axis=1).astype(np.float64)
-        least = min_remainder(self.dtype, squared_norms[:, None], self.alphas)
-        scores, leverage, own = self._in_sample(algebra.split(H), Y.shape[1], own_units)
+        least = min_one_minus_leverage(self.dtype, squared_norms[:, None], self.alphas)
+        scores, leverage, own = self._in_sample(algebra.split(H), Y.shape[1], unit_at_sample)
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
         others, leverage = without_unit(scores, leverage, *own) if own else (scores, leverage)
-        Y, remainder = Y[:, None, :], 1 - weight[:, None] * leverage
-        left_out, is_unknown = leave_out(xp, Y, others, remainder, least, self.mean_y)
+        Y, one_minus_leverage = Y[:, None, :], 1 - weight[:, None] * leverage
+        left_out, is_unknown = leave_out(xp, Y, others, one_minus_leverage, least, self.mean_y)
         sums.errors += xp.tensordot(weight, ((Y - left_out) ** 2).sum(axis=2), 1) / self.n
         sums.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
-        sums.noise += xp.tensordot(weight, remainder[:, :, None] * (Y - others) ** 2, 1)
-        sums.noise_weight += xp.tensordot(weight, remainder**2, 1)
+        sums.noise += xp.tensordot(weight, one_minus_leverage[:, :, None] * (Y - others) ** 2, 1)
+        sums.noise_weight += xp.tensordot(weight, one_minus_leverage**2, 1)
         return left_out
 
-    def _in_sample(self, H_parts, n_outputs, own_units):
+    def _in_sample(self, H_parts, n_outputs, unit_at_sample):
         """Return scores (n_rows, n_alphas, n_outputs) of the readouts of all rows, and leverages.
 
         Leverages have the shape (n_rows, n_alphas). The third result is the rest of the arguments
@@ -271,10 +273,10 @@ class LOOScorer:
 
             basis.transform(H_parts, U, self.algebra)
             result = [readout(U)]
-            if own_units is not None:
+            if unit_at_sample is not None:
                 # The whitened unit vectors of the own units are rows of the basis.
-                V = basis.vectors[xp.asarray(np.maximum(own_units, 0))]
-                V *= xp.asarray((own_units >= 0)[:, None])
+                V = basis.vectors[xp.asarray(np.maximum(unit_at_sample, 0))]
+                V *= xp.asarray((unit_at_sample >= 0)[:, None])
                 result += [scaled(U * V), readout(V), scaled(xp.multiply(V, V, out=V))]
             result.append(scaled(xp.multiply(U, U, out=U)))
             results.append(result)

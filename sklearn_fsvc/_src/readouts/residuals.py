@@ -222,8 +222,8 @@ def _ridge(features, targets, weight):
     for penalty in _PENALTIES:
         shrinkage = 1 / (np.maximum(values, 0) + n_rows * penalty)
         weights = shrinkage[:, None] * projected
-        remainder = np.maximum(1 - (squares @ shrinkage + share), 1 / n_rows)[:, None]
-        predictions = targets - (targets - mean - A @ weights / root) / remainder
+        one_minus_leverage = np.maximum(1 - (squares @ shrinkage + share), 1 / n_rows)[:, None]
+        predictions = targets - (targets - mean - A @ weights / root) / one_minus_leverage
         errors = share @ np.square(targets - predictions)
         is_better = errors <= best
         best = np.where(is_better, errors, best)

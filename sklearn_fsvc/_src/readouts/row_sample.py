@@ -156,15 +156,15 @@ class Sample:
             Row numbers of the centres of all units; None if they are not training samples.
         centers : array of shape (n_units, n_features)
         """
-        own_units = np.full(self.n_rows, -1)
+        unit_at_sample = np.full(self.n_rows, -1)
         if rows is None or self.rows is None:
-            return own_units
+            return unit_at_sample
         if self.numbers is None:
             units, at = self.match(exact_hashes(centers))
         else:
             _, at, units = np.intersect1d(self.numbers, rows, return_indices=True)
-        own_units[at] = units
-        return own_units
+        unit_at_sample[at] = units
+        return unit_at_sample
 
     def learn(self, samples: Samples, log_decay: npt.NDArray | None = None) -> "Sample":
         """Return the sample with more rows.
