@@ -22,7 +22,7 @@ from .data.samples import Samples
 from .data.streaming import cast_layer
 from .readouts.linear import LinearReadout
 from .readouts.penalty_search import SearchHistory
-from .readouts.row_sample import Sample, draw
+from .readouts.row_sample import Sample, sample_unique
 
 
 class _Unset(Enum):
@@ -414,7 +414,7 @@ class TargetSpec(Part, ABC):
 
     def draw_sample(self, job: Job, samples: Samples) -> Sample:
         """Return the `Sample` of which scores are left out for `calibrate`."""
-        return draw(job, samples)
+        return sample_unique(job, samples)
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         """Return fitted attributes that are computed from the `LOOScores` of a `Sample`.

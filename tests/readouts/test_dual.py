@@ -12,7 +12,7 @@ from sklearn_fsvc._src.readouts.dual import DualProblem, gather_dual_problem, se
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import draw, find_sampled_rows
+from sklearn_fsvc._src.readouts.row_sample import find_sampled_rows, sample_unique
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -37,7 +37,7 @@ def layer(rng):
 def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
     job = Job(JIT)
     (statistics,) = gather(job, [layer], samples)
-    sample = draw(job, samples)
+    sample = sample_unique(job, samples)
     theirs, ours = SampledLOO(job, layer, sample, statistics), SampledLOO(job, layer, sample)
     expected, expected_scores = theirs.solve(alpha)
     problem = gather_dual_problem(job, layer, samples)

@@ -35,7 +35,7 @@ from sklearn_fsvc._src.readouts.leave_one_out import LOOScores, SampledLOO
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, press
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import draw, draw_rows, find_sampled_rows
+from sklearn_fsvc._src.readouts.row_sample import find_sampled_rows, sample_by_hash, sample_unique
 from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -321,7 +321,7 @@ def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
         C[: len(centers)] = X[centers]
     layer = RBFLayer(C, 9.0, kernel="laplacian")
     job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
-    sample = draw(job, samples) if is_merged else draw_rows(job, samples, 69)
+    sample = sample_unique(job, samples) if is_merged else sample_by_hash(job, samples, 69)
     assert sample.n_rows == (60 if is_merged else 69)
     folds = rng.integers(0, 4, len(sample.targets))
     units = RBF(kernel="laplacian").with_fitted(centers_=C[:20], support_=centers)
@@ -364,7 +364,7 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     X, y = rows_of(3)
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
     task, samples = clf._parts().task, Samples(X, OneHotTargets(y, 3), None)
-    sample, layer = draw(Job(get_engine("jit")), samples), layer_of(clf)
+    sample, layer = sample_unique(Job(get_engine("jit")), samples), layer_of(clf)
     right = sample.targets + 0.01
     is_known = np.arange(60) < 3
     few = LOOScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)

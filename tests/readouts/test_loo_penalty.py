@@ -32,7 +32,7 @@ from sklearn_fsvc._src.readouts import loo_penalty as module
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid, train_left_out
 from sklearn_fsvc._src.readouts.penalty_search import STEP, SearchHistory
 from sklearn_fsvc._src.readouts.press import LOOScorer, PressResult
-from sklearn_fsvc._src.readouts.row_sample import draw
+from sklearn_fsvc._src.readouts.row_sample import sample_unique
 from sklearn_fsvc._src.readouts.statistics import FEW
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc._src.utils.parameters import LOO_ALPHAS
@@ -287,7 +287,7 @@ def test_search_finds_the_best_penalty(network, weighted, start, many, prefers_l
     weight = some_weights() if weighted else None
     clf = network.fit(X, y)
     job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
-    sample, history = draw(job, samples), SearchHistory(start)
+    sample, history = sample_unique(job, samples), SearchHistory(start)
     units = clf._parts().units
     found, statistics = train_left_out(
         job, layer_of(clf), samples, sample, units, history, prefers_large

@@ -21,7 +21,12 @@ from sklearn_fsvc._src.readouts import row_sample as module
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import DrawPass, Sample, draw, draw_rows
+from sklearn_fsvc._src.readouts.row_sample import (
+    Sample,
+    UniqueSamplePass,
+    sample_by_hash,
+    sample_unique,
+)
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -62,20 +67,22 @@ def check(sample, there):
 def test_samples_of_parts_merge_in_any_order(rows):
     X, y, weight = rows
     parts = np.array_split(np.random.default_rng(0).permutation(120), 7)
-    samples = [Sample(FEW).learn(samples_of(X, y, weight, part)) for part in parts]
+    samples = [Sample(FEW).update(samples_of(X, y, weight, part)) for part in parts]
     merged = samples[0]
     for other in samples[1:]:
         merged = merged.merge(other)
     in_turn = Sample(FEW)
     for part in reversed(parts):
-        in_turn = in_turn.learn(samples_of(X, y, weight, part))
+        in_turn = in_turn.update(samples_of(X, y, weight, part))
     for sample in (merged, in_turn):
         check(sample, expected(X, y, weight))
 
 
 def test_removed_rows(rows):
     X, y, weight = rows
-    sample = Sample(FEW).learn(samples_of(X, y, weight)).forget(samples_of(X, y, weight, slice(50)))
+    sample = (
+        Sample(FEW).update(samples_of(X, y, weight)).forget(samples_of(X, y, weight, slice(50)))
+    )
     key_limit = np.unique(exact_hashes(X))[FEW]
     left = expected(X[50:], y[50:], weight[50:], 120)
     check(sample, {h: of_row for h, of_row in left.items() if h < key_limit})
@@ -86,7 +93,7 @@ def test_removed_rows(rows):
 def after_removal(rng):
     """A sample of 2000 rows after all but the last 400 were removed, and 300 further rows."""
     X, y = rng.normal(size=(2300, 3)), rng.integers(0, 3, 2300)
-    whole = Sample(FEW).learn(samples_of(X, y, part=slice(2000)))
+    whole = Sample(FEW).update(samples_of(X, y, part=slice(2000)))
     return X, y, whole, whole.forget(samples_of(X, y, part=slice(1600)))
 
 
@@ -100,7 +107,7 @@ def are_equal(one, other):
 def test_later_rows_replace_removed_ones(after_removal):
     X, y, _, left = after_removal
     assert 0 < left.n_rows < FEW / 2
-    filled = left.learn(samples_of(X, y, part=slice(2000, None)))
+    filled = left.update(samples_of(X, y, part=slice(2000, None)))
     assert filled.n_rows == FEW
     least = np.sort(exact_hashes(X[2000:]))[: FEW - left.n_rows]
     assert set(filled.rows.hashes) == {*left.rows.hashes, *least}
@@ -110,18 +117,18 @@ def test_later_rows_replace_removed_ones(after_removal):
 def test_replacement_does_not_depend_on_order_or_parts(after_removal):
     X, y, _, left = after_removal
     later = np.arange(2000, 2300)
-    at_once = left.learn(samples_of(X, y, part=later))
+    at_once = left.update(samples_of(X, y, part=later))
     in_turn, apart = left, []
     for part in np.array_split(np.random.default_rng(0).permutation(later), 7):
-        in_turn = in_turn.learn(samples_of(X, y, part=part))
-        apart.append(Sample(FEW).learn(samples_of(X, y, part=part)))
+        in_turn = in_turn.update(samples_of(X, y, part=part))
+        apart.append(Sample(FEW).update(samples_of(X, y, part=part)))
     are_equal(in_turn, at_once)
     there = left
     for each in apart:
         are_equal(there.merge(each), each.merge(there))
         there = there.merge(each)
     are_equal(there, at_once)
-    copied = pickle.loads(pickle.dumps(left)).learn(samples_of(X, y, part=later))
+    copied = pickle.loads(pickle.dumps(left)).update(samples_of(X, y, part=later))
     are_equal(copied, at_once)
 
 
@@ -130,13 +137,13 @@ def test_prior_rows_only_if_rows_are_missing(after_removal, rows):
     assert whole.prior_rows == 0
     assert left.prior_rows == pytest.approx(30 * (1 - left.n_rows / FEW))
     assert Sample(FEW).merge(left).prior_rows == left.prior_rows
-    assert left.learn(samples_of(X, y, part=slice(2000, None))).prior_rows == 0
+    assert left.update(samples_of(X, y, part=slice(2000, None))).prior_rows == 0
     none = left.forget(samples_of(X, y, part=slice(1600, 2000)))
     assert none.is_empty
     assert none.prior_rows == 30
-    assert none.learn(samples_of(X, y, part=slice(2000, 2005))).prior_rows == 22.5
+    assert none.update(samples_of(X, y, part=slice(2000, 2005))).prior_rows == 22.5
     # Nothing was missing before, so nothing is missing now.
-    few = Sample(FEW).learn(samples_of(X, y, part=slice(15)))
+    few = Sample(FEW).update(samples_of(X, y, part=slice(15)))
     assert few.forget(samples_of(X, y, part=slice(10))).prior_rows == 0
 
 
@@ -145,8 +152,8 @@ def test_decay_alone_leaves_no_rows_missing(rng):
     sample = Sample(FEW)
     for part in np.array_split(np.arange(1000), 9):
         left = np.log(0.99) * np.arange(len(part) - 1, -1, -1)
-        sample = sample.decayed(len(part) * np.log(0.99)).learn(samples_of(X, y, part=part), left)
-    sample = sample.merge(Sample(FEW).learn(samples_of(X, y, part=slice(1000, None))))
+        sample = sample.decayed(len(part) * np.log(0.99)).update(samples_of(X, y, part=part), left)
+    sample = sample.merge(Sample(FEW).update(samples_of(X, y, part=slice(1000, None))))
     assert sample.n_rows == FEW
     assert sample.key_limit < np.inf
     assert sample.prior_rows == 0
@@ -157,7 +164,7 @@ def test_removed_copies_that_were_not_sampled(after_removal):
     X, y, _, left = after_removal
     again = np.flatnonzero(~np.isin(exact_hashes(X[1600:2000]), left.rows.hashes))[:5] + 1600
     other = (y + 1) % 3
-    filled = left.learn(samples_of(X, other, np.full(2300, 2.0), again))
+    filled = left.update(samples_of(X, other, np.full(2300, 2.0), again))
     assert filled.n_rows == left.n_rows + 5
     without = filled.forget(samples_of(X, y, part=again))
     are_equal(without, left)
@@ -165,7 +172,7 @@ def test_removed_copies_that_were_not_sampled(after_removal):
 
 def test_part_of_a_weight_is_removed(rows):
     X, y, weight = rows
-    sample = Sample(FEW).learn(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
+    sample = Sample(FEW).update(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
     check(sample, expected(X, y, weight / 2))
 
 
@@ -175,7 +182,9 @@ def test_decayed_rows_give_way_to_new_ones(rng):
     sample = Sample(FEW)
     for part in np.array_split(np.arange(2000), 40):
         left = np.log(factor) * np.arange(len(part) - 1, -1, -1)
-        sample = sample.decayed(len(part) * np.log(factor)).learn(samples_of(X, y, part=part), left)
+        sample = sample.decayed(len(part) * np.log(factor)).update(
+            samples_of(X, y, part=part), left
+        )
     age = [1999 - int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.rows.X]
     assert np.median(age) < 100
     np.testing.assert_allclose(sample.rows.weight, factor ** np.array(age))
@@ -198,7 +207,7 @@ def test_a_sample_is_drawn_in_one_pass(rows, kind):
     samples = samples_of(X, y, weight)
     if kind == "sparse":
         samples = replace(samples, X=SparseSource(csr_array(X)))
-    draw_few = DrawPass(FEW, block_size=4 * 7 if kind == "blocks" else None, sparse_rows=50)
+    draw_few = UniqueSamplePass(FEW, block_size=4 * 7 if kind == "blocks" else None, sparse_rows=50)
     with get_engine("jit") as engine:
         whole = map_reduce(Job(engine), samples, draw_few)
         part = map_reduce(Job(engine), samples, draw_few, np.arange(10, 90))
@@ -215,12 +224,12 @@ def test_equal_rows_are_kept_apart(rows, kind, of_some):
     part = np.arange(0, 120, 3) if of_some else None
     given = {"dense": X, "sparse": SparseSource(csr_array(X)), "blocks": TiledArray(X, 7)}[kind]
     samples, job = Samples(given, OneHotTargets(y, 3), weight), Job(get_engine("jit"))
-    sample = draw_rows(job, samples, 120, part)
+    sample = sample_by_hash(job, samples, 120, part)
     present = np.flatnonzero(weight)
     np.testing.assert_array_equal(
         np.sort(sample.numbers), present if part is None else np.intersect1d(present, part)
     )
-    few = draw_rows(job, samples, 20, part)
+    few = sample_by_hash(job, samples, 20, part)
     np.testing.assert_array_equal(few.numbers, sample.numbers[: few.n_rows])
     assert sample.leading(20).numbers.tolist() == sample.numbers[:20].tolist()
     found = few.rows.X.take(slice(None)) if kind == "sparse" else few.rows.X
@@ -231,7 +240,7 @@ def test_equal_rows_are_kept_apart(rows, kind, of_some):
 
 def test_without_equal_rows_both_samples_are_the_same(rows):
     samples, job = samples_of(*rows, part=np.arange(0, 120, 2)), Job(get_engine("jit"))
-    merged, apart = draw(job, samples, n_rows=FEW), draw_rows(job, samples, FEW)
+    merged, apart = sample_unique(job, samples, n_rows=FEW), sample_by_hash(job, samples, FEW)
     for name in ("hashes", "keys", "X", "weight", "sums"):
         np.testing.assert_array_equal(getattr(merged.rows, name), getattr(apart.rows, name))
 
@@ -239,7 +248,7 @@ def test_without_equal_rows_both_samples_are_the_same(rows):
 def test_unequal_weights_enlarge_the_sample(rng):
     X, weight = rng.normal(size=(6000, 2)), np.where(np.arange(6000) % 100, 1.0, 99.0)
     with get_engine("jit") as engine:
-        sample = draw(Job(engine), samples_of(X, np.zeros(6000, int), weight))
+        sample = sample_unique(Job(engine), samples_of(X, np.zeros(6000, int), weight))
     assert 8 * 500 < len(sample.rows.weight) <= 8 * 512
 
 
@@ -262,7 +271,7 @@ def test_leave_one_out_scores_of_a_sample(
     with get_engine("jit") as engine:
         job = Job(engine)
         (statistics,) = gather(job, [layer], samples, dtype=dtype)
-        sample = draw(job, samples)
+        sample = sample_unique(job, samples)
         loo = SampledLOO(job, layer, sample, statistics, units=units)
         _, of_all = loo.solve(alpha)
         _, by_size = zip(*loo.solve_leading(alpha, [4, n_units]), strict=True)

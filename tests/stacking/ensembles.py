@@ -16,7 +16,7 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts import layer_of
-from sklearn_fsvc._src.readouts.row_sample import draw_rows
+from sklearn_fsvc._src.readouts.row_sample import sample_by_hash
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -99,7 +99,7 @@ def naive_left_out_of_all(ensemble, X, y, Y, weight):
 
 def two_folds(X):
     """Return the folds of an ensemble: halves of its random order of the samples."""
-    sample = draw_rows(
+    sample = sample_by_hash(
         Job(get_engine("jit")), Samples(X, OneHotTargets(np.zeros(len(X), int), 1)), len(X)
     )
     folds = np.empty(len(X), int)

@@ -17,7 +17,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.data.dask_blocks import open_input
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.readouts.row_sample import draw
+from sklearn_fsvc._src.readouts.row_sample import sample_unique
 from sklearn_fsvc._src.stacking.base_estimators import TrainingSet
 from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS
 from sklearn_fsvc.engines import get_engine
@@ -79,7 +79,7 @@ def test_feature_weights_are_learned_once(rng):
     _, samples = NumericTarget.from_estimator(TanhRegressor(), uncertainty=False).fit_encode(
         X, y, None
     )
-    training_set = TrainingSet(samples, y, draw(Job(get_engine("cpu", 1)), samples))
+    training_set = TrainingSet(samples, y, sample_unique(Job(get_engine("cpu", 1)), samples))
     fitted, shared, learned = {}, {}, []
     for name, network in {
         "first": RBFRegressor(40), "second": RBFRegressor(30, kernel="triangular"),

@@ -106,25 +106,25 @@ class IncrementalState:
         """Return the state with other samples, for which the readout is not solved."""
         return replace(self, statistics=statistics, solved_for=None)
 
-    def add(self, samples: Samples, factor: float, evaluate: Callable) -> "IncrementalState":
+    def update(self, samples: Samples, factor: float, evaluate: Callable) -> "IncrementalState":
         """Return the state with further samples, all of positive weight.
 
         The weights of all earlier samples are multiplied by `factor` for each new one.
         """
-        watch = _Watch(self, evaluate)
-        return watch.update(self.statistics.learn(samples, factor, watch))
+        measured = _PrequentialError(self, evaluate)
+        return measured.result(self.statistics.update(samples, factor, measured))
 
     def flush(self, evaluate: Callable) -> "IncrementalState":
         """Return the state with an empty buffer."""
-        watch = _Watch(self, evaluate)
-        return watch.update(self.statistics.flush(watch))
+        measured = _PrequentialError(self, evaluate)
+        return measured.result(self.statistics.flush(measured))
 
-    def add_buffered(
+    def update_buffered(
         self, parts: Iterable[RawSamples], log_decay: float, task: TargetSpec, evaluate: Callable
     ) -> "IncrementalState":
         """Return the state with samples of a `SampleBuffer` with that decay."""
         encoded = [_encode(task, raw) for raw in parts]
-        return self.with_statistics(self.statistics.add(encoded, log_decay, evaluate))
+        return self.with_statistics(self.statistics.update_buffered(encoded, log_decay, evaluate))
 
     def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":
         """Return the state without samples that were added before."""
@@ -195,7 +195,7 @@ class IncrementalState:
 
 
 @dataclass
-class _Watch:
+class _PrequentialError:
     """The `evaluate` of `RunningStatistics` that measures the error of the last readout, too.
 
     It is a quadratic form in the statistics of the new samples.
@@ -214,7 +214,7 @@ class _Watch:
             self.errors = self.errors.add(error, len(samples))
         return sums
 
-    def update(self, statistics: RunningStatistics) -> IncrementalState:
+    def result(self, statistics: RunningStatistics) -> IncrementalState:
         """Return the state with new statistics, and the errors measured meanwhile."""
         return replace(self.state.with_statistics(statistics), errors=self.errors)
 

@@ -162,11 +162,11 @@ class BufferedNetwork(Network):
         parts = self._choose_layer(parts, RawSamples.concatenate(chosen_from))
         state, evaluate = self._incremental_state, Evaluator(self, parts.units)
         buffered = replace(buffer, n_summed=0).unsummed()
-        state = state.add_buffered(buffered, buffer.log_decay, parts.task, evaluate)
+        state = state.update_buffered(buffered, buffer.log_decay, parts.task, evaluate)
         if batch is not None:
             samples = parts.task.encode(batch.X, batch.y, batch.weight)
             samples = without_zero_weights(samples)
-            state = state.add(samples, self.forgetting_factor, evaluate)
+            state = state.update(samples, self.forgetting_factor, evaluate)
         self._store_state(parts, state, evaluate.device)
 
     def _choose_layer(self, parts: Parts, raw: RawSamples) -> Parts:
@@ -200,7 +200,7 @@ class BufferedNetwork(Network):
             buffer = buffer.provisional()
             state = self._incremental_state
         evaluate = Evaluator(self, parts.units)
-        state = state.add_buffered(buffer.unsummed(), buffer.log_decay, parts.task, evaluate)
+        state = state.update_buffered(buffer.unsummed(), buffer.log_decay, parts.task, evaluate)
         buffer = replace(buffer, n_summed=len(buffer))
         self._store_state(parts, state, evaluate.device, _sample_buffer=buffer)
 
@@ -217,7 +217,7 @@ class BufferedNetwork(Network):
         has_same_task = before.has_same_classes(task)
         if state is not None and left.parts and has_same_task:
             evaluate = Evaluator(self, parts.units)
-            state = state.add_buffered(buffer.unsummed(), buffer.log_decay, before, evaluate)
+            state = state.update_buffered(buffer.unsummed(), buffer.log_decay, before, evaluate)
             samples = before.encode(raw.X, raw.y, raw.weight)
             state = state.remove(without_zero_weights(samples), evaluate)
             left = replace(left, n_summed=len(left))

@@ -96,7 +96,7 @@ class IncrementalNetwork(BufferedNetwork):
         else:
             parts, samples = self._start_with_layer(parts, X, y, sample_weight, classes)
         evaluate = Evaluator(self, parts.units)
-        state = self._incremental_state.add(
+        state = self._incremental_state.update(
             without_zero_weights(samples), self.forgetting_factor, evaluate
         )
         self._store_state(parts, state, evaluate.device)
@@ -258,7 +258,7 @@ class IncrementalNetwork(BufferedNetwork):
         else:
             if buffer.has_classes:
                 parts.task.check_same_classes(other_parts.task, name)
-            state = self._incremental_state.emptied.add_buffered(
+            state = self._incremental_state.emptied.update_buffered(
                 replace(buffer, n_summed=0).unsummed(), buffer.log_decay, parts.task, evaluate
             )
         state = self._incremental_state.merge([state], evaluate)
@@ -282,7 +282,7 @@ class IncrementalNetwork(BufferedNetwork):
         self._set_fitted(parts, other.device_, history.table, _incremental_state=state)
         evaluate = Evaluator(self, units)
         buffered = replace(buffer, n_summed=0).unsummed()
-        state = state.add_buffered(buffered, buffer.log_decay, parts.task, evaluate)
+        state = state.update_buffered(buffered, buffer.log_decay, parts.task, evaluate)
         self._store_state(parts, state, evaluate.device)
 
     def _state_to_merge(self, parts: Parts, other: Any, other_parts: Parts, name: str) -> Any:

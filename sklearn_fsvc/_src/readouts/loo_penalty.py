@@ -27,7 +27,7 @@ from .penalty_search import (
 )
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
-from .row_sample import DrawPass, find_sampled_rows
+from .row_sample import UniqueSamplePass, find_sampled_rows
 from .statistics import FEW, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
@@ -212,7 +212,7 @@ def draw_penalty_sample(job: Any, samples: Any) -> Any:
 
     It does not depend on the memory limit, as the penalty, and with it the model, must not.
     """
-    return map_reduce(job, samples, DrawPass(_PENALTY_SAMPLES))
+    return map_reduce(job, samples, UniqueSamplePass(_PENALTY_SAMPLES))
 
 
 def train_left_out(

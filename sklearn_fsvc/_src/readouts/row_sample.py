@@ -1,14 +1,14 @@
-"""A bounded sample of the rows, by which probabilities are calibrated and networks are weighted.
+"""A bounded sample of the rows: it calibrates probabilities, selects penalties, weights networks.
 
 The rows themselves determine which are in it: those with the least hashes (a bottom-k sketch:
 E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). There are three kinds:
 
-- `draw` merges equal rows, so that repeating a row is the same as doubling its weight. Equal rows
-  are in the sample together or not at all, samples of parts of the rows merge into that of all,
-  and rows that are removed can be found.
-- `draw_rows` keeps equal rows apart. Each is left out alone: in data with duplicates, new rows
+- `sample_unique` merges equal rows, so that repeating a row is the same as doubling its weight.
+  Equal rows are in the sample together or not at all, samples of parts of the rows merge into that
+  of all, and rows that are removed can be found.
+- `sample_by_hash` keeps equal rows apart. Each is left out alone: in data with duplicates, new rows
   repeat old ones as often.
-- `choose_rows` does so, too, and depends on the order of the rows instead of their hashes.
+- `sample_at_random` does so, too, and depends on the order of the rows instead of their hashes.
 """
 
 from collections.abc import Iterator
@@ -166,7 +166,7 @@ class Sample:
         unit_at_sample[at] = units
         return unit_at_sample
 
-    def learn(self, samples: Samples, log_decay: npt.NDArray | None = None) -> "Sample":
+    def update(self, samples: Samples, log_decay: npt.NDArray | None = None) -> "Sample":
         """Return the sample with more rows.
 
         Parameters
@@ -199,7 +199,7 @@ class Sample:
         return both._add_rows([each.rows for each in (self, other) if not each.is_empty])
 
     def _combine(self, blocks, log_decay=None, sign=1, job=None):
-        """Return the sample with rows added, or removed (sign -1); see `learn`.
+        """Return the sample with rows added, or removed (sign -1); see `update`.
 
         Rows are collected from blocks, (slice of the rows, `Samples`), until they are as many as
         the capacity, and then merged.
@@ -267,7 +267,7 @@ def sample_capacity(memory_limit: int, n_features: int, n_rows: float = ROWS) ->
     return max(1, count_fitting(_MEMORY_SHARE * memory_limit, row_bytes, maximum=int(n_rows)))
 
 
-def draw(
+def sample_unique(
     job: Any, samples: Samples, rows: npt.NDArray | None = None, n_rows: int | None = None
 ) -> Sample:
     """Return the `Sample` of a job's rows, or of a subset, in one pass; no layer is evaluated.
@@ -276,13 +276,16 @@ def draw(
     """
     weight = samples.weight_of(slice(None) if rows is None else rows)
     capacity = _capacity(job, samples, weight, n_rows or ROWS)
-    return map_reduce(job, samples, DrawPass(capacity), rows)
+    return map_reduce(job, samples, UniqueSamplePass(capacity), rows)
 
 
-def draw_rows(job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None) -> Sample:
+def sample_by_hash(
+    job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None
+) -> Sample:
     """Return a `Sample` of a job's rows, or of a subset, in which equal rows are kept apart.
 
-    It has `n_rows` rows; more if weights are unequal. Without equal rows it is that of `draw`.
+    It has `n_rows` rows; more if weights are unequal. Without equal rows, `sample_unique` returns
+    the same sample.
     """
     rows = np.arange(len(samples)) if rows is None else rows
     weight = samples.weight_of(rows)
@@ -299,17 +302,17 @@ def draw_rows(job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None 
     return _of_numbers(job, samples, capacity, rows[kept], hashes[kept])
 
 
-def choose_rows(job: Any, samples: Samples, n_rows: int) -> Sample:
+def sample_at_random(job: Any, samples: Samples, n_rows: int) -> Sample:
     """Return a `Sample` of random row numbers: nothing is hashed, and no other row is read.
 
     It has `n_rows` rows; more if weights are unequal.
     """
     capacity = _capacity(job, samples, samples.weight, n_rows)
-    rows = choose_row_numbers(samples, capacity)
+    rows = random_indices(samples, capacity)
     return _of_numbers(job, samples, capacity, rows, np.arange(len(rows), dtype=np.uint64))
 
 
-def choose_row_numbers(samples: Samples, n_rows: int) -> npt.NDArray[np.intp]:
+def random_indices(samples: Samples, n_rows: int) -> npt.NDArray[np.intp]:
     """Return the row numbers of random samples of positive weight, ascending."""
     rows = samples.rows_with_weight
     if len(rows) <= n_rows:
@@ -360,8 +363,8 @@ def find_sampled_rows(
 
 
 @dataclass(frozen=True, eq=False)
-class DrawPass(MapReduce):
-    """The pass over the rows of `draw`; `block_size` elements at a time."""
+class UniqueSamplePass(MapReduce):
+    """The pass over the rows of `sample_unique`; `block_size` elements at a time."""
 
     capacity: int
     block_size: int | None = None  # by default what suits the job

@@ -134,7 +134,7 @@ class RunningStatistics:
         sample = self.sample and Sample(self.sample.capacity)
         return RunningStatistics(self.max_rows, self.max_bytes, n_parts=self.n_parts, sample=sample)
 
-    def learn(self, samples: Samples, factor: float, evaluate: Evaluate) -> "RunningStatistics":
+    def update(self, samples: Samples, factor: float, evaluate: Evaluate) -> "RunningStatistics":
         """Return the statistics with more samples of the host, copied to the buffer or evaluated.
 
         The weight of each sample is multiplied by `factor` with every later sample.
@@ -155,7 +155,7 @@ class RunningStatistics:
         )  # fmt: skip
         return result.flush(evaluate) if self._is_full(n_rows, n_bytes) else result
 
-    def add(
+    def update_buffered(
         self, parts: Iterable[BufferedSamples], log_decay: float, evaluate: Evaluate
     ) -> "RunningStatistics":
         """Return the statistics with samples that were buffered elsewhere, all of them evaluated.
@@ -188,7 +188,7 @@ class RunningStatistics:
         samples = rows.samples
         log_weights = None if self.log_decay == 0 else rows.log_weights(self.log_decay)
         result = self._decayed()
-        sample = result.sample and result.sample.learn(samples, log_weights)
+        sample = result.sample and result.sample.update(samples, log_weights)
         if log_weights is not None:
             factors = np.exp(log_weights)
             weight = factors if samples.weight is None else factors * samples.weight

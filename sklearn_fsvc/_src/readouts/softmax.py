@@ -24,7 +24,7 @@ from .linear import Solution
 from .log_loss import LogLoss, LossSums, compute_losses
 from .newton import CachedRows, CGStop, LBFGSHistory, LocalModel, WhitenedCoordinates
 from .ridge import gather
-from .row_sample import draw
+from .row_sample import sample_unique
 from .statistics import RidgeStatistics
 
 
@@ -505,7 +505,7 @@ def calibrated_ridge(
         The ridge penalty.
     log_loss : LogLoss
     """
-    loo, xp = SampledLOO(job, layer, draw(job, samples), statistics), statistics.xp
+    loo, xp = SampledLOO(job, layer, sample_unique(job, samples), statistics), statistics.xp
     solution, left_out = loo.solve(alpha)
     T = xp.concatenate([solution.W, solution.b[:, None]], axis=1)
     inverse_temperatures: list[float] = []

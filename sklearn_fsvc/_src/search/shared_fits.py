@@ -31,7 +31,7 @@ from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.ridge import gather
-from ..readouts.row_sample import draw
+from ..readouts.row_sample import sample_unique
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_option
@@ -272,7 +272,7 @@ class SharedPass:
         loo_of = None
         if self.plan.needs_probabilities and builder.task.needs_loo_scores:
             loo_of = partial(
-                SampledLOO, job, sample=draw(job, samples, rows), units=self.parts.units
+                SampledLOO, job, sample=sample_unique(job, samples, rows), units=self.parts.units
             )
         search_of = None
         if self._leaves_out(samples):

@@ -43,7 +43,7 @@ from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..estimators.validation_set import ValidationSet
 from ..parts import TargetSpec
 from ..readouts.residuals import first_activations
-from ..readouts.row_sample import draw_rows
+from ..readouts.row_sample import sample_by_hash
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
 from ..utils.parameters import check_output, check_positive_integer
@@ -369,8 +369,8 @@ class StackedParts:
     def _draw_training_set(self, samples, y, validation, n_estimators, has_final):
         n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)
         with self.base.open_job(samples.X) as job:
-            sample = draw_rows(job, samples, n_rows, sample_groups(samples, n_rows))
-            drawn = samples.validation and draw_rows(job, samples.validation, n_rows)
+            sample = sample_by_hash(job, samples, n_rows, sample_groups(samples, n_rows))
+            drawn = samples.validation and sample_by_hash(job, samples.validation, n_rows)
         folds = None
         if has_final or (samples.groups is not None and validation is None):
             folds = assign_folds(sample, samples.groups_of(sample.numbers))

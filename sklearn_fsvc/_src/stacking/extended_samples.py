@@ -10,7 +10,7 @@ from ..data.samples import Samples
 from ..data.streaming import take_rows
 from ..data.validation import to_host
 from ..parts import TargetSpec
-from ..readouts.row_sample import Sample, draw_rows
+from ..readouts.row_sample import Sample, sample_by_hash
 from .base_estimators import BaseEstimators
 from .weights import EnsembleWeighting, decision_scores
 
@@ -41,5 +41,5 @@ class ExtendedSamples:
         X = weighting.append_scores(task, X, decision_scores(task, scores)[order])
         extended = samples.with_rows(X, rows)
         with base.open_job(X) as job:
-            extended_sample = draw_rows(job, extended, len(rows))
+            extended_sample = sample_by_hash(job, extended, len(rows))
         return cls(extended, rows, extended_sample, order[extended_sample.numbers])

@@ -18,7 +18,7 @@ from ..readouts.residuals import (
     fit_residual_distribution,
     max_residuals,
 )
-from ..readouts.row_sample import Sample, choose_row_numbers, choose_rows
+from ..readouts.row_sample import Sample, random_indices, sample_at_random
 from ..utils.parameters import check_bool, check_choice
 from ..utils.user_warnings import warn
 from .encoding import StandardisedTargets, as_float64, validate_weights
@@ -89,13 +89,13 @@ class NumericTarget(TargetSpec):
         if self.transformer is not None:
             return super().draw_sample(job, samples)
         n_max = max_residuals(samples.targets.n_outputs)
-        return choose_rows(job, samples, min(N_RESIDUALS, n_max))
+        return sample_at_random(job, samples, min(N_RESIDUALS, n_max))
 
     def calibration_rows(self, samples: Samples, random_state: Any) -> npt.NDArray | None:
         n_outputs = samples.targets.n_outputs
         if self.transformer is not None or len(samples) * n_outputs <= _MAX_LOO_SCORES:
             return None
-        return choose_row_numbers(samples, max_residuals(n_outputs))
+        return random_indices(samples, max_residuals(n_outputs))
 
     def check(self) -> None:
         check_bool("uncertainty", self.uncertainty)
@@ -326,7 +326,7 @@ class NumericTarget(TargetSpec):
         if self.transformer is not None:  # all samples were left out
             fitted = self.smearing(samples.targets.matrix() - scores, weight)
         if rows is None:
-            rows = choose_row_numbers(samples, max_residuals(samples.targets.n_outputs))
+            rows = random_indices(samples, max_residuals(samples.targets.n_outputs))
             scores = scores[rows]
         return fitted | fit_residual_distribution(
             training.job, training.layer, samples.X, scores.astype(np.float64),
