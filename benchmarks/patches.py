@@ -106,7 +106,7 @@ def _peers(engine, layer, images, expected):
     torch.backends.cudnn.allow_tf32 = False
     X = torch.as_tensor(images, device=_torch_device(engine)).reshape(-1, 1, 28, 28)
     peers = {"torch unfold": partial(_torch_unfold, torch, layer, X)}
-    if layer.accumulation == "product":
+    if layer.reduction == "product":
         peers["torch conv2d"] = partial(_torch_conv, torch, layer, X)
     for name, peer in peers.items():
         with torch.inference_mode():
@@ -139,12 +139,12 @@ def _torch_unfold(torch, layer, X):
         P = torch.nn.functional.unfold(part, side).transpose(1, 2)
         P = P - P.mean(dim=2, keepdim=True)
         P = P / torch.sqrt((P * P).mean(dim=2, keepdim=True) + floor)
-        if inner.accumulation == "product":
+        if inner.reduction == "product":
             A = P @ units.T + there(inner.bias)
         else:
             P = P @ there(whitening.units).T + there(whitening.bias)
             A = torch.exp(torch.cdist(P, units, p=1) / -inner.radius)
-        A = A.transpose(1, 2).reshape(len(part), -1, *layer.grid.places)
+        A = A.transpose(1, 2).reshape(len(part), -1, *layer.grid.output_shape)
         found.append(_torch_average(torch, layer, A))
     return torch.cat(found)
 
@@ -176,7 +176,7 @@ def _cells(torch, grid, device):
         np.array(
             [[1 / (c.stop - c.start) * (c.start <= i < c.stop) for c in cells] for i in range(n)]
         )
-        for cells, n in zip(grid.cells, grid.places, strict=True)
+        for cells, n in zip(grid.cells, grid.output_shape, strict=True)
     )
     return torch.as_tensor(np.kron(down, across).astype(np.float32), device=device)
 

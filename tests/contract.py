@@ -21,7 +21,7 @@ TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
 SHAPES = [(1, 1, 1), (3, 2, 5), (67, 131, 9), (40, 300, 33), (5, 4, 1300)]
 
 # The sums of the layers below.
-ACCUMULATIONS = ("manhattan", "sqeuclidean", "product")
+REDUCTIONS = ("manhattan", "sqeuclidean", "product")
 
 RECIPROCAL = Function("reciprocal", lambda A, xp: xp.divide(1, A, out=A), lambda H, xp: -H * H)
 
@@ -73,7 +73,7 @@ def check_values(engine, shape, dtype):
 def check_zero_distance(engine, dtype, shape=(20, 7, 50)):
     """A sample has distance 0 to itself: phi(c, c) = 1, exactly."""
     for X, layer in layers(shape, dtype):
-        if layer.accumulation == "product":
+        if layer.reduction == "product":
             continue
         H = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
         assert H[0, 0] == (0 if layer.kernel is DISTANCE else 1)
@@ -93,7 +93,7 @@ def check_steps(engine, shape, dtype):
         formula = naive.hidden(layer, engine.to_host(X)).astype(np.float64)
         error = 0 if dtype == np.uint8 else TOLERANCE[plain.dtype]
         for bits in (8, 15):
-            quantizer = Quantizer(bits, is_signed=layer.accumulation == "product")
+            quantizer = Quantizer(bits, is_signed=layer.reduction == "product")
             H = _in_parts(engine, replace(layer, quantizer=quantizer), X)
             if dtype != np.uint8:
                 np.testing.assert_array_equal(H, quantizer.apply(plain.copy(), np))
@@ -151,7 +151,7 @@ def check_rounded_rows(engine, shape, dtype, n_batches=12):
         if layer.formula.endswith("distance"):
             continue
         for bits in (8, 15):
-            quantizer = Quantizer(bits, is_signed=layer.accumulation == "product")
+            quantizer = Quantizer(bits, is_signed=layer.reduction == "product")
             rounded = replace(layer, quantizer=quantizer)
             prepared = engine.prepare(rounded)
             whole = engine.to_host(engine.hidden(prepared, engine.to_device(X))).copy()
@@ -220,7 +220,7 @@ def shuffled(X, rng):
 def check_activity(engine, dtype, shape=(40, 300, 33)):
     """Activation sums are those of activations rounded to multiples of 2^-40, to the bit."""
     for X, layer in layers(shape, dtype):
-        if layer.accumulation == "product":
+        if layer.reduction == "product":
             continue
         # Small activations besides large ones: their sum depends on the order unless rounded.
         layer = replace(layer, radius=layer.radius / 3)
@@ -269,7 +269,7 @@ def check_settings(engine, dtype, shape=(37, 300, 1300), in_turn=False):
         expected = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
         for name, (_, *others) in tunables.items():
             if in_turn and name == "block":
-                turn = ACCUMULATIONS.index(layer.accumulation) % len(others)
+                turn = REDUCTIONS.index(layer.reduction) % len(others)
                 others = others[turn : turn + 1]
             for value in others:
                 engine.tuned = {layer.kind: {name: value}}

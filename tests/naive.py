@@ -57,7 +57,7 @@ def tanh(X, W, b):
 
 
 def hidden(layer, X):
-    if layer.accumulation == "product":
+    if layer.reduction == "product":
         formula = {"tanh": tanh, "linear": linear}[layer.formula]
         return formula(X, layer.units, layer.bias)
     return rbf(X, layer.units, layer.radius, layer.metric, layer.kernel.name)
@@ -86,7 +86,7 @@ RESPONSES = {
 def patches(layer, X):
     """Return H of a layer of patches, position by position."""
     grid = layer.grid
-    (down, across), parts = grid.places, grid.pool
+    (down, across), parts = grid.output_shape, grid.pool
     images, sums, counts = X.reshape(-1, *grid.image), 0, np.zeros(parts)
     for y in range(down):
         for x in range(across):

@@ -18,7 +18,7 @@ def read_all(source):
 
 def test_positions_and_cells():
     grid = PatchGrid((11, 8, 3), (4, 3), 2, (3, 2))
-    assert grid.places == (4, 3)
+    assert grid.output_shape == (4, 3)
     assert grid.n_inputs == 36
     assert grid.cells == ([slice(0, 1), slice(1, 2), slice(2, 4)], [slice(0, 1), slice(1, 3)])
     assert grid.pooled((9, 2)).pool == (4, 2)

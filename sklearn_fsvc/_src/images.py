@@ -51,14 +51,14 @@ class PatchGrid:
         return prod(self.size) * self.image[2]
 
     @cached_property
-    def places(self) -> tuple[int, ...]:
+    def output_shape(self) -> tuple[int, ...]:
         """The number of positions, (down, across)."""
         pairs = zip(self.image, self.size, strict=False)
         return tuple((side - size) // self.stride + 1 for side, size in pairs)
 
     @property
     def n_positions(self) -> int:
-        return prod(self.places)
+        return prod(self.output_shape)
 
     @property
     def n_cells(self) -> int:
@@ -67,7 +67,7 @@ class PatchGrid:
     @cached_property
     def edges(self) -> tuple[list[int], ...]:
         """The first position of each cell, and the end: down, and across."""
-        pairs = zip(self.places, self.pool, strict=True)
+        pairs = zip(self.output_shape, self.pool, strict=True)
         return tuple([k * n // parts for k in range(parts + 1)] for n, parts in pairs)
 
     @property
@@ -77,18 +77,18 @@ class PatchGrid:
 
     def pooled(self, pool: tuple[int, ...]) -> "PatchGrid":
         """Return the grid with that many cells down and across, or as many as positions."""
-        return replace(self, pool=tuple(map(min, pool, self.places)))
+        return replace(self, pool=tuple(map(min, pool, self.output_shape)))
 
-    def pixels(self, places: tuple[slice, ...]) -> tuple[slice, ...]:
+    def pixels(self, positions: tuple[slice, ...]) -> tuple[slice, ...]:
         """Return the slices of rows and columns that patches at these positions cover."""
         return tuple(
             slice(at.start * self.stride, (at.stop - 1) * self.stride + size)
-            for at, size in zip(places, self.size, strict=True)
+            for at, size in zip(positions, self.size, strict=True)
         )
 
-    def part(self, places: tuple[slice, ...], pool: tuple[int, ...]) -> "PatchGrid":
+    def part(self, positions: tuple[slice, ...], pool: tuple[int, ...]) -> "PatchGrid":
         """Return the grid of these positions alone, with that many cells down and across."""
-        sides = (pixels.stop - pixels.start for pixels in self.pixels(places))
+        sides = (pixels.stop - pixels.start for pixels in self.pixels(positions))
         return replace(self, image=(*sides, self.image[2]), pool=pool)
 
     def windows(self, X: Any, xp: Any) -> Any:

@@ -110,7 +110,7 @@ class Kernel(ABC):
         return math.ldexp(1.0, -exponent), self.affine(math.ldexp(radius, -exponent))
 
     @property
-    def has_edge(self) -> bool:
+    def has_compact_support(self) -> bool:
         """Whether the activation is 0 beyond some distance."""
         return self.affine(1.0).floor > float("-inf")
 

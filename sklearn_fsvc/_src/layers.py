@@ -3,7 +3,7 @@
 The formula is ``H = function(max(floor, scale * sum ** power + offset))``, in steps, as many of
 which as possible are fused by an engine:
 
-1. ``accumulation``: the sum over the features for a sample and a unit, ``"manhattan"``
+1. ``reduction``: the sum over the features for a sample and a unit, ``"manhattan"``
    sum |x - c|, ``"sqeuclidean"`` sum (x - c)^2, or ``"product"`` sum x w;
 2. ``power`` of the sum: 1/2, 1 or 2;
 3. ``affine``, a `formulas.Affine`;
@@ -45,7 +45,7 @@ class _Layer:
 
     units: Any
     formula: Any
-    accumulation: Any
+    reduction: Any
     power: Any
     affine: Any
     function: Any
@@ -53,7 +53,7 @@ class _Layer:
     is_mapped: Any = False  # whether there is a linear map
     quantizer: Any = None  # a `formulas.Quantizer`, which rounds activations
     table: Any = None  # of rounded activations, by the sum over the features
-    has_edge: Any = False  # whether activations are 0 beyond some distance
+    has_compact_support: Any = False  # whether activations are 0 beyond some distance
 
     @property
     def n_units(self) -> int:
@@ -69,7 +69,7 @@ class _Layer:
         return self.n_features
 
     @property
-    def traits(self) -> dict[str, Any]:
+    def hyperparameters(self) -> dict[str, Any]:
         """Properties by which a search distinguishes layers on the same samples."""
         return {}
 
@@ -169,20 +169,20 @@ class RBFLayer(_Layer):
         return self.weights is not None and self.weights.ndim == 2
 
     @property
-    def has_edge(self) -> bool:
-        return self.kernel.has_edge
+    def has_compact_support(self) -> bool:
+        return self.kernel.has_compact_support
 
     @property
     def formula(self) -> str:
         return f"{self.metric} {self.kernel.name}"
 
     @property
-    def traits(self) -> dict[str, Any]:
+    def hyperparameters(self) -> dict[str, Any]:
         is_weighted = self.weights is not None
         return {"kernel": self.kernel.name, "radius": self.radius, "weighted": is_weighted}
 
     @property
-    def accumulation(self) -> str:
+    def reduction(self) -> str:
         return METRICS[self.metric].sum
 
     @property
@@ -273,7 +273,7 @@ class LinearLayer(_Layer):
     bias: npt.NDArray
     quantizer: Quantizer | None = None
 
-    formula, accumulation, power, function = "linear", "product", 1, IDENTITY
+    formula, reduction, power, function = "linear", "product", 1, IDENTITY
 
     @cached_property
     def max_input(self) -> Any:
@@ -319,7 +319,7 @@ def quantize_layer(layer: Any, bits: int | None) -> Any:
     """Return the layer with activations of that many bits; the same layer for None."""
     if bits is None:
         return layer
-    return replace(layer, quantizer=Quantizer(bits, is_signed=layer.accumulation == "product"))
+    return replace(layer, quantizer=Quantizer(bits, is_signed=layer.reduction == "product"))
 
 
 # Responses of a `PatchLayer`: functions of the activations, before these are averaged.
@@ -376,8 +376,8 @@ class PatchLayer(_Layer):
         return self.grid.n_features
 
     @property
-    def accumulation(self) -> str:
-        return self.inner.accumulation
+    def reduction(self) -> str:
+        return self.inner.reduction
 
     @property
     def formula(self) -> str:

@@ -100,9 +100,9 @@ import numpy as np, contract, naive
 from sklearn_fsvc._src.engines import jit
 engine = jit.JitEngine()
 blocks = engine.tunables(next(contract.layers((9, 5, 4), np.float32))[1])["block"]
-for accumulation, dtype, block in {kernels}:
+for reduction, dtype, block in {kernels}:
     for X, layer in contract.layers((9, 5, 4), np.dtype(dtype)):
-        if layer.accumulation == accumulation:
+        if layer.reduction == reduction:
             engine.tuned = {{layer.kind: {{"block": blocks[block]}}}}
             H = engine.hidden(engine.prepare(layer), X)
             np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-5, rtol=1e-5)

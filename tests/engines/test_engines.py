@@ -52,7 +52,7 @@ def test_bytes_as_they_are(engine, bits, rng):
     if bits:
         scale, largest = layer.quantizer.scale, layer.quantizer.max_code
         expected = np.clip(np.round(expected * scale), -largest, largest) / scale
-    for rows in [X.astype(np.float32), *([X] if engine.takes_bytes(layer) else [])]:
+    for rows in [X.astype(np.float32), *([X] if engine.accepts_uint8(layer) else [])]:
         H = evaluate(engine, layer, rows)
         # One more step where rounding decides between two.
         assert np.abs(H - expected).max() <= (1e-5 if bits is None else 1 / layer.quantizer.scale)

@@ -119,12 +119,12 @@ def test_large_images_are_evaluated_in_tiles(engine, grid, way, limit):
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (1, 8), (5, 8)])
 def test_tiles_cover_each_position_once(shape):
-    grid = PatchGrid((18, 11, 1), (4, 4), 1, (4, 3))  # 15 x 8 places
-    n_covered, weights = np.zeros(grid.places, int), np.zeros(grid.pool)
-    for places, cells, weight in tiles(grid, shape):
-        n_covered[places] += 1
+    grid = PatchGrid((18, 11, 1), (4, 4), 1, (4, 3))  # 15 x 8 positions
+    n_covered, weights = np.zeros(grid.output_shape, int), np.zeros(grid.pool)
+    for positions, cells, weight in tiles(grid, shape):
+        n_covered[positions] += 1
         weights[cells] += weight
-        assert all(run.stop - run.start <= n for run, n in zip(places, shape, strict=True))
+        assert all(run.stop - run.start <= n for run, n in zip(positions, shape, strict=True))
     assert (n_covered == 1).all()
     np.testing.assert_allclose(weights, 1)
 
@@ -135,7 +135,7 @@ def test_the_whitening_is_multiplied_into_linear_units():
     assert whitening is None
     whitening, inner = parts(made(GRIDS[1], WAYS[2], np.float64)[0])
     assert whitening.units.shape == (9, 9)
-    assert inner.accumulation == "sqeuclidean"
+    assert inner.reduction == "sqeuclidean"
 
 
 def test_cached_properties_of_a_layer_are_not_pickled():

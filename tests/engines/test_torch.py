@@ -34,7 +34,7 @@ def torch(request):
 @pytest.fixture
 def accelerator(torch):
     """PyTorch's name of a GPU."""
-    kind = TorchEngine().place.type
+    kind = TorchEngine().torch_device.type
     if kind == "cpu":
         pytest.skip("PyTorch has no accelerator here")
     return kind

@@ -76,7 +76,7 @@ def test_without_a_limit_more_memory_is_allocated(rows):
 def test_max_memory(device, rows, estimator, of_fit, monkeypatch):
     # Each thread of a BLAS engine takes memory: as many as on the smallest machine.
     monkeypatch.setattr("sklearn_fsvc._src.engines.blas.n_threads", lambda: 2)
-    if device == "cuda" or (device == "torch" and get_engine(device).place.type != "cpu"):
+    if device == "cuda" or (device == "torch" and get_engine(device).torch_device.type != "cpu"):
         pytest.skip("the memory of a GPU is another one: test_cuda_memory.py")
     if device == "mkl" and not isinstance(estimator, TanhClassifier):
         pytest.skip("the same code as that of blas, but for products and tanh")

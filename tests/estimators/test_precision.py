@@ -100,7 +100,7 @@ def test_bitwise_equal_in_every_order_of_samples(kind, bits, device):
     Elsewhere a few activations are one step off, and each changes two products by a step or less.
     """
     plain, dtype, exact_on = STREAMS[kind]
-    is_on_gpu_of_torch = device == "torch" and ENGINES[device]().place.type != "cpu"
+    is_on_gpu_of_torch = device == "torch" and ENGINES[device]().torch_device.type != "cpu"
     # Distances of bytes are integers, which are exact in whatever order they are summed.
     is_exact = device in exact_on and (kind == "bytes" or not is_on_gpu_of_torch)
     model = clone(plain).set_params(device=device, precision=bits, alpha=1.0, random_state=0)

@@ -57,7 +57,7 @@ def test_every_engine_learns_the_same(engine, metric, dtype):
         pytest.skip("the same code as that of blas, except for matrix products")
     for kernel, expected in learned_by_jit(metric, dtype).items():
         # The slope of a triangle is discontinuous, and distances differ by rounding errors.
-        tolerance = (3e-2 if kernel.has_edge else 1e-3) if dtype == np.float32 else 1e-8
+        tolerance = (3e-2 if kernel.has_compact_support else 1e-3) if dtype == np.float32 else 1e-8
         if dtype == np.float64 and engine.name.startswith("torch"):
             tolerance = 1e-3  # of products in float32 by another BLAS
         weights = learned(made(400, dtype), metric, kernel, engine)

@@ -221,7 +221,7 @@ def preprocess_block(engine: Engine, layer: Any, block: Any) -> Any:
     """Return rows on the device as the units expect them: cast, and weighted or mapped."""
     dtype = layer.units.dtype
     if layer.weights is None:
-        is_kept = block.dtype == np.uint8 and engine.takes_bytes(layer)
+        is_kept = block.dtype == np.uint8 and engine.accepts_uint8(layer)
         return take_rows(block, slice(None), block.dtype if is_kept else dtype)
     return apply_feature_weights(engine, block, layer.weights, dtype)
 

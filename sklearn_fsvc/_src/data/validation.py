@@ -298,7 +298,7 @@ def _is_float32_accurate(layer: Any, X: npt.NDArray[np.float64]) -> bool:
     """
     peaks, units = _max_abs(X), _max_abs(layer.units)
     largest = max(peaks.max(initial=0), units.max(initial=0))
-    if layer.accumulation == "product":
+    if layer.reduction == "product":
         error = _EPS * (np.abs(layer.units) @ peaks).max()
         return bool(largest < _MAX_MAGNITUDE and error <= _ACTIVATION_ERROR)
     weights = np.ones(len(peaks)) if layer.weights is None else np.abs(layer.weights)

@@ -78,8 +78,8 @@ class Engine(ABC):
     is_numbered : bool
         Whether there may be several devices, "name:0" and so on. The number is the argument of
         the class.
-    places : tuple of str
-        Kinds of devices of an engine for several, "name:place", with a number "name:place:1". What
+    device_types : tuple of str
+        Types of devices of an engine for several, "name:type", with a number "name:type:1". What
         follows the name is the argument of the class.
     dlpack_types : tuple of int
         DLPack's device types of the arrays that it accepts besides those of the host: 2 is CUDA.
@@ -95,7 +95,7 @@ class Engine(ABC):
     auto_work: ClassVar[float | None] = None
     group_work: ClassVar[float | None] = None
     is_numbered: ClassVar[bool] = False
-    places: ClassVar[tuple[str, ...]] = ()
+    device_types: ClassVar[tuple[str, ...]] = ()
     dlpack_types: ClassVar[tuple[int, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     device_group: Any = None
@@ -226,7 +226,7 @@ class Engine(ABC):
             Only these columns of `out` are computed. It starts at a multiple of 256.
         """
 
-    def takes_bytes(self, layer: Any) -> bool:
+    def accepts_uint8(self, layer: Any) -> bool:
         """Return whether `hidden` takes samples of uint8, too, whatever the dtype of the layer."""
         return False
 
@@ -254,7 +254,7 @@ class Engine(ABC):
         function(slice(0, n_rows))
 
     def unfold(self, layer: Any, X: Any) -> Any:
-        """Return the normalised patches of images X, (rows * places, n_inputs)."""
+        """Return the normalised patches of images X, (rows * positions, n_inputs)."""
         return patches.unfold(layer, X, self.xp)
 
     def average_pool(self, layer: Any, A: Any, H: Any) -> None:

@@ -49,10 +49,10 @@ class ProductEngine(HostEngine):
 
     def prepared_bytes(self, layer):
         per_thread = 8 * _FINISH
-        if layer.accumulation != "product":
+        if layer.reduction != "product":
             # Masks of cancelled distances, and the differences that replace them.
             per_thread = 24 * _FINISH + 2 * _BLOCK_BYTES
-        float64_units = 8 * layer.units.size if layer.accumulation == "manhattan" else 0
+        float64_units = 8 * layer.units.size if layer.reduction == "manhattan" else 0
         return layer.nbytes + float64_units + layer.n_units * 8 + n_threads() * per_thread
 
     def tunables(self, layer):
@@ -61,13 +61,13 @@ class ProductEngine(HostEngine):
 
     def is_tile_invariant(self, layer):
         # SciPy computes each distance by itself; a BLAS cuts a product by its shape.
-        return layer.accumulation == "manhattan"
+        return layer.reduction == "manhattan"
 
     def prepare(self, layer):
         units = layer.units
-        if layer.accumulation == "sqeuclidean":
+        if layer.reduction == "sqeuclidean":
             return _PreparedProducts(layer, unit_norms=np.einsum("ij,ij->i", units, units))
-        if layer.accumulation == "manhattan":
+        if layer.reduction == "manhattan":
             return _PreparedProducts(layer, float64_units=units.astype(np.float64, copy=False))
         return _PreparedProducts(layer)
 
@@ -79,7 +79,7 @@ class ProductEngine(HostEngine):
         if units is not None:
             H, layer = out[:, units], layer.part(units)
             norms = norms if norms is None else norms[units]
-        if layer.accumulation == "manhattan":
+        if layer.reduction == "manhattan":
             centers = prepared.float64_units[units or slice(None)]
             self._map_blocks(lambda rows: _manhattan(X[rows], centers, H[rows]), H)
         else:
@@ -106,7 +106,7 @@ class ProductEngine(HostEngine):
         is_checked = may_overflow(layer, X, out.size)
         for start in range(0, len(out), step):
             rows = slice(start, start + step)
-            if layer.accumulation == "sqeuclidean":
+            if layer.reduction == "sqeuclidean":
                 _expand(X[rows], layer.units, unit_norms, out[rows])
             layer.affine_of_sum.apply(out[rows], np)
             if is_checked:

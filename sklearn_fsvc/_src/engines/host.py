@@ -277,7 +277,7 @@ def may_overflow(layer: Any, X: np.ndarray, n_sums: int) -> bool:
 
     X is inspected only if it is smaller than the sums, which else are inspected themselves.
     """
-    if layer.accumulation != "product":
+    if layer.reduction != "product":
         return False
     if n_sums < _FEW_SUMS or X.size > n_sums:
         return True

@@ -135,7 +135,7 @@ class JitEngine(HostEngine):
         return host_identity(self.name, _compiler())
 
     def tunables(self, layer):
-        is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
+        is_short = layer.units.dtype == np.uint8 or layer.reduction == "product"
         return _tunables(self.target, is_short, layer.n_features, thread_choices())
 
     def is_tile_invariant(self, layer):
@@ -193,8 +193,8 @@ class JitEngine(HostEngine):
             return cpu.kernel("bytes_sad", item, shape, self.target), _no_sums
         if item == np.uint32:
             return cpu.kernel("bytes_min", item, shape, self.target), _byte_sums
-        row_sums = _sums_and_limits if layer.accumulation == "manhattan" else _no_sums
-        return cpu.kernel(layer.accumulation, item, shape, self.target), row_sums
+        row_sums = _sums_and_limits if layer.reduction == "manhattan" else _no_sums
+        return cpu.kernel(layer.reduction, item, shape, self.target), row_sums
 
     def hidden(self, prepared, X, out=None, units=None):
         layer = prepared.layer
@@ -241,7 +241,7 @@ class JitEngine(HostEngine):
 
         grid, item = layer.grid, X.dtype.type
         images = X.reshape(len(X), grid.image[0], -1)
-        P = np.empty((len(X), *grid.places, grid.n_inputs), X.dtype)
+        P = np.empty((len(X), *grid.output_shape, grid.n_inputs), X.dtype)
         n_channels, is_normalised = grid.image[2], layer.floor is not None
         _call(
             getattr(cpu, f"unfold_{X.dtype}"), _read_only(images), grid.size[1] * n_channels,
@@ -253,7 +253,7 @@ class JitEngine(HostEngine):
         from .kernels import cpu
 
         grid, item = layer.grid, A.dtype.type
-        A = A.reshape(-1, *grid.places, A.shape[1])
+        A = A.reshape(-1, *grid.output_shape, A.shape[1])
         _call(
             getattr(cpu, f"average_{A.dtype}"), A, RESPONSES.index(layer.response),
             item(layer.threshold), *map(np.array, grid.edges), H,

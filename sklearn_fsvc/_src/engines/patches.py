@@ -90,14 +90,14 @@ class PatchEvaluator:
     def _image_bytes(self, layer):
         """Return the bytes of an image: patches and activations, two copies each, and pooling."""
         grid, inner, item = layer.grid, layer.inner, layer.hidden_dtype.itemsize
-        per_cell = grid.pool[0] * grid.places[1] + (1 + layer.n_sides) * grid.n_cells
+        per_cell = grid.pool[0] * grid.output_shape[1] + (1 + layer.n_sides) * grid.n_cells
         per_position = grid.n_positions * (2 * grid.n_inputs + 2 * inner.n_units + 4)
         n_elements = per_position + per_cell * inner.n_units
         return item * n_elements + grid.n_positions * self._engine.row_bytes(inner)
 
     def _tile_shape(self, layer):
         """Return the positions of a tile, down and across: whole lines, or a part of one."""
-        limit, across = self._max_bytes // _FRACTION, layer.grid.places[1]
+        limit, across = self._max_bytes // _FRACTION, layer.grid.output_shape[1]
         line_bytes = self._tile_bytes(layer, (1, across))
         if line_bytes <= limit:
             return limit // line_bytes, across
@@ -110,8 +110,10 @@ class PatchEvaluator:
 
     def _tile_bytes(self, layer, shape):
         """Return the bytes of a tile of so many positions, including its pixels."""
-        places = [slice(0, min(pair)) for pair in zip(shape, layer.grid.places, strict=True)]
-        grid = layer.grid.part(places, (1, min(layer.grid.pool[1], places[1].stop)))
+        positions = [
+            slice(0, min(pair)) for pair in zip(shape, layer.grid.output_shape, strict=True)
+        ]
+        grid = layer.grid.part(positions, (1, min(layer.grid.pool[1], positions[1].stop)))
         pixel_bytes = grid.n_features * layer.hidden_dtype.itemsize
         return pixel_bytes + self._image_bytes(replace(layer, grid=grid))
 
@@ -133,10 +135,10 @@ class PatchEvaluator:
         layer, xp = prepared.layer, self._engine.xp
         grid, images = layer.grid, X.reshape(len(X), *layer.grid.image)
         H = xp.zeros((*_shape(layer, X)[:3], *grid.pool), out.dtype)
-        for places, cells, weight in tiles(grid, self._tile_shape(layer)):
+        for positions, cells, weight in tiles(grid, self._tile_shape(layer)):
             target = H[..., *cells]
-            tile = replace(layer, grid=grid.part(places, target.shape[3:]))
-            pixels = xp.ascontiguousarray(images[:, *grid.pixels(places)]).reshape(len(X), -1)
+            tile = replace(layer, grid=grid.part(positions, target.shape[3:]))
+            pixels = xp.ascontiguousarray(images[:, *grid.pixels(positions)]).reshape(len(X), -1)
             means = xp.empty(_shape(tile, X), out.dtype)
             self._pool(prepared, tile, pixels, means)
             means *= out.dtype.type(weight)
@@ -173,18 +175,18 @@ def tiles(grid: PatchGrid, shape: Sequence[int]) -> Iterator[tuple[tuple, tuple,
 
     Yields
     ------
-    places, cells : tuple of two slices
+    positions, cells : tuple of two slices
         The positions in the tile, and the pooling cells that contain them: one, or a whole line.
     weight : float
         The fraction that they are of all positions of each cell.
     """
     down = _runs(grid.edges[0], shape[0])
-    across = [(slice(0, grid.places[1]), slice(0, grid.pool[1]), 1.0)]
-    if shape[1] < grid.places[1]:
+    across = [(slice(0, grid.output_shape[1]), slice(0, grid.pool[1]), 1.0)]
+    if shape[1] < grid.output_shape[1]:
         across = list(_runs(grid.edges[1], shape[1]))
     for pair in product(down, across):
-        places, cells, weights = zip(*pair, strict=True)
-        yield places, cells, prod(weights)
+        positions, cells, weights = zip(*pair, strict=True)
+        yield positions, cells, prod(weights)
 
 
 def _runs(edges, max_length):
@@ -203,7 +205,7 @@ def _shape(layer, X):
 
 
 def unfold(layer: PatchLayer, X: Any, xp: Any) -> Any:
-    """Return the patches of images X, normalised if the layer is, (rows * places, n_inputs)."""
+    """Return the patches of images X, normalised if the layer is, (rows * positions, n_inputs)."""
     P = layer.grid.unfold(X, xp)
     if layer.floor is not None:
         normalise(P, layer.floor, xp)
@@ -223,7 +225,7 @@ def normalise(P: Any, floor: float, xp: Any) -> None:
 
 
 def average_pool(layer: PatchLayer, A: Any, H: Any, xp: Any) -> None:
-    """Write the average pooling of the responses to A (rows * places, units) to H.
+    """Write the average pooling of the responses to A (rows * positions, units) to H.
 
     H has the shape (rows, units, sides, cells); A is overwritten.
     """
@@ -241,9 +243,9 @@ def average_pool(layer: PatchLayer, A: Any, H: Any, xp: Any) -> None:
 
 
 def _means(grid, A, xp):
-    """Return the means (rows, units, cells) of A (rows * places, units) over each cell."""
+    """Return the means (rows, units, cells) of A (rows * positions, units) over each cell."""
     down, across = grid.cells
-    A = A.reshape(-1, *grid.places, A.shape[1])
+    A = A.reshape(-1, *grid.output_shape, A.shape[1])
     strips = xp.stack([A[:, cell].sum(axis=1) for cell in down], axis=1)
     sums = xp.stack([strips[:, :, cell].sum(axis=2) for cell in across], axis=2)
     height, width = (

@@ -153,10 +153,10 @@ def _make(device, work, rows_per_unit):
         if numbers == "all" and work is not None and engines[name].group_work is not None:
             numbers = numbers if _gains_by_group(engines[name], work, rows_per_unit) else [0]
         return _make_numbered(engines[name], numbers)
-    if name in engines and _is_place(engines[name], index):
+    if name in engines and _is_device(engines[name], index):
         return engines[name](index)
     known = ", ".join(map(repr, (*ALIASES, *engines)))
-    known += "".join(f", '{e.name}:{place}'" for e in engines.values() for place in e.places)
+    known += "".join(f", '{e.name}:{kind}'" for e in engines.values() for kind in e.device_types)
     numbered = (name for name, engine in engines.items() if engine.is_numbered)
     examples = "".join(
         f'; "{name}:1" is the second one, "{name}:0,1" two of them, "{name}:all" all'
@@ -165,10 +165,10 @@ def _make(device, work, rows_per_unit):
     raise ValueError(f"device={device!r} is not known; choose one of {known}{examples}.")
 
 
-def _is_place(engine: Any, text: str) -> bool:
-    """Return whether a text names a place of the engine: "mps", or "cuda:1" with its number."""
-    place, colon, number = text.partition(":")
-    return place in engine.places and (not colon or number.isdecimal())
+def _is_device(engine: Any, text: str) -> bool:
+    """Return whether a text names a device of the engine: "mps", or "cuda:1" with its number."""
+    kind, colon, number = text.partition(":")
+    return kind in engine.device_types and (not colon or number.isdecimal())
 
 
 def _parse_numbers(device: str, text: str) -> Any:

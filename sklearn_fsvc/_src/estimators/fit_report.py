@@ -50,7 +50,7 @@ class FitReport:
         if not self.verbose:
             return
         layer, rows = units.layer, history.rows
-        matching = [row for row in rows if layer.traits.items() <= row.items()]
+        matching = [row for row in rows if layer.hyperparameters.items() <= row.items()]
         text = f"hidden layer: {describe_layer(units, layer)}"
         if matching:
             error = min(row["error"] for row in matching)
@@ -95,7 +95,7 @@ def describe_layer(units: Units, layer: Any) -> str:
     details = [f"{n_units:,} units ({layer.formula})"]
     if layer.n_units != n_units:  # several responses, and cells of an image
         details.append(f"{layer.n_units:,} columns")
-    if "radius" in layer.traits:
+    if "radius" in layer.hyperparameters:
         details.append(f"width {layer.radius:.4g}")
     fitted = units.fitted
     if fitted.get("feature_map_") is not None:

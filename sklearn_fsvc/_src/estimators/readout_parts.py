@@ -477,7 +477,11 @@ def nearest_outputs(
 
 
 def _uses_nearest_unit(units, task):
-    return task.scores_uncovered_by_center and units.support is not None and units.layer.has_edge
+    return (
+        task.scores_uncovered_by_center
+        and units.support is not None
+        and units.layer.has_compact_support
+    )
 
 
 def _faster_precisions(training):

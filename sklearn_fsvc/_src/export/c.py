@@ -253,7 +253,7 @@ _ARGMAX = Template("""\
             best = o;
 """)
 
-# One term of the sum over the features, by `Layer.accumulation`.
+# One term of the sum over the features, by `Layer.reduction`.
 _TERMS = {
     "manhattan": Template("sum += $abs($input[k] - *unit);"),
     "sqeuclidean": Template("""\
@@ -284,7 +284,7 @@ class _HeaderBuilder:
         layer, self._is_classifier = layer_of(network), is_classifier(network)
         self._check_supported(network, layer)
         input_dtype = getattr(network, "centers_", layer.units).dtype
-        if layer.accumulation != "manhattan" and layer.units.dtype == np.uint8:
+        if layer.reduction != "manhattan" and layer.units.dtype == np.uint8:
             layer = layer.astype(np.float32)  # only Manhattan distances are computed in integers
         self._name, self._network, self._layer = name, network, layer
         self._input_transform, self._real = input_transform, layer.hidden_dtype
@@ -395,13 +395,13 @@ class _HeaderBuilder:
 
     def _add_term(self, inputs):
         layer = self._layer
-        term = _BYTE_TERM if layer.units.dtype == np.uint8 else _TERMS[layer.accumulation]
+        term = _BYTE_TERM if layer.units.dtype == np.uint8 else _TERMS[layer.reduction]
         absolute = "fabsf" if self._real == np.float32 else "fabs"
         return term.substitute(input=inputs, abs=absolute, real=self._fields["real"])
 
     def _rescue(self, inputs):
         """Return the second computation of sums of products; only products cancel."""
-        if self._layer.accumulation != "product":
+        if self._layer.reduction != "product":
             return ""
         is_float = self._real == np.float32  # whose products a double holds
         return _RESCUE.substitute(

@@ -147,7 +147,7 @@ class RBFParameters:
         """
         if self.has_readout or self.has_one_radius:
             return 0.0
-        return _NATURAL_FRACTION if self.selection_kernel.has_edge else 1.0
+        return _NATURAL_FRACTION if self.selection_kernel.has_compact_support else 1.0
 
     def distance_dtype(self, X: Any, weights: npt.NDArray | None = None) -> np.dtype:
         """Return the dtype in which the samples X are compared, multiplied by weights or not."""

@@ -266,7 +266,7 @@ def _product_units(network: Any, X: Any, background: Any) -> tuple[Any, npt.NDAr
             block = to_host(take_rows(run.X, slice(None), layer.units.dtype))
             with np.errstate(over="ignore"):
                 samples.append(block if layer.weights is None else block * layer.weights)
-    power, rate = 1 if layer.accumulation == "manhattan" else 2, _rate(layer)
+    power, rate = 1 if layer.reduction == "manhattan" else 2, _rate(layer)
     assert rate is not None
     coef = parts_of(network).readout.readout_coef_
     return ProductUnits(layer.units, rate, power, coef), *samples

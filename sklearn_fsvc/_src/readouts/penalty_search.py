@@ -54,18 +54,20 @@ class SearchHistory:
 
     def add(self, layer: Any, found: PenaltySearchResult) -> None:
         """Append the readouts of a penalty search with a layer."""
-        traits = layer.traits | {"n_units": found.n_units}
-        self.rows += [traits | {"alpha": a, "error": error} for a, error in found.tried.items()]
+        hyperparameters = layer.hyperparameters | {"n_units": found.n_units}
+        self.rows += [
+            hyperparameters | {"alpha": a, "error": error} for a, error in found.tried.items()
+        ]
 
     def best_alpha(self, layer: Any) -> float:
         """Return the penalty of the least error so far, or `start`.
 
         Of the networks that are most similar to the layer: other kernels need other penalties.
         """
-        traits = layer.traits.items()
+        hyperparameters = layer.hyperparameters.items()
 
         def rank(row):
-            return sum(row[name] != value for name, value in traits), row["error"]
+            return sum(row[name] != value for name, value in hyperparameters), row["error"]
 
         return min(self.rows, key=rank)["alpha"] if self.rows else self.start
 

@@ -152,7 +152,7 @@ class CudaEngine(Engine):
 
     def tunables(self, layer: Any) -> dict[str, tuple[Any, ...]]:
         tunables: dict[str, tuple[Any, ...]] = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
-        if layer.accumulation == "manhattan":
+        if layer.reduction == "manhattan":
             tunables["tile"] = self.tiles[item_of(layer)]
         if layer.hidden_dtype == np.float32:
             precisions = "float64", "float32"
@@ -168,16 +168,16 @@ class CudaEngine(Engine):
 
     def is_tile_invariant(self, layer: Any) -> bool:
         # cuBLAS chooses the order of its sums by the shape of a product.
-        return layer.accumulation == "manhattan"
+        return layer.reduction == "manhattan"
 
     def prepared_bytes(self, layer: Any) -> int:
-        return LAYERS[layer.accumulation].prepared_bytes(self, layer)
+        return LAYERS[layer.reduction].prepared_bytes(self, layer)
 
     def row_bytes(self, layer: Any) -> int:
-        return LAYERS[layer.accumulation].row_bytes(self, layer)
+        return LAYERS[layer.reduction].row_bytes(self, layer)
 
     def prepare(self, layer: Any) -> CudaLayer:
-        return LAYERS[layer.accumulation](self, layer)
+        return LAYERS[layer.reduction](self, layer)
 
     def hidden(
         self, prepared: CudaLayer, X: Any, out: Any = None, units: slice | None = None
@@ -191,7 +191,7 @@ class CudaEngine(Engine):
             integers.round_columns(self, out, units, layer.quantizer)
         return out
 
-    def takes_bytes(self, layer: Any) -> bool:
+    def accepts_uint8(self, layer: Any) -> bool:
         return isinstance(layer, LinearLayer) and layer.units.dtype == np.float32
 
     def activate_distances(self, layer: Any, D: Any, out: Any) -> Any:
@@ -272,7 +272,7 @@ class CudaEngine(Engine):
         xp, grid, dtype, threads = self.xp, layer.grid, X.dtype, self.block_sizes.threads
         images = X.reshape(len(X), grid.image[0], -1)
         line, is_normalised = grid.size[1] * grid.image[2], layer.floor is not None
-        positions = *grid.places, grid.stride, grid.stride * grid.image[2]
+        positions = *grid.output_shape, grid.stride, grid.stride * grid.image[2]
         P = xp.empty((len(X) * grid.n_positions, grid.n_inputs), dtype)
         means, factors = xp.empty((2, len(P) if is_normalised else 1), dtype)
         if is_normalised:
@@ -292,7 +292,7 @@ class CudaEngine(Engine):
         blocks = ceil_div(A.shape[1], threads), grid.n_cells, min(len(H), MAX_BLOCKS)
         self.launch(
             patches.average_cells(dtype.str, layer.response, threads), blocks, threads, A, means,
-            *grid.places, *grid.pool, dtype.type(layer.threshold), H,
+            *grid.output_shape, *grid.pool, dtype.type(layer.threshold), H,
         )  # fmt: skip
 
     def launch(

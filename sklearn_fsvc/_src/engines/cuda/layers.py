@@ -190,7 +190,7 @@ class Product(CudaLayer):
         )  # fmt: skip
 
 
-# By `accumulation` of a layer.
+# By `reduction` of a layer.
 LAYERS: dict[str, type[CudaLayer]] = {
     "manhattan": Manhattan,
     "sqeuclidean": SquaredEuclidean,

@@ -21,7 +21,7 @@ from ..host_memory import host_memory
 from ..threads import n_workers, worker_index
 
 # Kinds of devices, as PyTorch names them, and what they are.
-PLACES = {
+DEVICE_TYPES = {
     "cpu": "host", "cuda": "NVIDIA or AMD GPU", "mps": "Apple GPU", "xpu": "Intel GPU",
 }  # fmt: skip
 # Compute capabilities of NVIDIA GPUs that multiply float64 at half the rate of float32 or more.
@@ -37,20 +37,20 @@ class TorchEngine(Engine):
 
     Parameters
     ----------
-    place : str or None
+    device_name : str or None
         "cpu", "cuda", "cuda:1", "mps", "xpu" and so on. None is the accelerator that PyTorch has,
         else the host; in the workers of joblib, GPUs are distributed round-robin.
     """
 
     name = "torch"
-    places = tuple(PLACES)
+    device_types = tuple(DEVICE_TYPES)
     packages = ("torch",)
     block_rows, round_rows, chunk_units = 65_536, 1024, 1024
     # DLPack's numbers of the GPUs of CUDA, Metal, ROCm and oneAPI.
     dlpack_types = (2, 8, 10, 14)
 
-    def __init__(self, place: str | None = None) -> None:
-        self._place = place
+    def __init__(self, device_name: str | None = None) -> None:
+        self._device_name = device_name
 
     # The device.
 
@@ -59,11 +59,11 @@ class TorchEngine(Engine):
         return find_spec("torch") is not None
 
     @cached_property
-    def place(self) -> Any:
+    def torch_device(self) -> Any:
         """PyTorch's device."""
         import torch
 
-        kind, colon, number = (self._place or _accelerator()).partition(":")
+        kind, colon, number = (self._device_name or _accelerator()).partition(":")
         if kind == "cpu":
             return torch.device(kind)
         if colon:
@@ -74,13 +74,13 @@ class TorchEngine(Engine):
     @property
     def index(self) -> int:
         """Number of the device."""
-        return self.place.index or 0
+        return self.torch_device.index or 0
 
     @cached_property
     def xp(self) -> Any:
         from .namespace import Namespace
 
-        return Namespace(str(self.place), self._has_float64())
+        return Namespace(str(self.torch_device), self._has_float64())
 
     @cached_property
     def algebra(self) -> Any:
@@ -91,12 +91,12 @@ class TorchEngine(Engine):
     def _has_float64(self) -> bool:
         import torch
 
-        if self.place.type == "xpu":
+        if self.torch_device.type == "xpu":
             return bool(torch.xpu.get_device_properties(self.index).has_fp64)
-        return self.place.type != "mps"
+        return self.torch_device.type != "mps"
 
     def __enter__(self) -> Self:
-        self.name = f"torch:{self.place}"
+        self.name = f"torch:{self.torch_device}"
         super().__enter__()
         _full_precision.enter()
         return self
@@ -114,7 +114,7 @@ class TorchEngine(Engine):
             return f"PyTorch cannot be imported ({error}); {remedy}"
         except Exception as error:  # a broken library may raise anything
             return f"PyTorch cannot be imported ({type(error).__name__}: {error}); {remedy}"
-        key = os.getpid(), self._place or ""
+        key = os.getpid(), self._device_name or ""
         if key not in _working:
             reason = self._check()
             if reason is not None:
@@ -126,30 +126,30 @@ class TorchEngine(Engine):
         """Return None if a product on the device is right, else the reason and the remedy."""
         import torch
 
-        kind, _, number = (self._place or _accelerator()).partition(":")
+        kind, _, number = (self._device_name or _accelerator()).partition(":")
         what = f"PyTorch {torch.__version__}"
         try:
             n_devices = _count(kind)
             if not n_devices:
                 return (
-                    f"{what} reaches no {PLACES[kind]}. Install its driver, and the build of "
+                    f"{what} reaches no {DEVICE_TYPES[kind]}. Install its driver, and the build of "
                     "PyTorch for it, by the command that pytorch.org shows; or use "
                     'device="torch", which takes what PyTorch has'
                 )
             if int(number or 0) >= n_devices:
                 return f"{what} has {n_devices} of {kind}, numbered from 0"
-            one = torch.ones((2, 3), device=self.place)
+            one = torch.ones((2, 3), device=self.torch_device)
             is_right = (one @ one.T).cpu().eq(3).all()
         except Exception as error:  # drivers raise many types
             if "out of memory" in str(error):
                 return f"too little memory is free ({error}); end other processes that use it"
             return f"{what} does not compute on {kind} ({type(error).__name__}: {error})"
-        return None if is_right else f"{what} gives wrong results on {self.place}"
+        return None if is_right else f"{what} gives wrong results on {self.torch_device}"
 
     def memory(self) -> tuple[int, int]:
         import torch
 
-        kind = self.place.type
+        kind = self.torch_device.type
         if kind == "cpu":
             return host_memory()
         if kind == "mps":  # shared with the host, of which a process may have this part
@@ -170,17 +170,20 @@ class TorchEngine(Engine):
 
         free, total = (f"{n / 2**30:.1f} GiB" for n in self.memory())
         others = [
-            f"torch:{kind}:{i}" for kind in PLACES for i in range(_count(kind)) if kind != "cpu"
+            f"torch:{kind}:{i}"
+            for kind in DEVICE_TYPES
+            for i in range(_count(kind))
+            if kind != "cpu"
         ]
-        lines = [f"PyTorch {torch.__version__} on {self.place}, {free} free of {total}"]
-        if self.place.type != "cpu" and (reason := _why_no_triton(self.place)):
+        lines = [f"PyTorch {torch.__version__} on {self.torch_device}, {free} free of {total}"]
+        if self.torch_device.type != "cpu" and (reason := _why_no_triton(self.torch_device)):
             lines.append(f"Manhattan distances without a kernel of Triton, hence slow: {reason}")
         return "\n".join([*lines, *(f"also {other}" for other in others[1:])])
 
     def identity(self) -> dict[str, str]:
         import torch
 
-        kind = self.place.type
+        kind = self.torch_device.type
         is_in_processor = kind in ("cpu", "mps")
         return {
             "engine": f"{TorchEngine.name} {kind}",
@@ -197,12 +200,12 @@ class TorchEngine(Engine):
     # Settings.
 
     def tunables(self, layer: Any) -> dict[str, tuple[Any, ...]]:
-        is_host = self.place.type == "cpu"
+        is_host = self.torch_device.type == "cpu"
         tunables: dict[str, tuple[Any, ...]] = {
             "M": (2048, 4096, 8192) if is_host else (8192, 4096, 2048), "asymmetry": (1, 2, 4),
         }  # fmt: skip
-        if layer.accumulation == "manhattan":
-            has_triton = _why_no_triton(self.place) is None
+        if layer.reduction == "manhattan":
+            has_triton = _why_no_triton(self.torch_device) is None
             tunables["manhattan"] = (*("triton",)[:has_triton], "differences", "cdist")
         if layer.hidden_dtype == np.float32 and self.xp.has_float64:
             precisions = "float64", "float32"
@@ -215,13 +218,13 @@ class TorchEngine(Engine):
     def is_tile_invariant(self, layer: Any) -> bool:
         # Elementwise, in the order of the features; products depend on the shape. On an H100, tests
         # of the bits with weighted features failed, for a reason that is not found yet.
-        is_elementwise = layer.accumulation == "manhattan" and self.place.type == "cpu"
+        is_elementwise = layer.reduction == "manhattan" and self.torch_device.type == "cpu"
         return is_elementwise and self.settings(layer)["manhattan"] != "cdist"
 
     def _is_float64_fast(self) -> bool:
         import torch
 
-        if self.place.type != "cuda":
+        if self.torch_device.type != "cuda":
             return False
         if torch.version.hip is not None:  # of AMD, the Instinct series
             name = torch.cuda.get_device_properties(self.index).gcnArchName
@@ -239,7 +242,7 @@ class TorchEngine(Engine):
     def prepared_bytes(self, layer: Any) -> int:
         from . import layers
 
-        return layers.prepared_bytes(layer, self.place)
+        return layers.prepared_bytes(layer, self.torch_device)
 
     def row_bytes(self, layer: Any) -> int:
         from . import layers
@@ -281,7 +284,7 @@ class TorchEngine(Engine):
         return array.tensor if isinstance(array, self.xp.ndarray) else array
 
     def upload_if_fits(self, X: Any, limit: int) -> Any:
-        if not isinstance(X, np.ndarray) or self.place.type == "cpu" or X.nbytes > limit:
+        if not isinstance(X, np.ndarray) or self.torch_device.type == "cpu" or X.nbytes > limit:
             return X
         return self.xp.asarray(X)
 
@@ -289,7 +292,7 @@ class TorchEngine(Engine):
         return map(self.xp.asarray, blocks)
 
     def sink(self, out: Any) -> Sink:
-        if isinstance(out, np.ndarray) and self.place.type == "cpu":
+        if isinstance(out, np.ndarray) and self.torch_device.type == "cpu":
             return DirectSink(self.xp.asarray(out))
         return _HostSink(self.xp, out) if isinstance(out, np.ndarray) else DirectSink(out)
 
@@ -367,14 +370,14 @@ _full_precision = _FullPrecision()
 
 
 @cache
-def _why_no_triton(place: Any) -> str | None:
+def _why_no_triton(device: Any) -> str | None:
     """Return None if Triton's kernel runs on a device, else the reason."""
-    if place.type not in _TRITON:
-        return f"it has none for {place.type}"
+    if device.type not in _TRITON:
+        return f"it has none for {device.type}"
     try:
         from . import manhattan
 
-        return manhattan.check(place)
+        return manhattan.check(device)
     except Exception as error:  # no Triton, no C compiler, or a device that it does not know
         return f"{type(error).__name__}: {error}"
 

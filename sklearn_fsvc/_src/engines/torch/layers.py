@@ -46,9 +46,9 @@ class TorchLayer:
 def prepare(layer: Any, xp: Namespace, method: str) -> TorchLayer:
     """Return the layer on the device of a namespace."""
     units = xp.asarray(layer.units, layer.hidden_dtype).tensor
-    if layer.accumulation == "manhattan":
+    if layer.reduction == "manhattan":
         return TorchLayer(layer, units, method)
-    if layer.accumulation == "product":
+    if layer.reduction == "product":
         return TorchLayer(layer, units, bias=xp.asarray(layer.bias, layer.hidden_dtype).tensor)
     # Samples and units are centred at the mean of the units, so that less cancels.
     centre = units.mean(dim=0)
@@ -62,7 +62,7 @@ def hidden(prepared: TorchLayer, X: Array, out: Array, units: slice) -> None:
     layer, xp = prepared.layer, out.xp
     rows = moved(X.tensor, out.tensor.device, out.tensor.dtype)
     H = out[:, units]
-    allocating(_SUMS[layer.accumulation], prepared, rows, H.tensor, units)
+    allocating(_SUMS[layer.reduction], prepared, rows, H.tensor, units)
     if prepared.bias is None:
         layer.affine_of_sum.apply(H, xp)
     else:
@@ -74,13 +74,13 @@ def prepared_bytes(layer: Any, device: torch.device) -> int:
     """Return the bytes of a `TorchLayer`, and of temporary arrays of a fixed size."""
     (m, n), item = layer.units.shape, layer.hidden_dtype.itemsize
     buffer = _buffer_bytes(device) + max(m, n) * item
-    if layer.accumulation == "manhattan":  # in the dtype of H, and feature by feature
+    if layer.reduction == "manhattan":  # in the dtype of H, and feature by feature
         return (
             layer.nbytes
             + (1 + (layer.units.dtype != layer.hidden_dtype)) * m * n * item
             + 2 * buffer
         )
-    if layer.accumulation == "product":
+    if layer.reduction == "product":
         return layer.nbytes + m * item
     return layer.nbytes + (m * n + n + 2 * m) * item + 3 * buffer
 
@@ -88,9 +88,9 @@ def prepared_bytes(layer: Any, device: torch.device) -> int:
 def row_bytes(layer: Any, n_units: int, method: str) -> int:
     """Return the bytes of `hidden` for each sample, for so many units at a time."""
     n, item = layer.n_features, layer.hidden_dtype.itemsize
-    if layer.accumulation == "manhattan":
+    if layer.reduction == "manhattan":
         return 2 * n * item + (n_units * item if method == "cdist" else 0)
-    if layer.accumulation == "product":
+    if layer.reduction == "product":
         return n * item
     return 3 * n * item + n_units * (2 * item + 1)  # limits, and which distances are below
 
@@ -162,7 +162,7 @@ def _product(prepared, X, H, units):
     torch.mm(X, prepared.units[units].T, out=H)
 
 
-# By `accumulation` of a layer.
+# By `reduction` of a layer.
 _SUMS = {"manhattan": _manhattan, "sqeuclidean": _squared_euclidean, "product": _product}
 
 

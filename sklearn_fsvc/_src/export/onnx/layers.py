@@ -51,7 +51,7 @@ def add_layer(graph: GraphBuilder, layer: Any, X: str) -> tuple[str, str]:
         X = graph.add("Where", graph.add("IsNaN", X), np.full(1, np.inf, dtype), X)
     elif layer.weights is not None:
         X = graph.add("Mul", X, layer.weights)
-    sums = _SUMS[layer.accumulation](graph, layer, X)
+    sums = _SUMS[layer.reduction](graph, layer, X)
     if has_table:
         return _add_table_lookup(graph, layer, sums), sums
     H = _add_affine(graph, layer.affine_of_sum, sums, dtype)
