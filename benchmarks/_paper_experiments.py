@@ -234,11 +234,11 @@ def _in_stages(engine, layer, X):
     engine.hidden(prepared, engine.to_device(X[:64]))  # compile first
     watch = engine.stopwatch()
     there = engine.to_device(X)
-    watch.lap("transfer in")
+    watch.time_stage("transfer in")
     H = engine.hidden(prepared, there)
-    watch.lap("layer")
+    watch.time_stage("layer")
     H = engine.to_host(H)
-    watch.lap("transfer out")
+    watch.time_stage("transfer out")
     return H, watch.totals()
 
 
@@ -277,9 +277,9 @@ def prefetch(run, results):
             watch = engine.stopwatch()
             for block in uploads(X[i : i + step] for i in range(0, rows, step)):
                 block = take_rows(block, slice(None), np.float32)
-                watch.lap("copy and widen")
+                watch.time_stage("copy and widen")
                 engine.hidden(prepared, block, H)
-                watch.lap("compute")
+                watch.time_stage("compute")
             stages = watch.totals()
         total = sum(stages.values())
         stages["all"] = total

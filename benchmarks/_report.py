@@ -18,7 +18,7 @@ class CpuStopwatch(HostStopwatch):
         super().__init__()
         self._last = time.process_time()
 
-    def lap(self, stage):
+    def time_stage(self, stage):
         now = time.process_time()
         self._totals[stage] += now - self._last
         self._last = now

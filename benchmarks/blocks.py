@@ -27,7 +27,7 @@ def times_of(engine, kind, n_features, threads, repeats):
     X, layer = example(kind, SIZE, SIZE, n_features)
     H, functions = np.empty((SIZE, SIZE), layer.hidden_dtype), {}
     for block in engine.tunables(layer)["block"]:
-        engine.tuned = {layer.kind: {"block": block, "threads": threads}}
+        engine.tuned = {layer.profile_key: {"block": block, "threads": threads}}
         functions[block] = partial(engine.hidden, engine.prepare(layer), X, H)
     return {b: t / (H.size * n_features) for b, t in medians(functions, repeats).items()}
 

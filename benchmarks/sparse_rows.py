@@ -50,7 +50,10 @@ def tiles(args):
             W = rng.standard_normal((args.units, FEATURES)).astype(dtype)
             layer = TanhLayer(W, np.zeros(args.units, dtype))
             for density in TILES:
-                found, what = of_tile(engine, layer, density, args), f"{layer.kind}, {density:.1%}"
+                found, what = (
+                    of_tile(engine, layer, density, args),
+                    f"{layer.profile_key}, {density:.1%}",
+                )
                 yield from ((f"{what}, {way}: us", 1e6 * found[way]) for way in found)
                 yield f"{what}: sparse / dense", found["sparse"] / found["dense"]
 

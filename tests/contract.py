@@ -272,7 +272,7 @@ def check_settings(engine, dtype, shape=(37, 300, 1300), in_turn=False):
                 turn = REDUCTIONS.index(layer.reduction) % len(others)
                 others = others[turn : turn + 1]
             for value in others:
-                engine.tuned = {layer.kind: {name: value}}
+                engine.tuned = {layer.profile_key: {name: value}}
                 assert engine.settings(layer)[name] == value
                 out = engine.xp.full(expected.shape, np.nan, expected.dtype)
                 engine.hidden(engine.prepare(layer), engine.to_device(X), out)

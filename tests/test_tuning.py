@@ -413,14 +413,14 @@ def test_without_verbose_nothing_is_printed(capsys):
 def test_every_kind_of_layer_is_known():
     dtypes = (np.uint8, np.float32, np.float64)
     layers = (layer for dtype in dtypes for _, layer in contract.layers((2, 3, 4), dtype))
-    assert sorted(KINDS) == sorted(layer.kind for layer in layers)
+    assert sorted(KINDS) == sorted(layer.profile_key for layer in layers)
 
 
 @pytest.mark.parametrize("n_features", [30, 784])
 @pytest.mark.parametrize("kind", KINDS + ROUNDED)
 def test_an_example_is_of_its_kind_and_typical(kind, n_features):
     X, layer = example(kind, 50, 40, n_features)
-    assert layer.kind == kind
+    assert layer.profile_key == kind
     assert (layer.quantizer is None) == (kind in KINDS)
     assert X.shape == (50, n_features)
     assert layer.units.shape == (40, n_features)

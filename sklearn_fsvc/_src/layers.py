@@ -87,14 +87,14 @@ class _Layer:
         return self.units.nbytes + (0 if self.table is None else self.table.nbytes)
 
     @property
-    def kind(self) -> str:
+    def profile_key(self) -> str:
         """Formula, dtype and bits: all that determines the speed of a layer, except its size."""
         bits = f" {self.quantizer.bits} bits" if self.quantizer else ""
-        return self.unrounded_kind + bits
+        return self.unrounded_profile_key + bits
 
     @property
-    def unrounded_kind(self) -> str:
-        """The kind of the same layer without rounding."""
+    def unrounded_profile_key(self) -> str:
+        """The key of the same layer without rounding."""
         return f"{self.formula} {self.units.dtype}"
 
     @cached_property

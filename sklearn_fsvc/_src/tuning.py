@@ -400,7 +400,7 @@ def rounds(
             watch = stopwatch()
             for _ in range(calls):
                 function()
-            watch.lap(name)
+            watch.time_stage(name)
             times[name].append(watch.totals()[name] / calls)
         if time.perf_counter() - start > seconds:
             break

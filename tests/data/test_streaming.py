@@ -126,7 +126,7 @@ def test_compute_dtype(units, rows, expected):
 
 def test_progress_is_printed(job, capsys):
     engine, layer, X = job
-    nothing, job = Consumer(lambda part, H: None), Job(engine, what="Test fit")
+    nothing, job = Consumer(lambda part, H: None), Job(engine, description="Test fit")
     stream(replace(job, verbose=2), layer, X, nothing)
     assert "[Test fit] 50 of 50 rows" in capsys.readouterr().out
     stream(job, layer, X, nothing)

@@ -103,7 +103,7 @@ blocks = engine.tunables(next(contract.layers((9, 5, 4), np.float32))[1])["block
 for reduction, dtype, block in {kernels}:
     for X, layer in contract.layers((9, 5, 4), np.dtype(dtype)):
         if layer.reduction == reduction:
-            engine.tuned = {{layer.kind: {{"block": blocks[block]}}}}
+            engine.tuned = {{layer.profile_key: {{"block": blocks[block]}}}}
             H = engine.hidden(engine.prepare(layer), X)
             np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-5, rtol=1e-5)
 """

@@ -45,7 +45,7 @@ def test_the_layer_is_that_of_the_pretrained_estimator(pretrained, cls, y, froze
     expected, layer = layer_of(pretrained), layer_of(model.fit(X, y))
     np.testing.assert_array_equal(expected.units, layer.units)
     assert expected.hyperparameters == layer.hyperparameters
-    assert expected.kind == layer.kind
+    assert expected.profile_key == layer.profile_key
     assert model.readout_coef_.shape[1] == len(expected.units)
 
 

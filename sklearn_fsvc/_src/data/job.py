@@ -29,7 +29,7 @@ class Job:
     engine: Engine
     max_memory: int | str | None = None  # as the user gave it
     verbose: int = 0  # 0 prints nothing
-    what: str = ""  # the estimator and the phase, such as "RBFClassifier fit"
+    description: str = ""  # the estimator and the phase, such as "RBFClassifier fit"
     reserved: int = 0  # bytes of `max_memory` that are in use already
     stop: Event | None = None  # set when another device of the group has failed
     task: FitTask = NO_CALLBACKS  # the parent of the callback tasks of each pass
@@ -58,9 +58,9 @@ class Job:
         engine.device_group = None
         return replace(self, engine=engine)
 
-    def named(self, what: str) -> Self:
+    def named(self, description: str) -> Self:
         """Return the job with another description of the work."""
-        return replace(self, what=what)
+        return replace(self, description=description)
 
     def algebra_of(self, X: Any) -> Any:
         """Return the linear algebra for rows of X: that of the device where they are."""
@@ -100,7 +100,7 @@ class Job:
 
     def progress(self, n_rows: int, tile_rows: int) -> "Progress":
         """Return the `Progress` of a pass over `n_rows` in tiles of `tile_rows`."""
-        return Progress(self, n_rows, PassTask(self.task, self.what, n_rows, tile_rows))
+        return Progress(self, n_rows, PassTask(self.task, self.description, n_rows, tile_rows))
 
     def say(self, text: str, details: str | None = None) -> None:
         """Print a line of progress, if the computation is a long one and `verbose`.
@@ -112,7 +112,7 @@ class Job:
             return
         is_detailed = self.verbose > 1 and details is not None
         if is_detailed or time.perf_counter() - max(_last_line, self.started) >= _PAUSE:
-            estimator, _, phase = self.what.partition(", ")
+            estimator, _, phase = self.description.partition(", ")
             phases = [_PHASES.get(part, part) for part in phase.split(", ") if part]
             text = ": ".join([*phases, text])
             print_line(estimator, f"{text}{details}" if is_detailed else text)
@@ -138,10 +138,10 @@ class Progress:
         self.start = time.perf_counter()
         self._stopwatch = job.engine.stopwatch() if job.verbose else None
 
-    def lap(self, stage: str) -> None:
+    def time_stage(self, stage: str) -> None:
         """Add the time since the last lap to `stage`."""
         if self._stopwatch is not None:
-            self._stopwatch.lap(stage)
+            self._stopwatch.time_stage(stage)
 
     def advance(self, rows: int) -> None:
         """Count a tile of that many rows."""
@@ -169,14 +169,14 @@ class PassTask:
     """A pass over the samples as a task of scikit-learn's callbacks, with a subtask per tile.
 
     The number of tiles is the planned one. A planned tile that was halved for lack of memory
-    ends when all of its rows are done. The name of the task is `what` without the estimator and
-    without "fit".
+    ends when all of its rows are done. The name of the task is `description` without the estimator
+    and without "fit".
     """
 
-    def __init__(self, task: FitTask, what: str, total: int, tile_rows: int) -> None:
+    def __init__(self, task: FitTask, description: str, total: int, tile_rows: int) -> None:
         self._total, self._tile_rows = total, tile_rows
         n_tiles = -(-total // tile_rows)
-        name = what.partition(" ")[2].removeprefix("fit").removeprefix(", ") or "pass"
+        name = description.partition(" ")[2].removeprefix("fit").removeprefix(", ") or "pass"
         # A single tile would only repeat the pass.
         self._task = task.subtask(name, n_tiles if n_tiles > 1 else 0).begin()
         self._stop = 0 if n_tiles > 1 else total
@@ -213,8 +213,8 @@ _PHASES = {
 _last_line = -math.inf  # when it was printed
 
 
-def print_line(what: str, text: str) -> None:
+def print_line(description: str, text: str) -> None:
     """Print a line of an estimator and a phase, such as "RBFClassifier fit"."""
     global _last_line
     _last_line = time.perf_counter()
-    print(f"[{what}] {text}", flush=True)  # pipes and files are read during the fit
+    print(f"[{description}] {text}", flush=True)  # pipes and files are read during the fit

@@ -378,10 +378,10 @@ class _Stream:
         reported with the largest value of the tile, which is the likely cause.
         """
         engine, layer = self.job.engine, self.layer
-        progress.lap("copy in")
+        progress.time_stage("copy in")
         H = sink.buffer(part)
         evaluate_block(block, H)
-        progress.lap("layer")
+        progress.time_stage("layer")
         try:
             if consumer.keeps_hidden:
                 check_hidden(layer, H, engine.xp)
@@ -390,7 +390,7 @@ class _Stream:
             block = block.toarray() if issparse(block) else engine.to_host(block)
             numbers = part.start if self.rows is None else self.rows[part]
             raise ValueError(explain_overflow(layer, *find_largest(block, numbers))) from None
-        progress.lap(sink.stage)
+        progress.time_stage(sink.stage)
 
     def _blocks(self, start: int, tile_rows: int) -> Generator[tuple[slice, Any], None, None]:
         """Yield (part, preprocessed rows) from row `start` on."""

@@ -96,7 +96,7 @@ class HostAlgebra:
         How operations are cut into parts.
     n_eigh_matrices : int
         Full matrices that `eigh` allocates, including its argument.
-    n_parts : int
+    n_split_terms : int
         Number of parts into which `split` splits an array.
     prefers_inverse : bool
         Whether repeated solves for a few columns are better multiplied by an inverse.
@@ -107,7 +107,7 @@ class HostAlgebra:
     xp: Any = np
     blocking = Blocking()
     n_eigh_matrices = 2
-    n_parts = 1
+    n_split_terms = 1
     prefers_inverse = False
     half_bytes = 0
 

@@ -167,13 +167,13 @@ class Engine(ABC):
         """
         tunables, settings, tuned = self.tunables(layer), {}, None
         if self.tuned:
-            tuned = self.tuned.get(layer.kind) or self.tuned.get(layer.unrounded_kind)
+            tuned = self.tuned.get(layer.profile_key) or self.tuned.get(layer.unrounded_profile_key)
         if not tuned:
             return {name: values[0] for name, values in tunables.items()}
         for name, values in tunables.items():
             settings[name] = tuned.get(name, values[0])
             if settings[name] not in values:
-                why = f"for {layer.kind}, {name}={settings[name]!r} is none of {values}"
+                why = f"for {layer.profile_key}, {name}={settings[name]!r} is none of {values}"
                 profiles.warn_of(self.identity(), why)
                 settings[name] = values[0]
             # The value of the tuple itself: 128.0 == 128, but a kernel needs the integer.
@@ -412,7 +412,7 @@ class Stopwatch(ABC):
     """Accumulates the time of consecutive stages."""
 
     @abstractmethod
-    def lap(self, stage: str) -> None:
+    def time_stage(self, stage: str) -> None:
         """Add the time since the last call to a stage."""
 
     @abstractmethod

@@ -129,7 +129,7 @@ class HostStopwatch(Stopwatch):
         self._totals: dict[str, float] = defaultdict(float)
         self._last = time.perf_counter()
 
-    def lap(self, stage):
+    def time_stage(self, stage):
         now = time.perf_counter()
         self._totals[stage] += now - self._last
         self._last = now

@@ -52,8 +52,8 @@ class RawSamples:
         return self.X.nbytes + self.y.nbytes + 16 * len(self)
 
     @property
-    def kind(self) -> tuple[type, np.dtype]:
-        """Type and dtype of X: samples of one kind are concatenated without a conversion."""
+    def dtype_key(self) -> tuple[type, np.dtype]:
+        """Type and dtype of X: samples with one key are concatenated without a conversion."""
         return type(self.X), self.X.dtype
 
     def taken(self, rows: npt.NDArray) -> "RawSamples":
@@ -171,7 +171,7 @@ class SampleBuffer:
         parts = [*self.parts, samples.copied()]
         # Parts are merged like the digits of a binary counter, so that they stay few, and each
         # sample is copied a few times only.
-        while len(parts) > 1 and parts[-2].kind == parts[-1].kind:
+        while len(parts) > 1 and parts[-2].dtype_key == parts[-1].dtype_key:
             if len(parts[-2]) >= 2 * len(parts[-1]):
                 break
             parts[-2:] = [RawSamples.concatenate(parts[-2:])]
@@ -234,14 +234,14 @@ class SampleBuffer:
         return RawSamples.concatenate(list(self.parts))
 
     def unsummed(self) -> Iterator[RawSamples]:
-        """Yield the samples that are not in the statistics; those of one kind together."""
+        """Yield the samples that are not in the statistics; those of one dtype together."""
         start, parts = self.n_summed, []
         for part in self.parts:
             skipped = min(start, len(part))
             start -= skipped
             if skipped < len(part):
                 parts.append(part.taken(np.arange(skipped, len(part))) if skipped else part)
-        for _, same in groupby(parts, lambda part: part.kind):
+        for _, same in groupby(parts, lambda part: part.dtype_key):
             yield RawSamples.concatenate(list(same))
 
 

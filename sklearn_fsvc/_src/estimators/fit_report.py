@@ -16,23 +16,23 @@ class FitReport:
 
     Parameters
     ----------
-    what : str
+    description : str
         The estimator and the phase, such as "RBFClassifier fit".
     verbose : int
         0 prints nothing.
     """
 
-    def __init__(self, what: str, verbose: int) -> None:
-        self.what, self.verbose = what, verbose
+    def __init__(self, description: str, verbose: int) -> None:
+        self.description, self.verbose = description, verbose
         self._last = perf_counter()
         self._seconds: dict[str, str] = {}  # of the networks of an ensemble
 
     def begin(self, text: str) -> None:
         """Print what begins now, and takes long."""
         if self.verbose:
-            print_line(self.what, text)
+            print_line(self.description, text)
 
-    def lap(self, name: str | None = None) -> str:
+    def time_stage(self, name: str | None = None) -> str:
         """Return the seconds since the last decision; with a name they are kept under it."""
         now = perf_counter()
         seconds, self._last = f"{now - self._last:.2g} s", now
@@ -43,7 +43,7 @@ class FitReport:
     def line(self, text: str) -> None:
         """Print a decision and its seconds."""
         if self.verbose:
-            print_line(self.what, f"{text}; {self.lap()}")
+            print_line(self.description, f"{text}; {self.time_stage()}")
 
     def hidden_layer(self, units: Units, history: SearchHistory) -> None:
         """Print the layer that was chosen, and its validation error if several were compared."""
@@ -83,10 +83,10 @@ class FitReport:
         for name, weight, error in zip(names, weights, errors, strict=True):
             share = f"weight {weight:.2g}" if weight else "not used"
             text = f"{name}: {share}; leave-one-out error {error:.4g}; {self._seconds[name]}"
-            print_line(self.what, text)
+            print_line(self.description, text)
         if seconds := self._seconds.get("final network"):
             gains = f"weight {final_weight:.2g}" if final_weight else "not used, gains too little"
-            print_line(self.what, f"final network: {gains}; {seconds}")
+            print_line(self.description, f"final network: {gains}; {seconds}")
 
 
 def describe_layer(units: Units, layer: Any) -> str:

@@ -77,7 +77,7 @@ class BufferedNetwork(Network):
         job = self._job(engine, "partial_fit")
         if chooses:
             on_device, job = units.order_samples(samples).on_device(job)
-            report = FitReport(job.what, self.verbose)
+            report = FitReport(job.description, self.verbose)
             units = with_center_targets(units.fit(job, on_device, history), task, on_device)
             report.hidden_layer(units, history)
             _warn_of_one_class(units, samples)

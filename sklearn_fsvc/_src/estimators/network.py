@@ -83,7 +83,10 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         if task is not None or parts.units.needs_multiple_passes:
             samples, job = samples.on_device(job)
         job = job.reserve_host(samples.target_bytes)
-        history, report = SearchHistory(parts.units.first_alpha), FitReport(job.what, self.verbose)
+        history, report = (
+            SearchHistory(parts.units.first_alpha),
+            FitReport(job.description, self.verbose),
+        )
         units = parts.units.of_all_samples().fit(job, samples, history)
         report.hidden_layer(units, history)
         if task is not None:

@@ -79,7 +79,7 @@ def learn_map(
         Of what was learned, even if it improves nothing.
     """
     _check_n_features(samples.X.shape[1])
-    data = MapData.draw(job.named(f"{job.what}, weights"), samples, random, split)
+    data = MapData.draw(job.named(f"{job.description}, weights"), samples, random, split)
     R, learned = search_transformation(data.fit_network, data.equalising)
     # The standard deviations are equal, except that those of constant features are 0.
     importances = importances_of(learned, np.where(data.equalising > 0, 1.0, 0.0))

@@ -142,7 +142,7 @@ def select_kernel(
     importances = None
     if space.is_empty:
         return space.kernels[0], space.radius, weights, importances
-    job = job.named(f"{job.what}, choice")
+    job = job.named(f"{job.description}, choice")
     proxy = _ProxySearch.of(job, samples, random, history, shared, space.skip_factor)
     if space.learns_weights or space.learns_map:
         seed = int(random.integers(2**31))
@@ -161,7 +161,7 @@ def select_feature_weights(
     Weights are learned, equalising, or None: the candidate with the lowest validation error of
     Laplacian units. Parameters are as in `select_kernel`.
     """
-    job = job.named(f"{job.what}, weights")
+    job = job.named(f"{job.description}, weights")
     proxy = _ProxySearch.of(job, samples, random, SearchHistory(_INITIAL_ALPHA), shared)
     seed, centers_seed = map(int, random.integers(2**31, size=2))
     parameters = RBFParameters(

@@ -96,5 +96,5 @@ class LmsTrainer:
         n_outputs, m = self.samples.targets.n_outputs, self.layer.n_units
         fixed_bytes = 8 * (n_outputs * m + LMS_BLOCK * (m + 3 * LMS_BLOCK))
         consumer = Consumer(consume, fixed_bytes, row_bytes=40 * n_outputs)
-        job = self.job.named(f"{self.job.what}, {what}")
+        job = self.job.named(f"{self.job.description}, {what}")
         stream(job, self.layer, self.samples.X, consumer, self.samples.order)

@@ -91,7 +91,7 @@ def select_from_loo_grid(
     """
     # Leverages are as precise as H'H in the directions of least variance: sum in float64.
     (statistics,) = gather(job, [layer], samples, dtype=float)
-    job = job.named(f"{job.what}, left out")
+    job = job.named(f"{job.description}, left out")
     keeps_all = keep_scores and rows is None
 
     def evaluate(alphas, n_kept=0):

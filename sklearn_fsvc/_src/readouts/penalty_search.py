@@ -198,7 +198,7 @@ def train_held_out(
         # Memory of the held-out statistics, of their differences to all, and of a factor.
         reserved = 2 * len(held_out.parts) * RidgeStatistics.nbytes(n_units)
         reserved += RidgeStatistics.nbytes(layer.n_units)
-        validation_job = job.named(f"{job.what}, held out").reserve(reserved)
+        validation_job = job.named(f"{job.description}, held out").reserve(reserved)
         folds = held_out.gather_folds(
             gather_rows, validation_job, layer.part(slice(n_units)), statistics
         )

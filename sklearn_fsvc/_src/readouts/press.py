@@ -216,13 +216,13 @@ class LOOScorer:
     def nbytes(n_units: int, itemsize: int, algebra: Any, n_bases: int = 1) -> int:
         """Return the bytes of a scorer on the engine, at most."""
         whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
-        return whitening + (n_bases + 2 * (algebra.n_parts - 1)) * n_units**2 * itemsize
+        return whitening + (n_bases + 2 * (algebra.n_split_terms - 1)) * n_units**2 * itemsize
 
     @staticmethod
     def row_bytes(n_units: int, n_outputs: int, itemsize: int, algebra: Any, n_alphas: int) -> int:
         """Return the bytes that `scores` allocates for a row."""
         output_bytes = 8 * (10 * n_outputs + 10) * n_alphas
-        return (2 * algebra.n_parts + 3) * n_units * itemsize + output_bytes
+        return (2 * algebra.n_split_terms + 3) * n_units * itemsize + output_bytes
 
     @limit_blas_threads(1)
     def scores(

@@ -61,8 +61,8 @@ class BufferedSamples:
     row_log_decay: npt.NDArray | None = None
 
     @property
-    def kind(self) -> tuple[type, np.dtype]:
-        """Type and dtype of X: rows of the same kind can be concatenated."""
+    def dtype_key(self) -> tuple[type, np.dtype]:
+        """Type and dtype of X: rows with the same key can be concatenated."""
         return type(self.samples.X), self.samples.X.dtype
 
     def copied(self) -> "BufferedSamples":
@@ -79,7 +79,7 @@ class BufferedSamples:
 
     @staticmethod
     def concatenate(parts: "list[BufferedSamples]") -> "BufferedSamples":
-        """Return the rows of all parts, which are of one kind."""
+        """Return the rows of all parts, which have one `dtype_key`."""
         if len(parts) == 1:
             return parts[0]
         samples, weight, decay = [part.samples for part in parts], None, None
@@ -179,7 +179,7 @@ class RunningStatistics:
     def flush(self, evaluate: Evaluate) -> "RunningStatistics":
         """Return the statistics with an empty buffer."""
         result = replace(self, buffered=(), n_rows=0, n_bytes=0)
-        for _, rows in groupby(self.buffered, lambda rows: rows.kind):
+        for _, rows in groupby(self.buffered, lambda rows: rows.dtype_key):
             result = result._evaluate(BufferedSamples.concatenate(list(rows)), evaluate)
         return result
 

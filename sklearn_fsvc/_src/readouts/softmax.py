@@ -226,7 +226,7 @@ class SoftmaxTraining:
             (statistics,) = gather(job, [layer], samples)
             self.n_passes += 1
         self.statistics, self.algebra = statistics, job.engine.algebra
-        self._reserve(job.named(f"{job.what}, softmax"))
+        self._reserve(job.named(f"{job.description}, softmax"))
         self._coordinates: Any = None  # WhitenedCoordinates
         self._cached: Any = None  # CachedRows
         self._random = np.random.default_rng(0)

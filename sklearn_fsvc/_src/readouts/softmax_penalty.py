@@ -174,7 +174,7 @@ class _Fold:
         ridge_alpha: float | None, take: Callable[[Samples, npt.NDArray], Samples],
     ):  # fmt: skip
         self._validation = take(samples, validation)
-        job = job.named(f"{job.what}, held out")
+        job = job.named(f"{job.description}, held out")
         self._training = SoftmaxTraining(job, layer, take(samples, train), None, ridge_alpha)
         self._job, self._layer = self._training.job, layer
         self.points: dict[float, npt.NDArray] = {}  # readouts of the penalties

@@ -318,7 +318,9 @@ class SharedPass:
         return self.job
 
     def _described(self, what: str) -> Job:
-        return replace(self._job, verbose=self.plan.verbose, what=f"HiddenSizeSearchCV {what}")
+        return replace(
+            self._job, verbose=self.plan.verbose, description=f"HiddenSizeSearchCV {what}"
+        )
 
 
 def _has_one_layer(estimator: Any) -> bool:

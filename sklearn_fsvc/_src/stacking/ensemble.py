@@ -322,7 +322,7 @@ class StackedParts:
         for number, (name, network) in enumerate(pairs, 1):
             report.begin(f"fitting {name}, network {number} of {len(pairs)}")
             left_out.append(training_set.fit(network, fit_task.subtask(name), learned_weights))
-            report.lap(name)
+            report.time_stage(name)
         by_fold = samples.groups is not None and validation is None
         ensemble = self.weighting.combine(task, left_out, training_set.scored_sample, by_fold)
         # A final estimator trained on a sample that lacks a class could not predict it.
@@ -332,7 +332,7 @@ class StackedParts:
             ensemble = self._add_final(
                 task, ensemble, final, training_set, fit_task.subtask("final")
             )
-            report.lap("final network")
+            report.time_stage("final network")
         base = self.base.with_fitted(
             named_estimators_=dict(pairs[k] for k in ensemble.used),
             final_estimator_=ensemble.final_estimator,

@@ -130,7 +130,7 @@ def test_all_units_are_evaluated_at_once(X):
     layer = TanhLayer(np.random.default_rng(0).normal(size=(300, FEATURES)), np.zeros(300))
     out, expected, evaluator = np.empty((N, 300)), hidden(layer, X.toarray()), RecordingEvaluator()
     with BlasWithEvaluator(evaluator) as engine:
-        engine.tuned = {layer.kind: {"M": 1024, "asymmetry": 4}}
+        engine.tuned = {layer.profile_key: {"M": 1024, "asymmetry": 4}}
         assert tile_shape_for(engine, layer).units == 256
         stream_into(Job(engine), layer, SparseSource(X), out)
     assert evaluator.calls == [(N, slice(0, 300))]

@@ -31,7 +31,7 @@ _MIN_FIXED_POINT = 1024
 class CuPyAlgebra:
     """cuBLAS and cuSOLVER through CuPy."""
 
-    n_eigh_matrices, n_parts, prefers_inverse, half_bytes = 3, 2, True, 2
+    n_eigh_matrices, n_split_terms, prefers_inverse, half_bytes = 3, 2, True, 2
 
     @property
     def xp(self) -> ModuleType:

@@ -162,7 +162,9 @@ class Product(CudaLayer):
 
     @staticmethod
     def prepared_bytes(engine: Any, layer: Any) -> int:
-        n_copies = engine.algebra.n_parts + SPLIT_COPIES if layer.units.dtype == np.float32 else 0
+        n_copies = (
+            engine.algebra.n_split_terms + SPLIT_COPIES if layer.units.dtype == np.float32 else 0
+        )
         return (1 + n_copies) * layer.units.nbytes + 2 * layer.n_units * layer.units.itemsize
 
     @staticmethod
@@ -170,7 +172,9 @@ class Product(CudaLayer):
         # Products of a part of the units are in memory at the same time as H.
         settings = engine.settings(layer)
         part = settings["M"] // settings["asymmetry"]
-        n_copies = engine.algebra.n_parts + SPLIT_COPIES if layer.units.dtype == np.float32 else 1
+        n_copies = (
+            engine.algebra.n_split_terms + SPLIT_COPIES if layer.units.dtype == np.float32 else 1
+        )
         n_numbers = min(part, layer.n_units) + n_copies * layer.n_features
         return n_numbers * layer.units.itemsize
 

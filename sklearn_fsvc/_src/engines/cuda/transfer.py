@@ -256,7 +256,7 @@ class EventStopwatch(Stopwatch):
     def _now(self) -> Any:
         return self.xp.cuda.get_current_stream().record()
 
-    def lap(self, stage: str) -> None:
+    def time_stage(self, stage: str) -> None:
         self._laps.append((stage, self._now()))
 
     def totals(self) -> dict[str, float]:

@@ -31,7 +31,7 @@ class TorchAlgebra:
     xp : Namespace
     """
 
-    n_eigh_matrices, n_parts, half_bytes = 4, 1, 0
+    n_eigh_matrices, n_split_terms, half_bytes = 4, 1, 0
 
     def __init__(self, xp: Namespace) -> None:
         self.xp = xp

@@ -334,9 +334,9 @@ class _Stopwatch(HostStopwatch):
         super().__init__()
         self._synchronize = synchronize
 
-    def lap(self, stage: str) -> None:
+    def time_stage(self, stage: str) -> None:
         self._synchronize()
-        super().lap(stage)
+        super().time_stage(stage)
 
 
 class _FullPrecision:
