@@ -184,7 +184,7 @@ def test_sums_of_few_features_by_numpy_are_those_of_the_loop(monkeypatch, rng, s
     monkeypatch.delattr(cpu, name)  # so that NumPy sums
     by_numpy, limits = jit._sums_and_limits(X)
     np.testing.assert_array_equal(by_numpy, sums)
-    np.testing.assert_allclose(limits, jit.CANCELLATION * sizes, rtol=1e-5)
+    np.testing.assert_allclose(limits, jit.SUM_CANCELLATION * sizes, rtol=1e-5)
 
 
 def test_bytes_need_not_be_aligned(rng):

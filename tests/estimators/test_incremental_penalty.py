@@ -16,7 +16,7 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegre
 from sklearn_fsvc._src.data.samples import row_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.parts import parts_of
-from sklearn_fsvc._src.readouts.cross_validation import FEW, n_validation_units
+from sklearn_fsvc._src.readouts.cross_validation import MAX_CROSS_VALIDATED, n_validation_units
 from sklearn_fsvc._src.readouts.cv_statistics import hash_validation_rows
 from sklearn_fsvc._src.readouts.penalty_search import squared_error
 
@@ -25,6 +25,7 @@ DIGITS = DIGITS / 16
 LAYER = FrozenEstimator(TanhProjector(200, random_state=0).fit(DIGITS))
 MODEL = TanhClassifier(layer=LAYER, random_state=0)
 N = len(Y)
+LIMIT = MAX_CROSS_VALIDATED
 
 
 def learnt(rows, model=MODEL, n_calls=1):
@@ -116,7 +117,7 @@ def brute_force_error(model, X, y, weight, alpha, keeps_units=False):
     return total / n
 
 
-@pytest.mark.parametrize("n", [600, FEW + 100])
+@pytest.mark.parametrize("n", [600, LIMIT + 100])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     "feature_weights", [None, np.linspace(0.5, 2, 64)], ids=["plain", "weighted"]
@@ -128,7 +129,7 @@ def test_units_are_left_out_with_their_centers(n, dtype, feature_weights):
     for rows in np.array_split(np.arange(n), 3):
         model.partial_fit(X[rows], y[rows], range(10), weight[rows])
     model.solve(fix_layer=True)
-    assert len(model._incremental_state.statistics.validation) == (6 if n <= FEW else 1)
+    assert len(model._incremental_state.statistics.validation) == (6 if n <= LIMIT else 1)
     tried = dict(zip(*(model.search_results_[name] for name in ("alpha", "error")), strict=True))
     assert len(tried) >= 3
     for alpha, error in tried.items():
@@ -171,13 +172,16 @@ def test_given_centers_are_not_left_out():
 
 
 def test_many_samples_have_one_validation_fold():
-    model = learnt(np.arange(FEW - 1))
+    model = learnt(np.arange(LIMIT - 1))
     assert len(model.solve()._incremental_state.statistics.validation) == 6
-    model.partial_fit(DIGITS[FEW - 1 : FEW + 1], Y[FEW - 1 : FEW + 1])
+    model.partial_fit(
+        DIGITS[LIMIT - 1 : LIMIT + 1],
+        Y[LIMIT - 1 : LIMIT + 1],
+    )
     assert len(model.solve()._incremental_state.statistics.validation) == 1
-    other = learnt(np.arange(FEW + 1), n_calls=1)
+    other = learnt(np.arange(LIMIT + 1), n_calls=1)
     assert_same_statistics(model, other)
-    small = learnt(np.arange(FEW + 1, N))
+    small = learnt(np.arange(LIMIT + 1, N))
     assert len(small.solve()._incremental_state.statistics.validation) == 6
     assert_same_statistics(small.merge([model]), learnt(np.arange(N)))
 

@@ -312,7 +312,7 @@ def test_wide_data_with_few_samples_is_not_copied(device, model):
 
 def test_many_activations_of_patches_need_little_more_than_their_sums(monkeypatch):
     """3200 outputs have sums of 60 MiB; products are added to them strip by strip."""
-    for name in ("_ROWS_PER_UNIT", "_FEW_ROWS"):  # so few rows would need no sums
+    for name in ("_ROWS_PER_UNIT", "_MAX_PRECISE_ROWS"):  # so few rows would need no sums
         monkeypatch.setattr(dual, name, 0)
     X, y = np.random.default_rng(0).random((12, 128 * 128 * 3), np.float32), np.arange(12) % 2
     shared = {"image_shape": (128, 128, 3), "device": "jit", "random_state": 0}

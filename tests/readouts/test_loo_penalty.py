@@ -30,10 +30,10 @@ from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import loo_penalty as module
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid, train_left_out
-from sklearn_fsvc._src.readouts.penalty_search import STEP, SearchHistory
+from sklearn_fsvc._src.readouts.penalty_search import ALPHA_STEP, SearchHistory
 from sklearn_fsvc._src.readouts.press import LOOScorer, PressResult
 from sklearn_fsvc._src.readouts.row_sample import sample_unique
-from sklearn_fsvc._src.readouts.statistics import FEW
+from sklearn_fsvc._src.readouts.statistics import MAX_FACTORS
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc._src.utils.parameters import LOO_ALPHAS
 from sklearn_fsvc.engines import get_engine
@@ -105,10 +105,10 @@ def test_loo_descends_if_there_are_many_units(network, n_together, dtype, device
 
 def test_penalties_per_pass_depend_on_memory():
     layer = TanhLayer(np.ones((50, 3)), np.zeros(50))
-    needed = LOOScorer.nbytes(50, 8, HOST, 2 * FEW)
+    needed = LOOScorer.nbytes(50, 8, HOST, 2 * MAX_FACTORS)
     with get_engine("jit") as engine:
         found = [module._penalties_per_pass(Job(engine, 2 * needed - n), layer) for n in (0, 2)]
-    assert found == [FEW, 1]
+    assert found == [MAX_FACTORS, 1]
 
 
 @pytest.mark.parametrize("n_together", [1, 3])
@@ -250,7 +250,7 @@ def test_too_small_penalties_warn_only_if_chosen():
     assert "ill-conditioned" in press_of(clf, X, y, [0.0, 1.0]).solutions[0].problem
 
 
-PENALTIES = [STEP**power for power in range(-8, 11)]
+PENALTIES = [ALPHA_STEP**power for power in range(-8, 11)]
 
 
 def best_by_brute_force(clf, X, y, weight=None, prefers_large=False):
@@ -260,7 +260,7 @@ def best_by_brute_force(clf, X, y, weight=None, prefers_large=False):
     error, and 2 %, of the least error.
     """
     H, Y, own = hidden_of(clf, X), np.eye(y.max() + 1)[y], unit_at_sample(clf, len(X))
-    is_half = hasattr(clf, "support_") and H.shape[1] > module.MANY_UNITS
+    is_half = hasattr(clf, "support_") and H.shape[1] > module.MIN_HALVED_UNITS
     H = H[:, : -(-H.shape[1] // 2)] if is_half else H
     weight = np.ones(len(y)) if weight is None else weight
     scores = [without_each_row(H, Y, a, weight, own) for a in PENALTIES]
@@ -282,7 +282,7 @@ def best_by_brute_force(clf, X, y, weight=None, prefers_large=False):
     [(False, 0.01, 1000, False), (True, 100.0, 19, False), (True, 0.01, 1000, True)],
 )
 def test_search_finds_the_best_penalty(network, weighted, start, many, prefers_large, monkeypatch):
-    monkeypatch.setattr(module, "MANY_UNITS", many)
+    monkeypatch.setattr(module, "MIN_HALVED_UNITS", many)
     X, y = rows_of(3)
     weight = some_weights() if weighted else None
     clf = network.fit(X, y)

@@ -92,6 +92,6 @@ def set_small_size(monkeypatch):
 
     def set_size(n_units):
         for module in (cross_validation, shared_fits):
-            monkeypatch.setattr(module, "FEW", n_units)
+            monkeypatch.setattr(module, "MAX_CROSS_VALIDATED", n_units)
 
     return set_size

@@ -35,7 +35,7 @@ from .validation import NaNOutputError, check_hidden, explain_overflow, find_lar
 # layer as much as it has already. For few samples, planning would take longer than evaluation.
 _SMALL_H, _SMALL_LAYER = 2**16, 2**24
 # Number of units up to which the Gram matrix fits into the memory of any one GPU.
-_MANY_UNITS = 2**15
+_MAX_UNITS_OF_ONE_GPU = 2**15
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def work_of_fit(X: Any, n_units: int | None) -> tuple[int, float]:
     The latter are infinite if there are so many units that a fit may need several devices.
     """
     work = n_synapses(X, n_units)
-    is_small = work and n_units is not None and n_units <= _MANY_UNITS
+    is_small = work and n_units is not None and n_units <= _MAX_UNITS_OF_ONE_GPU
     return work, X.shape[0] / n_units if is_small else math.inf
 
 

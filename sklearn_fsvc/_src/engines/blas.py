@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from .base import CANCELLATION
+from .base import SQUARE_CANCELLATION
 from .host import (
     HostEngine,
     SparseEvaluator,
@@ -160,7 +160,7 @@ def _expand(X, units, unit_norms, out):
     out *= -2
     out += norms
     out += unit_norms
-    limit = out.dtype.type(CANCELLATION[out.dtype])
+    limit = out.dtype.type(SQUARE_CANCELLATION[out.dtype])
     # "not >=" rather than "<": NaN, from infinite norms, counts as cancelled.
     rows, columns = np.nonzero(~(out >= limit * (norms + unit_norms)))
     step = max(1, _BLOCK_BYTES // (X.itemsize * X.shape[1]))

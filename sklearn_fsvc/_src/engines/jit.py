@@ -35,7 +35,7 @@ _UNCOMPILED_SIZE, _UNCOMPILED_FEATURES = 2**10, 64
 _FINISH = 2**17
 # A distance below this part of sum |x| + sum |c| has cancelled, and is summed again from the
 # differences. Above it, cancellation costs at most three bits.
-CANCELLATION = 0.125
+SUM_CANCELLATION = 0.125
 # Bounds for the estimate of memory: lanes of a vector, and bytes that do not depend on the layer.
 _MAX_LANES, _FIXED_BYTES = 64, 2**13
 
@@ -365,14 +365,14 @@ def _sums_and_limits(X):
     if X.shape[1] <= _UNCOMPILED_FEATURES:
         with ignore_overflow():
             sums, limits = _sums_in_order(X), _sums_in_order(np.abs(X))
-            limits *= X.dtype.type(CANCELLATION)
+            limits *= X.dtype.type(SUM_CANCELLATION)
         return sums, limits
     from .kernels import cpu
 
     sums, limits = np.empty((2, len(X)), X.dtype)
     function = cpu.sums_float64 if X.dtype == np.float64 else cpu.sums_float32
     _call(function, _read_only(X), sums, limits)
-    limits *= X.dtype.type(CANCELLATION)
+    limits *= X.dtype.type(SUM_CANCELLATION)
     return sums, limits
 
 

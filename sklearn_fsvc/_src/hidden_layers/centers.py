@@ -48,7 +48,9 @@ SELECTIONS = ("per_class", "global", "random")
 # machine: the accuracy on MiniRocket features of six datasets rose by 0.6 points, and no other
 # result got worse.
 _SIZE_FRACTION, _SIZE_FRACTION_OF_ONE_RADIUS = 0.75, 0.25
-_MAX_AUTOMATIC_SIZE = 4000
+MAX_AUTOMATIC_UNITS = 4000
+# The ridge penalty of RBF units at which searches begin, and by which feature weights are learned.
+FIRST_ALPHA = 0.1
 
 # Samples per unit among which centres are selected, if the selection radius is searched: all 60,000
 # images of MNIST take longer, and are no better for 400 and 1500 units. Of a rare class, so many
@@ -240,7 +242,7 @@ def fit_rbf_layer(
     order: Any = samples.order
     parameters = _limit_units(parameters, len(order))
     if parameters.may_select_among_few:
-        n_units = parameters.n_units or _MAX_AUTOMATIC_SIZE
+        n_units = parameters.n_units or MAX_AUTOMATIC_UNITS
         order = first_of_groups(order, groups, _ROWS_PER_UNIT * n_units)
     n_rows = len(order)
     dtype = parameters.distance_dtype(X, weights)
@@ -362,7 +364,7 @@ class _CenterSearch:
         fraction = _SIZE_FRACTION_OF_ONE_RADIUS if has_one_radius else _SIZE_FRACTION
         if not has_one_radius and len(self.ordered) <= self.ordered.X.shape[1]:
             fraction = 1.0
-        size = min(int(fraction * len(self.ordered)), _MAX_AUTOMATIC_SIZE)
+        size = min(int(fraction * len(self.ordered)), MAX_AUTOMATIC_UNITS)
         return max(size, min_centers(self.ordered, self.parameters.overlap))
 
     def _all_novel(self, radius):

@@ -30,12 +30,12 @@ from ..engines.threads import limit_blas_threads
 from ..kernels import Kernel
 from ..layers import RBFLayer, hidden_dtype
 from ..readouts.ridge import gather_coarse
+from .centers import FIRST_ALPHA
 from .ordered_rows import OrderedSamples
 from .radius import typical_distance, typical_distance_bytes
 
 # Number of rounds, and maximum numbers of samples and centres of the networks.
 _N_ROUNDS, _MAX_SAMPLES, _MAX_CENTERS = 3, 4000, 600
-_ALPHA = 0.1
 # The gradients of samples x centres x features x outputs take longer than all else. Their number
 # is limited to about this, by using fewer samples; but no fewer than the second number.
 _MAX_GRADIENTS, _MIN_GRADIENT_SAMPLES = 2**28, 500
@@ -100,7 +100,7 @@ def update_weights(
     layer = _layer(job.engine, subset, weights, metric, kernel)
     # The penalty is fixed: a search in each round would take longer than the round.
     (statistics,) = gather_coarse(job, [layer], subset)
-    W = statistics.solve(_ALPHA).W
+    W = statistics.solve(FIRST_ALPHA).W
     del statistics
     # Gradients are proportional to 1 / radius, whose square may overflow or underflow. Multiply by
     # a power of two near the radius: that is exact, and the common factor cancels below.

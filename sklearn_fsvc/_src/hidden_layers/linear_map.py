@@ -28,6 +28,7 @@ from ..readouts.cross_validation import draw_split, n_validation_units
 from ..readouts.penalty_search import search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
+from .centers import FIRST_ALPHA
 from .feature_weights import equalising_weights, invert_weights, mean_outer_product
 from .importances import importances_of
 from .ordered_rows import OrderedSamples
@@ -44,9 +45,7 @@ _MAX_SAMPLES, _MAX_CENTERS = 4800, 1000
 _USES_MATRIX = (False, False, True, True, True, True)
 # Above this number of units, penalties and maps are validated with half of them: the same ones are
 # selected, in half the time.
-_MANY_UNITS = 600
-# The initial penalty of the search.
-_ALPHA = 0.1
+_MAX_ALL_VALIDATED = 600
 # A map must lower the error by this factor, because each round overfits a little more.
 _MIN_GAIN = 0.99
 
@@ -214,13 +213,13 @@ class MapData:
         ordered = OrderedSamples(job.engine, samples.X, order)
         radius = float(LAPLACIAN.natural_radius(typical_distance(ordered, "euclidean")))
         layer = RBFLayer(ordered.block(slice(n_units)), radius, "euclidean", LAPLACIAN)
-        n_validated = n_validation_units(n_units) if n_units > _MANY_UNITS else n_units
+        n_validated = n_validation_units(n_units) if n_units > _MAX_ALL_VALIDATED else n_units
         # The first units of the network, which share its training statistics.
         validated = layer.part(slice(n_validated))
         (validation,) = gather_coarse(job, [validated], samples, self.validation)
         job = job.reserve(RidgeStatistics.nbytes(n_units))
         (training,) = gather_coarse(job, [layer], samples, np.sort(order))
-        result = search_penalty([(training.leading(validated.n_units), validation)], _ALPHA)
+        result = search_penalty([(training.leading(validated.n_units), validation)], FIRST_ALPHA)
         return _Network(self.job, samples, layer, result.error, training.solve(result.alpha).W)
 
 

@@ -18,7 +18,7 @@ from ..data.samples import Samples
 from ..data.sources import SparseSource
 from ..engines.threads import limit_blas_threads
 from ..layers import TanhLayer, hidden_dtype
-from ..readouts.cross_validation import FEW
+from ..readouts.cross_validation import MAX_CROSS_VALIDATED
 from ..readouts.penalty_search import SearchHistory, train_held_out
 from .random_weights import draw_orthogonal
 
@@ -90,8 +90,9 @@ def select_layer(
     """
 
     def error(layer: Any) -> float:
-        leading = layer.part(slice(FEW))  # few enough to hold out all parts of the samples
+        n_units = MAX_CROSS_VALIDATED  # few enough to hold out all parts of the samples
         random, history = np.random.default_rng(seed), SearchHistory(first_alpha)
-        return train_held_out(job, leading, samples, random, history, many_units=FEW)[0].error
+        leading = layer.part(slice(n_units))
+        return train_held_out(job, leading, samples, random, history, many_units=n_units)[0].error
 
     return other if error(other) < (1 - _MIN_GAIN) * error(linear) else linear

@@ -37,7 +37,7 @@ from ..readouts.cross_validation import draw_split
 from ..readouts.penalty_search import SearchHistory, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
-from .centers import RBFParameters, fit_rbf_layer
+from .centers import FIRST_ALPHA, RBFParameters, fit_rbf_layer
 from .feature_weights import invert_weights, learn_weights
 from .importances import importances_of
 from .linear_map import learn_map
@@ -48,7 +48,7 @@ from .radius import typical_distance
 # On 26 datasets of up to 4000 samples, 450 units selected as well as 600; 400 units lost half a
 # point on two of them. More samples take longer anyway, and more units select better: 450 units
 # selected the wrong kernel for 60,000 images.
-_MAX_SAMPLES, MAX_UNITS, _FEW_UNITS = 6000, 800, 450
+MAX_SAMPLES, MAX_UNITS, _FEW_UNITS = 6000, 800, 450
 # Between these two numbers of units, all samples per unit.
 _SAMPLES_PER_UNIT = 9
 # Maximum number of units as a fraction of the training samples of a proxy network.
@@ -63,8 +63,6 @@ _MIN_FRACTION = 0.75
 _SKIP_FACTOR = 1.1
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
-# The initial penalty of Laplacian units.
-_INITIAL_ALPHA = 0.1
 # Maximum number of layers whose statistics are computed in one pass over the samples.
 _MAX_LAYERS = 8
 
@@ -162,7 +160,7 @@ def select_feature_weights(
     Laplacian units. Parameters are as in `select_kernel`.
     """
     job = job.named(f"{job.description}, weights")
-    proxy = _ProxySearch.of(job, samples, random, SearchHistory(_INITIAL_ALPHA), shared)
+    proxy = _ProxySearch.of(job, samples, random, SearchHistory(FIRST_ALPHA), shared)
     seed, centers_seed = map(int, random.integers(2**31, size=2))
     parameters = RBFParameters(
         n_units=_FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
@@ -202,7 +200,7 @@ class _ProxySearch:
     @classmethod
     def of(cls, job, samples, random, history, shared=None, skip_factor=_SKIP_FACTOR):
         job, n_samples = job.single_device(), len(samples.rows_with_weight)
-        job, samples, training, validation = draw_split(job, samples, _MAX_SAMPLES, random)
+        job, samples, training, validation = draw_split(job, samples, MAX_SAMPLES, random)
         order, history.n_rows = random.permutation(training), len(training)
         X = samples.X
         # The samples are read dozens of times. Copy them once if they are not in memory, if they

@@ -16,7 +16,7 @@ from .statistics import RidgeStatistics
 # One sample in `PARTS` is held out, and no more than `MAX_VALIDATION`.
 PARTS, MAX_VALIDATION = 6, 5000
 # Samples and units up to which all parts are held out, one after the other, at little cost.
-FEW = 1000
+MAX_CROSS_VALIDATED = 1000
 # Rounding error of sums after a subtraction, relative to the sums before.
 ROUNDING = 1e-9
 
@@ -77,7 +77,7 @@ def parts_to_hold_out(
     partition.
     """
     others, validation = hold_out(rows, random, groups)
-    if len(rows) > FEW:
+    if len(rows) > MAX_CROSS_VALIDATED:
         return [validation]
     if groups is not None and _has_several(groups, rows):
         labels = random.permutation(np.unique(groups[others]))
@@ -125,7 +125,7 @@ def draw_validation(samples: Samples, random: np.random.Generator) -> Samples:
 
 def select_folds(parts: Sequence, n_units: int) -> Sequence:
     """Return the parts that validate a layer: the first alone for many units."""
-    return parts if n_units <= FEW else parts[:1]
+    return parts if n_units <= MAX_CROSS_VALIDATED else parts[:1]
 
 
 def n_validation_units(n_units: int) -> int:
@@ -205,7 +205,7 @@ class HeldOut:
             validation = samples.validation
             return cls(validation, [_draw_validation_rows(validation, random)], False)
         parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
-        selected = select_folds(parts, FEW + 1 if n_units is None else n_units)
+        selected = select_folds(parts, MAX_CROSS_VALIDATED + 1 if n_units is None else n_units)
         return cls(samples, selected, True, find_fold_units(selected, center_rows))
 
     def gather_folds(

@@ -27,7 +27,7 @@ from .ridge import raise_overflow
 # The dual is faster up to this many rows per unit, and up to this many rows.
 _ROWS_PER_UNIT, _MAX_ROWS = 0.45, 4096
 # Up to this many rows both are fast, and the dual is more precise.
-_FEW_ROWS = 1000
+_MAX_PRECISE_ROWS = 1000
 # Arrays of the order (n_rows, n_rows): products, a part of them, and a factor.
 _N_MATRICES = 4
 
@@ -39,7 +39,7 @@ def use_dual(job: Any, layer: Any, samples: Any) -> bool:
     """
     n, m, engine = len(samples), layer.n_units, job.engine
     is_here = engine.xp is np and engine.device_group is None
-    is_few = n <= max(min(_ROWS_PER_UNIT * m, _MAX_ROWS), min(m, _FEW_ROWS))
+    is_few = n <= max(min(_ROWS_PER_UNIT * m, _MAX_ROWS), min(m, _MAX_PRECISE_ROWS))
     is_float = layer.quantizer is None
     n_validation = 0 if samples.validation is None else min(len(samples.validation), MAX_VALIDATION)
     n_elements = 2 * n * (2 * m + _N_MATRICES * n) + 2 * n_validation * m

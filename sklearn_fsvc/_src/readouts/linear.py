@@ -13,7 +13,7 @@ from ..data.validation import NaNOutputError, check_no_nan
 from ..utils.user_warnings import warn
 
 # Rows of a tile up to which NumPy sums the activations.
-_FEW_ROWS = 8
+_MAX_SUMMED_ROWS = 8
 # Tiles whose scores are copied from a device together, and their bytes.
 _MAX_QUEUE_TILES, _MAX_QUEUE_BYTES = 16, 2**25
 # Engines flush small activations to 0 at different distances. All of them compute those whose sum
@@ -99,7 +99,8 @@ class LinearReadout:
 
         Raises `NaNOutputError` if they are not finite.
         """
-        if self._engine.xp is np and len(H) <= _FEW_ROWS:  # building the columns takes longer
+        # Building the columns takes longer than to sum few rows.
+        if self._engine.xp is np and len(H) <= _MAX_SUMMED_ROWS:
             products = self._engine.algebra.multiply(H, self._W.T)
             return self._finish(part, products, H.sum(axis=1) if self._finds_uncovered else None)
         return self.scores_of_products(part, self.multiply(H))

@@ -17,8 +17,8 @@ from .dual import DualProblem
 from .leave_one_out import SampledLOO
 from .linear import Posterior, Solution, score_uncovered
 from .penalty_search import (
-    LARGEST,
-    STEP,
+    ALPHA_STEP,
+    MAX_ALPHA,
     PenaltySearchResult,
     SearchHistory,
     search_alpha,
@@ -28,7 +28,7 @@ from .penalty_search import (
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
 from .row_sample import UniqueSamplePass, find_sampled_rows
-from .statistics import FEW, RidgeStatistics
+from .statistics import MAX_FACTORS, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
 FEW_UNITS = 2000
@@ -40,7 +40,7 @@ MAX_LOO_ROWS = 6000
 # points of accuracy.
 _PENALTY_SAMPLES = 1000
 # Number of units above which half of them are validated.
-MANY_UNITS = 1000
+MIN_HALVED_UNITS = 1000
 # Maximum increase of the squared error for a larger penalty.
 _TOLERANCE = 0.02
 
@@ -141,9 +141,9 @@ def _held_out_penalty(job, layer, samples, statistics, random, start):
 def _penalties_per_pass(job, layer):
     """Return how many penalties a pass of the descent evaluates: 1 if memory is short."""
     n_bytes = LOOScorer.nbytes(
-        layer.n_units, layer.hidden_dtype.itemsize, job.engine.algebra, 2 * FEW
+        layer.n_units, layer.hidden_dtype.itemsize, job.engine.algebra, 2 * MAX_FACTORS
     )
-    return FEW if n_bytes <= job.memory_limit // 2 else 1
+    return MAX_FACTORS if n_bytes <= job.memory_limit // 2 else 1
 
 
 def _descend(
@@ -306,7 +306,7 @@ def search_dual_left_out(
 
 def _validated(layer, units):
     """Return the units whose readouts are compared: half of many that are centred at samples."""
-    is_half = units.support is not None and layer.n_units > MANY_UNITS
+    is_half = units.support is not None and layer.n_units > MIN_HALVED_UNITS
     return layer.part(slice(n_validation_units(layer.n_units))) if is_half else layer
 
 
@@ -336,9 +336,9 @@ def _within_standard_error(found, error_of, losses, weight):
     tolerance = _TOLERANCE * found.error
     if not np.isfinite(found.error):
         return found
-    for power in count(round(np.log(best) / np.log(STEP)) + 1):
-        alpha = float(STEP**power)
-        if alpha > LARGEST:
+    for power in count(round(np.log(best) / np.log(ALPHA_STEP)) + 1):
+        alpha = float(ALPHA_STEP**power)
+        if alpha > MAX_ALPHA:
             break
         if alpha not in tried:
             tried[alpha] = error_of(alpha)

@@ -20,13 +20,13 @@ from .ridge import gather, gather_coarse
 from .statistics import RidgeStatistics
 
 # Units from which sums in float32 save time.
-MANY_UNITS = 500
+MIN_FLOAT32_UNITS = 500
 # Elements of H from which compiled loops for float32 are worth their compilation.
 LARGE_HIDDEN = 2**22
-# Penalties are powers of `STEP`, between these exponents.
-STEP = 10**0.5
-_MIN_POWER, _MAX_POWER = -8, 10
-LARGEST = STEP**_MAX_POWER
+# Penalties are powers of `ALPHA_STEP`, between these exponents.
+ALPHA_STEP = 10**0.5
+_MIN_EXPONENT, _MAX_EXPONENT = -8, 10
+MAX_ALPHA = ALPHA_STEP**_MAX_EXPONENT
 
 
 class PenaltySearchResult(NamedTuple):
@@ -88,8 +88,8 @@ def search_penalty(
 ) -> PenaltySearchResult:
     """Return the ridge penalty with the least error on held-out samples.
 
-    Descends by factors of STEP. The least penalty is above the rounding error of H'H in float32,
-    whatever the dtype, so that it is the same on every device.
+    Descends by factors of ALPHA_STEP. The least penalty is above the rounding error of H'H in
+    float32, whatever the dtype, so that it is the same on every device.
 
     Parameters
     ----------
@@ -113,19 +113,19 @@ def search_alpha(
 ) -> PenaltySearchResult:
     """Minimise ``error_of(alpha)`` as `search_penalty`, for training samples of weight `n`."""
     rounding = n * np.finfo(np.float32).eps  # of H'H in float32
-    least = max(_MIN_POWER, int(np.ceil(np.log(rounding) / np.log(STEP))))
+    least = max(_MIN_EXPONENT, int(np.ceil(np.log(rounding) / np.log(ALPHA_STEP))))
     tried: dict[float, float] = {}
 
     def error_at(power):
-        alpha = float(STEP**power)
+        alpha = float(ALPHA_STEP**power)
         if alpha not in tried:
             tried[alpha] = error_of(alpha)
         return tried[alpha]
 
-    best = int(np.clip(round(np.log(start) / np.log(STEP)), least, _MAX_POWER))
+    best = int(np.clip(round(np.log(start) / np.log(ALPHA_STEP)), least, _MAX_EXPONENT))
     if error_at(best) < skip_above or np.isinf(error_at(best)):
-        best = downhill(error_at, best, least, _MAX_POWER)
-    return PenaltySearchResult(float(STEP**best), error_at(best), n_units, tried)
+        best = downhill(error_at, best, least, _MAX_EXPONENT)
+    return PenaltySearchResult(float(ALPHA_STEP**best), error_at(best), n_units, tried)
 
 
 def downhill(error_at: Callable[[int], float], best: int, least: int, most: int) -> int:
@@ -176,7 +176,7 @@ def train_held_out(
     samples: Samples,
     random: np.random.Generator,
     history: SearchHistory,
-    many_units: int = MANY_UNITS,
+    many_units: int = MIN_FLOAT32_UNITS,
     large_hidden: int = LARGE_HIDDEN,
     center_rows: npt.NDArray | None = None,
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
@@ -215,7 +215,7 @@ def search_with_float64_fallback(
     samples: Samples,
     history: SearchHistory,
     search_from: Callable[..., PenaltySearchResult],
-    many_units: int = MANY_UNITS,
+    many_units: int = MIN_FLOAT32_UNITS,
     large_hidden: int = LARGE_HIDDEN,
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
     """Return the result of a search for a penalty, and the statistics of all samples.

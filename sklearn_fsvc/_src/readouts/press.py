@@ -18,7 +18,7 @@ from ..engines.threads import limit_blas_threads
 from .leave_one_out import leave_out, min_one_minus_leverage, without_unit
 from .linear import Posterior, Solution
 from .packed_symmetric import WIDTH
-from .statistics import FEW, RidgeStatistics
+from .statistics import MAX_FACTORS, RidgeStatistics
 
 
 class PressResult(NamedTuple):
@@ -63,7 +63,7 @@ def press(
     # With fewer rows than units, leverages are near 1 and need the digits of float64.
     m, is_few = layer.n_units, len(samples) < layer.n_units
     dtype = np.dtype(np.float64) if is_few else layer.hidden_dtype
-    n_bases = len(alphas) if len(alphas) <= FEW else 1
+    n_bases = len(alphas) if len(alphas) <= MAX_FACTORS else 1
     needed = LOOScorer.nbytes(m, dtype.itemsize, job.engine.algebra, n_bases)
     limit = job.memory_limit
     check_fits("leave-one-out", needed, limit)

@@ -15,8 +15,8 @@ from .log_loss import LogLoss, compute_losses
 from .penalty_search import PenaltySearchResult, downhill
 from .softmax import SoftmaxTraining, lasting_bytes
 
-# Penalties are powers of STEP with exponents between these; and the first one.
-STEP, _MIN_POWER, _MAX_POWER, _FIRST_POWER = 10.0, -5, 6, 0
+# Penalties are powers of _STEP with exponents between these; and the first one.
+_STEP, _MIN_POWER, _MAX_POWER, _FIRST_POWER = 10.0, -5, 6, 0
 # A fold is trained at the same time as others if memory holds this many times what each keeps.
 _TRAININGS = 3
 # Precision and maximum number of steps of each readout on the path.
@@ -42,7 +42,7 @@ def search_softmax_penalty(
 ) -> tuple[PenaltySearchResult, npt.NDArray]:
     """Return the penalty with the least log-loss on held-out samples.
 
-    Descends by factors of STEP from 1 on; each readout starts at that of the last penalty. Between
+    Descends by factors of _STEP from 1 on; each readout starts at that of the last penalty. Between
     the best penalty and its neighbours, the minimum of a parabola through their losses is chosen.
     Of many samples a subset validates, whose H fits in memory. The penalty is not scaled with the
     number of samples: it acts on the sum of the losses, as the precision of a prior does.
@@ -62,7 +62,7 @@ def search_softmax_penalty(
     found : PenaltySearchResult
         Errors are log-losses, summed over the outputs.
     point : ndarray of shape (n_units + 1, n_scores)
-        The mean of the readouts of the folds at the best power of STEP: a start for the final
+        The mean of the readouts of the folds at the best power of _STEP: a start for the final
         readout.
     """
     limits = limits or SearchLimits()
@@ -87,20 +87,20 @@ def search_softmax_penalty(
     tried: dict[float, float] = {}
 
     def error_at(power):
-        alpha = float(STEP**power)
+        alpha = float(_STEP**power)
         if alpha not in tried:
             tried[alpha] = float(np.mean([fold.log_loss(alpha) for fold in folds]))
         return tried[alpha]
 
     best = downhill(error_at, _FIRST_POWER, _MIN_POWER, _MAX_POWER)
-    point = np.mean([fold.points[float(STEP**best)] for fold in folds], axis=0)
-    alpha = float(STEP ** (best + _vertex(best, tried)))
+    point = np.mean([fold.points[float(_STEP**best)] for fold in folds], axis=0)
+    alpha = float(_STEP ** (best + _vertex(best, tried)))
     return PenaltySearchResult(alpha, error_at(best), layer.n_units, tried), point
 
 
 def _vertex(best, tried):
     """Return where a parabola through the errors at -1, 0 and 1 is least; 0 at an end."""
-    below, least, above = (tried.get(float(STEP ** (best + step))) for step in (-1, 0, 1))
+    below, least, above = (tried.get(float(_STEP ** (best + step))) for step in (-1, 0, 1))
     if below is None or above is None:
         return 0.0
     curvature = below - 2 * least + above

@@ -19,7 +19,7 @@ from .moments import Moments
 from .packed_symmetric import PackedSymmetric
 
 # Penalties up to which one Cholesky factor each takes less time than eigenvectors for all.
-FEW = 3
+MAX_FACTORS = 3
 # Bound on the error of an eigenvalue by the rounding of the sums, in units of eps * trace.
 # Duplicate samples are rounded alike, so that their errors add up: 27 was observed.
 _EIGENVALUE_ERROR = 64
@@ -247,7 +247,7 @@ class RidgeStatistics(Moments):
         shared by all penalties. Each holds a full matrix: see `whitening_bytes`.
         """
         n_done = 0
-        for alpha in alphas if len(alphas) <= FEW else ():
+        for alpha in alphas if len(alphas) <= MAX_FACTORS else ():
             factor = self.cholesky(alpha)
             if factor is None:
                 break

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...formulas import IDENTITY, Affine, Function, as_finite
 from ..algebra import SPLIT_COPIES
-from ..base import CANCELLATION
+from ..base import SQUARE_CANCELLATION
 from ..kernels.cuda.elementwise import FUNCTIONS, apply_function, expand_distances
 from ..kernels.cuda.manhattan import Tile, manhattan
 from ..kernels.cuda.packing import pack_features
@@ -145,7 +145,7 @@ class SquaredEuclidean(CudaLayer):
             expand_distances(out.dtype, threads), column_grid(self.engine, out, units), threads,
             out, X, self.units,
             _squared_norms(self.xp, X), self.norms, units.start, units.stop,
-            out.dtype.type(CANCELLATION[out.dtype]), *_affine_arguments(affine, out.dtype),
+            out.dtype.type(SQUARE_CANCELLATION[out.dtype]), *_affine_arguments(affine, out.dtype),
             is_root, out.dtype.type(self.exponent),
         )  # fmt: skip
         self._finish_distances(out, units)
@@ -203,7 +203,7 @@ LAYERS: dict[str, type[CudaLayer]] = {
 
 
 def outputs(engine: Any, layer: Any, D: Any, out: Any) -> Any:
-    """Return the activations at distances D, in `out`: see `Engine.outputs`.
+    """Return the activations at distances D, in `out`: see `Engine.activate_distances`.
 
     By one kernel where possible: CuPy would compile a kernel of its own for each operation.
     """

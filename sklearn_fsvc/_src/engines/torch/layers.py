@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..base import CANCELLATION
+from ..base import SQUARE_CANCELLATION
 from .arrays import Array, allocating, moved
 from .namespace import Namespace
 
@@ -149,7 +149,7 @@ def _squared_euclidean(prepared, X, H, units):
     x_norms, c_norms = _squared_norms(X)[:, None], prepared.norms[units]
     torch.mm(X, C.T, out=H)
     H.mul_(-2).add_(x_norms).add_(c_norms)
-    limit = CANCELLATION[np.dtype(str(H.dtype).removeprefix("torch."))]
+    limit = SQUARE_CANCELLATION[np.dtype(str(H.dtype).removeprefix("torch."))]
     # "not >=" rather than "<": NaN, from infinite norms, counts as cancelled.
     i, j = (~(limit * (x_norms + c_norms) <= H)).nonzero(as_tuple=True)
     step = max(1, _buffer_bytes(X.device) // (X.element_size() * X.shape[1]))
