@@ -73,7 +73,7 @@ def test_float32_tiles_are_summed_in_float64(data):
     np.testing.assert_allclose(result.gram.full(), 50 * one.gram.full(), rtol=1e-12)
 
 
-def test_statistics_are_a_monoid(data):
+def test_statistics_are_a_commutative_group(data):
     H, Y, weight = data
     whole = statistics(H, Y, weight)
     a, b = statistics(H[:80], Y[:80], weight[:80]), statistics(H[80:], Y[80:], weight[80:])

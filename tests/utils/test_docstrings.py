@@ -26,9 +26,9 @@ def test_entries_are_named_after_their_first_name():
 
 
 def test_placeholders_are_replaced_by_indented_entries():
-    @fill_docstring(ENTRIES, {"bare_": "bare_ : float"})
+    @fill_docstring(ENTRIES, {"bare_": "bare_ : float", "names": "jit, blas"})
     class Example:
-        """Title, where %(device)s within a line stays.
+        """Title, where %(names)s are a phrase.
 
         Attributes
         ----------
@@ -41,7 +41,7 @@ def test_placeholders_are_replaced_by_indented_entries():
         "    Penalties and errors.",
         "bare_ : float",
     ]
-    assert "where %(device)s within" in Example.__doc__
+    assert "where jit, blas are a phrase" in Example.__doc__
 
 
 def test_an_unknown_placeholder_is_an_error():

@@ -289,7 +289,7 @@ class Engine(ABC):
         """
 
     def select_novel_by_group(self, layers: Sequence[Any], threshold: float) -> list[np.ndarray]:
-        """Return `novel` for several groups of samples, which are the centres of the layers."""
+        """Return `select_novel` for several groups of samples, the centres of the layers."""
         zeros = self.xp.zeros
         return [
             self.select_novel(layer, layer.units, zeros(layer.n_units), threshold)

@@ -35,8 +35,7 @@ _PATCH = read_entries(
         Number of cells on each side of the pooling grid, over which activations are averaged. There
         are never more cells than patch positions.
 
-    kernel : {"soft_threshold", "below_mean", "triangular", "gaussian", "laplacian", \
-"powered_exponential"} or Kernel, default="soft_threshold"
+    kernel : {"soft_threshold", "below_mean", %(kernels)s} or Kernel, default="soft_threshold"
         Activation of the units. "soft_threshold" has two outputs, ``max(0, a - t)`` and
         ``max(0, -a - t)`` for the scalar product a of a patch and a unit of length 1. "below_mean"
         is ``max(0, m - d)`` for the distance d and its mean m over the units. The others are the

@@ -110,8 +110,7 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         Novelty selection within each class, novelty selection over all samples, or `n_hidden`
         random samples. With several outputs, "per_class" is "global".
     %(metric)s
-    kernel : {"auto", "triangular", "gaussian", "laplacian", "powered_exponential"} or Kernel, \
-default="auto"
+    kernel : {"auto", %(kernels)s} or Kernel, default="auto"
         One of the formulas above, or a custom `sklearn_fsvc.kernels.Kernel`. "auto" is the
         Laplacian or the triangular kernel, whichever has the lower validation error, and the
         triangular kernel with the readouts "lms" and "none"; centres are then selected with
@@ -308,8 +307,7 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
     selection : {"global", "random"}, default="global"
         Novelty selection over all samples, or `n_hidden` random samples.
     %(metric)s
-    kernel : {"auto", "triangular", "gaussian", "laplacian", "powered_exponential"} or Kernel, \
-default="auto"
+    kernel : {"auto", %(kernels)s} or Kernel, default="auto"
         Kernel of the units (`RBFClassifier` has the formulas), or a custom
         `sklearn_fsvc.kernels.Kernel`. "auto" is the Laplacian or the triangular kernel,
         whichever has the lower validation error.
@@ -437,8 +435,8 @@ default="auto"
 class RBFProjector(NetworkTransformer):
     """Compute the hidden layer of `RBFClassifier`, as a transformer.
 
-    ``H[i, j] = phi(d(x_i, c_j))`` with triangular, Gaussian or Laplacian units, centred at novel
-    samples of the training data.
+    ``H[i, j] = phi(d(x_i, c_j))`` with triangular, Gaussian, Laplacian or powered exponential
+    units, centred at novel samples of the training data.
 
     Parameters
     ----------
@@ -458,8 +456,7 @@ class RBFProjector(NetworkTransformer):
         Novelty selection over all samples, novelty selection within each class, which requires
         `y` in fit, or `n_components` random samples.
     %(metric)s
-    kernel : {"triangular", "gaussian", "laplacian", "powered_exponential"} or Kernel, \
-default="triangular"
+    kernel : {%(kernels)s} or Kernel, default="triangular"
         Kernel of the units (`RBFClassifier` has the formulas), or a custom
         `sklearn_fsvc.kernels.Kernel`.
     feature_weights : {"learned", "map"}, array-like of float or None, default=None

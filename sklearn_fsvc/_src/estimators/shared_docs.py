@@ -1,5 +1,6 @@
 """Descriptions of the parameters and attributes that several estimators have."""
 
+from ..kernels import KERNELS
 from ..utils.docstrings import read_entries
 
 SHARED = read_entries(
@@ -126,6 +127,9 @@ SHARED = read_entries(
         Names of the features seen in fit; only if X has string column names.
     """
 )
+
+# The kernels by name, for the types of the parameter `kernel`.
+SHARED["kernels"] = ", ".join(f'"{name}"' for name in KERNELS)
 
 # Of classifiers, whose readout may be a softmax.
 CLASSIFICATION = {

@@ -11,7 +11,7 @@ layer evaluation:
    sample whose activity has reached the threshold is covered: it never becomes a centre and need
    not be compared with later centres. All others are candidates.
 2. A round takes the first n candidates in the order of presentation. The engine applies the
-   sequential rule to these alone, with their own n x n kernel matrix (`Engine.novel`).
+   sequential rule to these alone, with their own n x n kernel matrix (`Engine.select_novel`).
 3. The centres among them are sent to all workers. The remaining candidates add the activations over
    the new centres, and those that are covered are dropped.
 

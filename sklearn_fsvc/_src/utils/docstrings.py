@@ -30,6 +30,7 @@ from typing import TypeVar
 _Class = TypeVar("_Class", bound=type)
 _ENTRY = re.compile(r"^(?=\w)", re.MULTILINE)  # the start of a line that is not indented
 _PLACEHOLDER = re.compile(r"^( *)%\((\w+)\)s$", re.MULTILINE)
+_INLINE = re.compile(r"%\((\w+)\)s")
 
 
 def read_entries(text: str) -> dict[str, str]:
@@ -46,13 +47,15 @@ def fill_docstring(*entries: Mapping[str, str]) -> Callable[[_Class], _Class]:
     """Return a decorator that fills in the placeholders of the docstring of a class.
 
     A placeholder is a line ``%(name)s``; the entry of that name takes its place, indented as
-    it is. If several mappings have an entry, the last one counts.
+    it is. Within a line, also within one of an entry, it is a phrase. If several mappings have an
+    entry, the last one counts.
     """
     by_name = {name: entry for mapping in entries for name, entry in mapping.items()}
 
     def fill(cls: _Class) -> _Class:
         if cls.__doc__ is not None:  # it is under `python -OO`
-            cls.__doc__ = _PLACEHOLDER.sub(lambda m: indent(by_name[m[2]], m[1]), cls.__doc__)
+            text = _PLACEHOLDER.sub(lambda m: indent(by_name[m[2]], m[1]), cls.__doc__)
+            cls.__doc__ = _INLINE.sub(lambda m: by_name[m[1]], text)
         return cls
 
     return fill
