@@ -102,6 +102,8 @@ class Sample:
         removed.
     numbers : ndarray of int of shape (n_rows,) or None
         Row numbers, if equal rows are kept apart. Such a sample is complete: no rows are added.
+    is_repeated : ndarray of bool of shape (n_rows,) or None
+        Whether others equal the row, if equal rows are kept apart and that is known.
     """
 
     capacity: int
@@ -109,6 +111,7 @@ class Sample:
     key_limit: float = np.inf
     lacks_rows: bool = False
     numbers: Any = None
+    is_repeated: Any = None
 
     @property
     def is_empty(self) -> bool:
@@ -134,8 +137,13 @@ class Sample:
         if self.n_rows <= n_rows:
             return self
         first = np.argsort(self.rows.keys, kind="stable")[:n_rows]
-        numbers = None if self.numbers is None else self.numbers[first]
-        return replace(self, capacity=n_rows, rows=self.rows.taken(first), numbers=numbers)
+        numbers, is_repeated = (
+            None if array is None else array[first] for array in (self.numbers, self.is_repeated)
+        )
+        rows = self.rows.taken(first)
+        return replace(
+            self, capacity=n_rows, rows=rows, numbers=numbers, is_repeated=is_repeated
+        )  # fmt: skip
 
     def match(self, hashes: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
         """Return the indices of hashes whose rows are here, and the index here of each."""
@@ -148,7 +156,9 @@ class Sample:
     def find_units(
         self, rows: npt.NDArray[np.intp] | None, centers: npt.NDArray
     ) -> npt.NDArray[np.intp]:
-        """Return the unit that is centred at each row, -1 for none.
+        """Return the unit that only the row itself is at the centre of, -1 for none.
+
+        If equal rows are kept apart, the others stay at the centre when one of them is left out.
 
         Parameters
         ----------
@@ -164,6 +174,8 @@ class Sample:
         else:
             _, at, units = np.intersect1d(self.numbers, rows, return_indices=True)
         own_units[at] = units
+        if self.is_repeated is not None:
+            own_units[self.is_repeated] = -1
         return own_units
 
     def learn(self, samples: Samples, log_decay: npt.NDArray | None = None) -> "Sample":
@@ -279,10 +291,17 @@ def draw(
     return map_reduce(job, samples, DrawPass(capacity), rows)
 
 
-def draw_rows(job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None) -> Sample:
+def draw_rows(
+    job: Any,
+    samples: Samples,
+    n_rows: int,
+    rows: npt.NDArray | None = None,
+    is_exact: bool = False,
+) -> Sample:
     """Return a `Sample` of a job's rows, or of a subset, in which equal rows are kept apart.
 
-    It has `n_rows` rows; more if weights are unequal. Without equal rows it is that of `draw`.
+    It has `n_rows` rows; unless that `is_exact`, fewer if they do not fit into memory and more if
+    weights are unequal. Without equal rows it is that of `draw`.
     """
     rows = np.arange(len(samples)) if rows is None else rows
     weight = samples.weight_of(rows)
@@ -291,12 +310,14 @@ def draw_rows(job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None 
     # The hash of each further copy of a row is another one.
     order = np.argsort(hashes, kind="stable")
     _, first, counts = np.unique(hashes[order], return_index=True, return_counts=True)
-    copy = np.empty(len(rows), np.uint64)
+    copy, is_repeated = np.empty(len(rows), np.uint64), np.empty(len(rows), bool)
     copy[order] = np.arange(len(rows)) - np.repeat(first, counts)
+    is_repeated[order] = np.repeat(counts > 1, counts)
     hashes = np.where(copy > 0, mix_bits(hashes + copy), hashes)
-    capacity = _capacity(job, samples, weight, n_rows)
+    capacity = n_rows if is_exact else _capacity(job, samples, weight, n_rows)
     kept = np.argsort(hashes, kind="stable")[:capacity]
-    return _of_numbers(job, samples, capacity, rows[kept], hashes[kept])
+    sample = _of_numbers(job, samples, capacity, rows[kept], hashes[kept])
+    return replace(sample, is_repeated=is_repeated[kept])
 
 
 def choose_rows(job: Any, samples: Samples, n_rows: int) -> Sample:
