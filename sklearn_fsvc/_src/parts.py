@@ -22,7 +22,7 @@ from .data.samples import Samples
 from .data.streaming import cast_layer
 from .readouts.cross_validation import SearchHistory
 from .readouts.linear import LinearReadout
-from .readouts.sample import Sample, draw
+from .readouts.sample import Sample, draw_calibration_rows
 
 
 class _Unset(Enum):
@@ -412,9 +412,11 @@ class TargetSpec(Part, ABC):
         """
         raise NotImplementedError
 
-    def draw_sample(self, job: Job, samples: Samples) -> Sample:
-        """Return the `Sample` of which scores are left out for `calibrate`."""
-        return draw(job, samples)
+    def draw_sample(
+        self, job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None = None
+    ) -> Sample:
+        """Return the `Sample` of which scores are left out for `calibrate`; of a subset `rows`."""
+        return draw_calibration_rows(job, samples, rows)
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         """Return fitted attributes that are computed from the `LOOScores` of a `Sample`.

@@ -83,12 +83,12 @@ class Samples:
     def with_centers(self, rows: npt.NDArray[np.intp] | None) -> Self:
         """Return the samples with `own_units`, given the row numbers of the centres of all units.
 
-        None if the centres are not samples.
+        None if the centres are not samples; -1 for units that no sample owns.
         """
         if rows is None:
             return self
-        own_units = np.full(len(self), -1)
-        own_units[rows] = np.arange(len(rows))
+        own_units, units = np.full(len(self), -1), np.flatnonzero(rows >= 0)
+        own_units[rows[units]] = units
         return replace(self, own_units=own_units)
 
     def joined(self, other: "Samples") -> "Samples":

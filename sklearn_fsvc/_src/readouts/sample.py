@@ -9,6 +9,8 @@ E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). There 
 - `draw_rows` keeps equal rows apart. Each is left out alone: in data with duplicates, new rows
   repeat old ones as often.
 - `choose_rows` does so, too, and depends on the order of the rows instead of their hashes.
+
+Fits keep equal rows apart; `partial_fit`, which may have to forget some, merges them.
 """
 
 from collections.abc import Iterator
@@ -30,6 +32,9 @@ from .cross_validation import ROUNDING
 ROWS, _MAX_GROWTH = 512, 8
 # Rows that a prior counts as if hardly any row of the sample is left: see `Sample.prior_rows`.
 PRIOR_ROWS = 30
+# Samples of a fit up to which equal ones are found. Of more, hardly any is a centre, and sorting
+# their hashes would take a tenth of a fit on a GPU.
+_MAX_COMPARED = 2**17
 # Part of the memory that a sample may take.
 _MEMORY_SHARE = 1 / 16
 # Elements that are hashed at a time, on the host and on a device; and rows, if they are sparse.
@@ -306,7 +311,7 @@ def draw_rows(
     rows = np.arange(len(samples)) if rows is None else rows
     weight = samples.weight_of(rows)
     rows = rows if weight is None else rows[weight > 0]
-    hashes = map_reduce(job, samples, _HashPass())[rows]
+    hashes = map_reduce(job, samples, HashPass())[rows]
     # The hash of each further copy of a row is another one.
     order = np.argsort(hashes, kind="stable")
     _, first, counts = np.unique(hashes[order], return_index=True, return_counts=True)
@@ -320,19 +325,39 @@ def draw_rows(
     return replace(sample, is_repeated=is_repeated[kept])
 
 
-def choose_rows(job: Any, samples: Samples, n_rows: int) -> Sample:
+def draw_calibration_rows(job: Any, samples: Samples, rows: npt.NDArray | None = None) -> Sample:
+    """Return the `Sample` that calibrates a fit: `draw_rows`, of very many rows `choose_rows`."""
+    if len(samples if rows is None else rows) > _MAX_COMPARED:
+        return choose_rows(job, samples, ROWS, rows)
+    return draw_rows(job, samples, ROWS, rows)
+
+
+def unrepeated_rows(
+    job: Any, samples: Samples, rows: npt.NDArray[np.intp] | None
+) -> npt.NDArray[np.intp] | None:
+    """Return row numbers, with -1 for rows that others equal; very many are not compared."""
+    if rows is None or len(samples) > _MAX_COMPARED:
+        return rows
+    hashes = map_reduce(job, samples, HashPass())
+    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return np.where(counts[inverse[rows]] == 1, rows, -1)
+
+
+def choose_rows(job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None) -> Sample:
     """Return a `Sample` of random row numbers: nothing is hashed, and no other row is read.
 
-    It has `n_rows` rows; more if weights are unequal.
+    It has `n_rows` rows, of a subset if `rows` are given; more if weights are unequal.
     """
     capacity = _capacity(job, samples, samples.weight, n_rows)
-    rows = choose_row_numbers(samples, capacity)
+    rows = choose_row_numbers(samples, capacity, rows)
     return _of_numbers(job, samples, capacity, rows, np.arange(len(rows), dtype=np.uint64))
 
 
-def choose_row_numbers(samples: Samples, n_rows: int) -> npt.NDArray[np.intp]:
+def choose_row_numbers(
+    samples: Samples, n_rows: int, rows: npt.NDArray | None = None
+) -> npt.NDArray[np.intp]:
     """Return the row numbers of random samples of positive weight, ascending."""
-    rows = samples.present
+    rows = samples.present if rows is None else np.intersect1d(samples.present, rows)
     if len(rows) <= n_rows:
         return rows
     return np.sort(np.random.default_rng(0).choice(rows, n_rows, replace=False))
@@ -399,7 +424,7 @@ class DrawPass(MapReduce):
 
 
 @dataclass(frozen=True, eq=False)
-class _HashPass(MapReduce):
+class HashPass(MapReduce):
     """`exact_hashes` of all rows, block by block."""
 
     def __call__(self, job, samples, rows=None):

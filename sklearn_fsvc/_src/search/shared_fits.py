@@ -30,7 +30,7 @@ from ..readouts.cv_statistics import CVStatistics
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
 from ..readouts.ridge import gather
-from ..readouts.sample import draw
+from ..readouts.sample import unrepeated_rows
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_option
@@ -204,7 +204,8 @@ class SharedPass:
             for shared, rows in zip([all_units] + [leading_units] * n_others, parts, strict=True)
         ]
         total = all_units.statistics(samples, what)
-        own_units = find_own_units(parts, self.parts.units.rows)
+        centers = unrepeated_rows(self._job, samples, self.parts.units.rows)
+        own_units = find_own_units(parts, centers)
         return map(partial(CVStatistics, own_units=own_units), total, zip(*held_out, strict=True))
 
     def _leaves_out(self, samples: Samples) -> bool:
@@ -270,9 +271,8 @@ class SharedPass:
         )
         loo_of = None
         if self.plan.needs_probabilities and builder.task.needs_loo_scores:
-            loo_of = partial(
-                SampledLOO, job, sample=draw(job, samples, rows), units=self.parts.units
-            )
+            sample = builder.task.draw_sample(job, samples, rows)
+            loo_of = partial(SampledLOO, job, sample=sample, units=self.parts.units)
         search_of = None
         if self._leaves_out(samples):
             search_of = partial(

@@ -18,7 +18,7 @@ from ..readouts.residuals import (
     fit_residual_distribution,
     max_residuals,
 )
-from ..readouts.sample import Sample, choose_row_numbers, choose_rows
+from ..readouts.sample import Sample, choose_row_numbers, choose_rows, draw
 from ..utils.parameters import check_bool, check_choice
 from ..utils.user_warnings import warn
 from .encoding import StandardisedTargets, as_float64, validate_weights
@@ -84,12 +84,14 @@ class NumericTarget(TargetSpec):
     def estimates_residuals(self) -> bool:
         return True
 
-    def draw_sample(self, job: Any, samples: Samples) -> Sample:
+    def draw_sample(
+        self, job: Any, samples: Samples, rows: npt.NDArray[np.intp] | None = None
+    ) -> Sample:
         # The average of the inverse is that of distinct samples.
         if self.transformer is not None:
-            return super().draw_sample(job, samples)
+            return draw(job, samples, rows)
         n_max = max_residuals(samples.targets.n_outputs)
-        return choose_rows(job, samples, min(N_RESIDUALS, n_max))
+        return choose_rows(job, samples, min(N_RESIDUALS, n_max), rows)
 
     def calibration_rows(self, samples: Samples, random_state: Any) -> npt.NDArray | None:
         n_outputs = samples.targets.n_outputs
