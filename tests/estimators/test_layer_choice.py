@@ -127,13 +127,35 @@ def test_all_classes_are_awaited():
     assert is_open(model)
     assert is_open(learn(model, many[2000 : 4 * ENOUGH - 1], 500))
     assert not is_open(learn(model, many[-1:]))
-    one_class = np.tile(np.flatnonzero(Y == "low"), 3)
-    assert len(one_class) > ENOUGH
-    assert is_open(learn(clone(TANH), one_class, 500))
-    only = learn(clone(TANH), np.flatnonzero(Y == "low"), classes=["low", "high"])
-    only = learn(only, np.flatnonzero(Y == "low"))
-    assert is_open(learn(only, np.flatnonzero(Y == "low")))
-    assert not is_open(learn(only, np.flatnonzero(Y == "high")[:1]))
+
+
+@pytest.mark.parametrize("options", [{}, {"classes": ["low", "high"]}], ids=["omitted", "listed"])
+def test_each_class_has_a_share(options):
+    """Samples that are sorted by class are buffered until the layer can separate the classes."""
+    low, high = (np.flatnonzero(name == Y) for name in ("low", "high"))
+    model = learn(clone(TANH), np.tile(low, 3)[:ENOUGH], **options)
+    share = int(buffer._CLASS_SHARE * ENOUGH / 2)
+    assert is_open(learn(model, high[: share - 1], **options))
+    assert not is_open(learn(model, high[share - 1 : share], **options))
+
+
+@pytest.mark.parametrize("n_columns", [2, 3], ids=["outputs", "indicators"])
+def test_each_class_of_each_output_has_a_share(n_columns):
+    """Labels of a multilabel problem may be constant."""
+    rare = np.arange(ENOUGH) % 20 == 0
+    y = np.column_stack([np.arange(ENOUGH) % 2, *[rare] * (n_columns - 1)])
+    model = learn(clone(TANH), np.arange(ENOUGH), y=2 * y if n_columns == 2 else y)
+    assert is_open(model) == (n_columns == 2)
+
+
+def test_a_stream_that_is_sorted_by_class():
+    """The layer separates the classes as well as that of `fit`."""
+    model = RBFClassifier(100, random_state=0)
+    fitted = clone(model).fit(X, Y)
+    learn(model, np.argsort(Y, kind="stable"), classes=["low", "high"]).solve(fix_layer=True)
+    new = np.random.default_rng(2).normal(size=(1000, 3))
+    y = np.where(new[:, 0] * new[:, 1] > 0, "high", "low")
+    assert model.score(new, y) > fitted.score(new, y) - 0.02
 
 
 def test_max_memory_ends_buffering():
@@ -164,6 +186,12 @@ def test_warnings_come_when_they_are_certain():
     with pytest.warns(UserWarning, match="n_hidden=50 is more than the 30 samples"):
         model.solve(fix_layer=True)
     assert not is_open(model)
+
+
+def test_a_layer_for_one_class():
+    model = clone(TANH).partial_fit(X[:9], Y[:9] != "", classes=[False, True])
+    with pytest.warns(UserWarning, match=r"are of one class.*FrozenEstimator"):
+        model.solve(fix_layer=True)
 
 
 def test_solve_without_a_buffer_fixes_nothing():

@@ -320,7 +320,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         -----
         UserWarning
             After `fit`, which keeps no sums: its layer is kept, and its samples are forgotten.
-            When the layer is fixed, if all centres are of one class, or fewer than `n_hidden`.
+            When the layer is fixed, if all samples so far are of one class, or fewer than `n_hidden`.
 
         Examples
         --------

@@ -11,6 +11,7 @@ The methods run on a copy of the estimator, see `state.atomic_update`.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..data.samples import Samples
@@ -117,9 +118,7 @@ class BufferedNetwork(Network):
         _check_batch(task, batch, buffer, vars(self).get("_incremental_state"))
         parts = replace(parts, task=task)
 
-        def has_all_classes():
-            return task.has_all_classes(targets)
-
+        has_all_classes = partial(task.has_all_classes, targets)
         if buffer.is_complete(parts.units, self.max_memory, has_all_classes, batch):
             # `support_` are indices in a first batch that is large enough.
             self._fix_layer(parts, buffer, batch if buffer.parts else given)
@@ -236,9 +235,8 @@ class BufferedNetwork(Network):
         if targets:
             merged = parts.task.fit_classes(targets, classes)
             parts = replace(parts, task=merged)
-        if both.is_complete(
-            parts.units, self.max_memory, lambda: parts.task.has_all_classes(targets)
-        ):
+        has_all_classes = partial(parts.task.has_all_classes, targets)
+        if both.is_complete(parts.units, self.max_memory, has_all_classes):
             self._fix_layer(parts, both)
         else:
             self._store_buffer(parts, both, has_same_task=False)
@@ -256,11 +254,11 @@ def _check_batch(task, batch, buffer, state):
 
 
 def _warn_of_one_class(units: Units, samples: Samples) -> None:
-    """Warn if all centres are samples of one class."""
+    """Warn if a layer was chosen for samples of one class."""
     codes = getattr(samples.targets, "codes", None)
-    if codes is not None and units.rows is not None and (codes == codes[0]).all():
+    if codes is not None and is_buffered(units) and (codes == codes[0]).all():
         warn(
-            "The samples from which the hidden layer is chosen are of one class, and so are its "
-            "centres, which stay. Begin with samples of all classes, or give a layer, as "
-            "layer=FrozenEstimator(fitted)."
+            "The samples from which the hidden layer is chosen are of one class, for which any "
+            "layer would do, and the layer stays. Begin with samples of all classes, or give a "
+            "layer, as layer=FrozenEstimator(fitted)."
         )

@@ -331,7 +331,7 @@ class IncrementalNetwork(BufferedNetwork):
         Warns
         -----
         UserWarning
-            With `fix_layer`, if there are fewer units than requested, or centres of one class.
+            With `fix_layer`, if there are fewer units than requested, or all samples are of one class.
 
         Examples
         --------
