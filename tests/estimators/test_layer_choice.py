@@ -15,7 +15,7 @@ from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegres
 from sklearn_fsvc._src.estimators import buffer
 from sklearn_fsvc._src.parts import layer_of
 
-ENOUGH = buffer._MIN_ROWS  # samples from which a small layer is chosen
+ENOUGH = 2000  # samples from which a small layer is chosen in these tests
 N = ENOUGH + 100
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 3))
@@ -26,6 +26,11 @@ each_estimator = pytest.mark.parametrize("cls", ESTIMATORS)
 PLAIN = {"feature_weights": None, "random_state": 0, "alpha": 1.0}
 TANH = TanhClassifier(9, **PLAIN)
 REGRESSOR = TanhRegressor(9, **PLAIN)
+
+
+@pytest.fixture(autouse=True)
+def few_samples_are_enough(monkeypatch):
+    monkeypatch.setattr(buffer, "_MIN_ROWS", ENOUGH)
 
 
 def targets(cls):
@@ -113,9 +118,10 @@ def test_nothing_is_computed_until_it_is_needed():
 
 
 @pytest.mark.parametrize(
-    ("n_hidden", "required"), [(1, 2000), (250, 2000), (300, 2400), (2000, 6000), (4000, 8000)]
+    ("n_hidden", "required"), [(1, 6000), (300, 6000), (3000, 6000), (4000, 8000)]
 )
-def test_required_samples(n_hidden, required):
+def test_required_samples(n_hidden, required, monkeypatch):
+    monkeypatch.undo()
     assert buffer.required_samples(TanhClassifier(n_hidden)._parts().units) == required
     assert buffer.required_samples(RBFClassifier()._parts().units) == 8000
 
