@@ -563,3 +563,26 @@ def test_drift_of_a_window():
         model.forget(X[rows], Z[rows]).solve()
     assert model._incremental_state.errors.n_rows == 1000
     assert model.drift_ < 1.3
+
+
+@pytest.mark.parametrize("window", [None, 300], ids=["all", "window"])
+def test_drift_of_provisional_layers(window):
+    """Errors are compared although the layer is chosen anew."""
+    model, layers, found = TanhRegressor(50, **PLAIN), set(), []
+    target = np.where(np.arange(N) < 1000, Z, -Z)
+    for start in range(0, 1500, 20):
+        learn(model, np.arange(start, start + 20), 20, target).solve()
+        if window and start >= window:
+            rows = slice(start - window, start - window + 20)
+            model.forget(X[rows], target[rows]).solve()
+        layers.add(model.components_.tobytes())
+        found.append(getattr(model, "drift_", None))
+    assert is_open(model)
+    assert len(layers) > 5
+    assert found[24] is None
+    assert max(found[40:50]) < 1.4
+    assert found[60] > 1.5
+    model.forget(X[1300:1400], target[1300:1400])
+    assert model.drift_ > 1.5
+    model.solve(fix_layer=True)
+    assert model.drift_ > 1.5

@@ -83,6 +83,9 @@ class BufferedNetwork(Network):
             report.hidden_layer(units, history)
             _warn_of_one_class(units, samples)
         state = IncrementalState.start(units, task, self.alpha, job.memory_limit, history)
+        if "_sample_buffer" in vars(self) and "_incremental_state" in vars(self):
+            # Errors of provisional layers are compared with those of later ones.
+            state = replace(state, errors=self._incremental_state.errors)
         parts = Parts(units, task, parts.readout.with_fitted())
         self._set_fitted(parts, engine.name, history.table, _incremental_state=state)
         return parts
@@ -186,14 +189,14 @@ class BufferedNetwork(Network):
         It is chosen anew if the buffer has grown by a good part since, or if a parameter was
         changed that the layer or the held-out samples depend on.
         """
-        parts, buffer, state = self._parts(), self._sample_buffer, None
+        parts, buffer = self._parts(), self._sample_buffer
         if not is_buffered(parts.units):  # a layer was given meanwhile
             self._fix_layer(parts, buffer)
             return
-        if not buffer.has_grown:
-            state = vars(self).get("_incremental_state")
+        state = vars(self).get("_incremental_state")
         lacks_held_out = is_option(self.alpha, "auto") and state and not state.statistics.n_parts
-        if state is None or lacks_held_out or not state.matches(parts.units):
+        is_outdated = buffer.has_grown or lacks_held_out
+        if state is None or is_outdated or not state.matches(parts.units):
             with without_warnings():  # of a layer that will be replaced
                 parts = self._choose_layer(parts, buffer.joined())
             buffer = buffer.provisional()
