@@ -154,14 +154,19 @@ def test_each_class_of_each_output_has_a_share(n_columns):
     assert is_open(model) == (n_columns == 2)
 
 
-def test_a_stream_that_is_sorted_by_class():
+def test_a_stream_that_is_sorted_by_class(monkeypatch):
     """The layer separates the classes as well as that of `fit`."""
-    model = RBFClassifier(100, random_state=0)
-    fitted = clone(model).fit(X, Y)
-    learn(model, np.argsort(Y, kind="stable"), classes=["low", "high"]).solve(fix_layer=True)
-    new = np.random.default_rng(2).normal(size=(1000, 3))
-    y = np.where(new[:, 0] * new[:, 1] > 0, "high", "low")
-    assert model.score(new, y) > fitted.score(new, y) - 0.02
+    monkeypatch.setattr(buffer, "_MIN_ROWS", 1000)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 8))
+    y = (rows[:, 0] * rows[:, 1] > 0).astype(int)
+    model, train, test = RBFClassifier(100, random_state=0), slice(2000), slice(2000, None)
+    fitted = clone(model).fit(rows[train], y[train])
+    order = np.argsort(y[train], kind="stable")
+    for part in np.array_split(order, 40):
+        model.partial_fit(rows[part], y[part], classes=[0, 1])
+    assert not is_open(model)
+    assert model.score(rows[test], y[test]) > fitted.score(rows[test], y[test]) - 0.03
 
 
 def test_max_memory_ends_buffering():
