@@ -313,8 +313,8 @@ class TargetSpec(Part, ABC):
         """Return whether both have the same classes."""
         return True
 
-    def has_all_classes(self, y: list[Any]) -> bool:
-        """Return whether all classes occur, and more than one."""
+    def has_all_classes(self, y: list[Any], n_balanced: float) -> bool:
+        """Return whether each class has `n_balanced` / n_classes samples, and there are two."""
         return True
 
     @abstractmethod

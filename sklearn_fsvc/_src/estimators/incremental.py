@@ -127,8 +127,8 @@ class IncrementalState:
         self, parts: Iterable[RawSamples], log_decay: float, task: TargetSpec, evaluate: Callable
     ) -> "IncrementalState":
         """Return the state with samples of a `SampleBuffer` with that decay."""
-        encoded = [_encode(task, raw) for raw in parts]
-        return self.with_statistics(self.statistics.add(encoded, log_decay, evaluate))
+        encoded, watch = [_encode(task, raw) for raw in parts], _Watch(self, evaluate)
+        return watch.update(self.statistics.add(encoded, log_decay, watch))
 
     def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":
         """Return the state without samples that were added before."""
