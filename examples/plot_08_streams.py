@@ -30,8 +30,8 @@ def samples_of(day):
 # Three strategies
 # ----------------
 # Each day is predicted before it is learned (prequential evaluation). The hidden layer is chosen
-# from the first 2,000 samples. The window contains fewer, so its layer is chosen anew from time to
-# time. The readout is updated every day.
+# anew from time to time until there are 6,000 samples. The window contains fewer, so its layer
+# adapts as long as the stream lasts. The readout is updated every day.
 
 cumulative, window, decaying = (
     TanhClassifier(100, alpha=1.0, forgetting_factor=factor, random_state=0)

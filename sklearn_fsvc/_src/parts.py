@@ -22,7 +22,7 @@ from .data.samples import Samples
 from .data.streaming import cast_layer
 from .readouts.linear import LinearReadout
 from .readouts.penalty_search import SearchHistory
-from .readouts.row_sample import Sample, sample_unique
+from .readouts.row_sample import Sample, sample_for_calibration
 
 
 class _Unset(Enum):
@@ -313,8 +313,8 @@ class TargetSpec(Part, ABC):
         """Return whether both have the same classes."""
         return True
 
-    def has_all_classes(self, y: list[Any]) -> bool:
-        """Return whether all classes occur, and more than one."""
+    def has_all_classes(self, y: list[Any], n_balanced: float) -> bool:
+        """Return whether each class has `n_balanced` / n_classes samples, and there are two."""
         return True
 
     @abstractmethod
@@ -412,9 +412,11 @@ class TargetSpec(Part, ABC):
         """
         raise NotImplementedError
 
-    def draw_sample(self, job: Job, samples: Samples) -> Sample:
-        """Return the `Sample` of which scores are left out for `calibrate`."""
-        return sample_unique(job, samples)
+    def draw_sample(
+        self, job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None = None
+    ) -> Sample:
+        """Return the `Sample` of which scores are left out for `calibrate`; of a subset `rows`."""
+        return sample_for_calibration(job, samples, rows)
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         """Return fitted attributes that are computed from the `LOOScores` of a `Sample`.

@@ -219,8 +219,18 @@ def layer_choice_sentences():
     models = ("RBFClassifier", "TanhClassifier", "RBFRegressor", "TanhRegressor")
     for name, key in rows.items():
         yield " ".join([name, *(f"{of[f'{model}: {key}']:.1f}" for model in models)])
+    rbf, tanh = (of[f"{model}: sorted by class"] for model in models[:2])
+    yield rf"sorted by class {rbf:.1f} {tanh:.1f} \- \-"
     tanh, rbf = (of[f"{model}: one at a time, accuracy before added"] for model in models[1::-1])
     yield f"is {tanh:.1f} % for ``TanhClassifier`` and {rbf:.1f} % for ``RBFClassifier``"
+    tanh, rbf = (of[f"{model}: one at a time, CPU microseconds"] / 1000 for model in models[1::-1])
+    yield f"takes {tanh:.0f} and {rbf:.0f} ms of CPU time"
+    of = results_of("layer_choice: partial_fit - fit, 12000 samples, 300 units")
+    means = [value for name, value in of.items() if name.endswith(", mean")]
+    least, most = -min(means), max(means)
+    yield f"is between {least:.1f} points below and {most:.1f} points above that of ``fit``"
+    least = min(value for name, value in of.items() if name.endswith(", lowest"))
+    yield f"the largest loss of a single run is {-least:.1f} points"
 
 
 def left_out_sentences():

@@ -325,7 +325,7 @@ def test_the_only_class_so_far_is_predicted(classes):
     assert set(model.predict(X)) == {"b"}
     radial = RBFClassifier(10, random_state=0)
     radial.partial_fit(X[:20], ["b"] * 20, classes=classes)
-    with pytest.warns(UserWarning, match="of one class, and so are its centres.*FrozenEstimator"):
+    with pytest.warns(UserWarning, match="are of one class.*FrozenEstimator"):
         radial.solve(fix_layer=True)
     assert radial.solve().n_iter_ == 1
     assert set(radial.predict(X)) == {"b"}

@@ -76,6 +76,7 @@ def test_copies_and_merged_models_continue_equally(learnt):
     model, first, later = clone(MODEL), slice(0, 3000), np.arange(N, N + LATER)
     known = {"classes": [range(3), range(2)]}
     model.partial_fit(X[first], pairs(y[first]), sample_weight=weight[first], **known)
+    model.solve(fix_layer=True)
     gone = slice(100, 3000)
     model.forget(X[gone], pairs(y[gone]), weight[gone])
     parts = [pickle.loads(pickle.dumps(model))]

@@ -15,7 +15,7 @@ from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegres
 from sklearn_fsvc._src.estimators import buffer
 from sklearn_fsvc._src.parts import layer_of
 
-ENOUGH = buffer._MIN_ROWS  # samples from which a small layer is chosen
+ENOUGH = 2000  # samples from which a small layer is chosen in these tests
 N = ENOUGH + 100
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 3))
@@ -26,6 +26,11 @@ each_estimator = pytest.mark.parametrize("cls", ESTIMATORS)
 PLAIN = {"feature_weights": None, "random_state": 0, "alpha": 1.0}
 TANH = TanhClassifier(9, **PLAIN)
 REGRESSOR = TanhRegressor(9, **PLAIN)
+
+
+@pytest.fixture(autouse=True)
+def few_samples_are_enough(monkeypatch):
+    monkeypatch.setattr(buffer, "_MIN_ROWS", ENOUGH)
 
 
 def targets(cls):
@@ -113,9 +118,10 @@ def test_nothing_is_computed_until_it_is_needed():
 
 
 @pytest.mark.parametrize(
-    ("n_hidden", "required"), [(1, 2000), (250, 2000), (300, 2400), (2000, 6000), (4000, 8000)]
+    ("n_hidden", "required"), [(1, 6000), (300, 6000), (3000, 6000), (4000, 8000)]
 )
-def test_required_samples(n_hidden, required):
+def test_required_samples(n_hidden, required, monkeypatch):
+    monkeypatch.undo()
     assert buffer.required_samples(TanhClassifier(n_hidden)._parts().units) == required
     assert buffer.required_samples(RBFClassifier()._parts().units) == 8000
 
@@ -127,13 +133,40 @@ def test_all_classes_are_awaited():
     assert is_open(model)
     assert is_open(learn(model, many[2000 : 4 * ENOUGH - 1], 500))
     assert not is_open(learn(model, many[-1:]))
-    one_class = np.tile(np.flatnonzero(Y == "low"), 3)
-    assert len(one_class) > ENOUGH
-    assert is_open(learn(clone(TANH), one_class, 500))
-    only = learn(clone(TANH), np.flatnonzero(Y == "low"), classes=["low", "high"])
-    only = learn(only, np.flatnonzero(Y == "low"))
-    assert is_open(learn(only, np.flatnonzero(Y == "low")))
-    assert not is_open(learn(only, np.flatnonzero(Y == "high")[:1]))
+
+
+@pytest.mark.parametrize("options", [{}, {"classes": ["low", "high"]}], ids=["omitted", "listed"])
+def test_each_class_has_a_share(options):
+    """Samples that are sorted by class are buffered until the layer can separate the classes."""
+    low, high = (np.flatnonzero(name == Y) for name in ("low", "high"))
+    model = learn(clone(TANH), np.tile(low, 3)[:ENOUGH], **options)
+    share = int(buffer._CLASS_SHARE * ENOUGH / 2)
+    assert is_open(learn(model, high[: share - 1], **options))
+    assert not is_open(learn(model, high[share - 1 : share], **options))
+
+
+@pytest.mark.parametrize("n_columns", [2, 3], ids=["outputs", "indicators"])
+def test_each_class_of_each_output_has_a_share(n_columns):
+    """Labels of a multilabel problem may be constant."""
+    rare = np.arange(ENOUGH) % 20 == 0
+    y = np.column_stack([np.arange(ENOUGH) % 2, *[rare] * (n_columns - 1)])
+    model = learn(clone(TANH), np.arange(ENOUGH), y=2 * y if n_columns == 2 else y)
+    assert is_open(model) == (n_columns == 2)
+
+
+def test_a_stream_that_is_sorted_by_class(monkeypatch):
+    """The layer separates the classes as well as that of `fit`."""
+    monkeypatch.setattr(buffer, "_MIN_ROWS", 1000)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 8))
+    y = (rows[:, 0] * rows[:, 1] > 0).astype(int)
+    model, train, test = RBFClassifier(100, random_state=0), slice(2000), slice(2000, None)
+    fitted = clone(model).fit(rows[train], y[train])
+    order = np.argsort(y[train], kind="stable")
+    for part in np.array_split(order, 40):
+        model.partial_fit(rows[part], y[part], classes=[0, 1])
+    assert not is_open(model)
+    assert model.score(rows[test], y[test]) > fitted.score(rows[test], y[test]) - 0.03
 
 
 def test_max_memory_ends_buffering():
@@ -164,6 +197,12 @@ def test_warnings_come_when_they_are_certain():
     with pytest.warns(UserWarning, match="n_hidden=50 is more than the 30 samples"):
         model.solve(fix_layer=True)
     assert not is_open(model)
+
+
+def test_a_layer_for_one_class():
+    model = clone(TANH).partial_fit(X[:9], Y[:9] != "", classes=[False, True])
+    with pytest.warns(UserWarning, match=r"are of one class.*FrozenEstimator"):
+        model.solve(fix_layer=True)
 
 
 def test_solve_without_a_buffer_fixes_nothing():
@@ -529,3 +568,26 @@ def test_drift_of_a_window():
         model.forget(X[rows], Z[rows]).solve()
     assert model._incremental_state.errors.n_rows == 1000
     assert model.drift_ < 1.3
+
+
+@pytest.mark.parametrize("window", [None, 300], ids=["all", "window"])
+def test_drift_of_provisional_layers(window):
+    """Errors are compared although the layer is chosen anew."""
+    model, layers, found = TanhRegressor(50, **PLAIN), set(), []
+    target = np.where(np.arange(N) < 1000, Z, -Z)
+    for start in range(0, 1500, 20):
+        learn(model, np.arange(start, start + 20), 20, target).solve()
+        if window and start >= window:
+            rows = slice(start - window, start - window + 20)
+            model.forget(X[rows], target[rows]).solve()
+        layers.add(model.components_.tobytes())
+        found.append(getattr(model, "drift_", None))
+    assert is_open(model)
+    assert len(layers) > 5
+    assert found[24] is None
+    assert max(found[40:50]) < 1.4
+    assert found[60] > 1.5
+    model.forget(X[1300:1400], target[1300:1400])
+    assert model.drift_ > 1.5
+    model.solve(fix_layer=True)
+    assert model.drift_ > 1.5

@@ -60,9 +60,9 @@ LEAVES_ONE_OUT = dict.fromkeys(
 
 def expected_failures(estimator):
     if isinstance(estimator, (RBFClassifier, RBFRegressor)):
-        # With a given radius the same samples are novel, and leave-one-out merges equal ones.
+        # With a given radius the same samples are novel.
         is_novel = estimator.selection != "random" and not isinstance(estimator.radius, str)
-        return {} if is_novel and estimator.alpha == "auto" else CENTRES_IN_ORDER
+        return LEAVES_ONE_OUT if is_novel and estimator.alpha == "auto" else CENTRES_IN_ORDER
     if getattr(estimator, "weights", None) in ("class_informed", "constrained"):
         return SUMS_OF_ROWS if isinstance(estimator, TanhClassifier) else {}
     if getattr(estimator, "uncertainty", False):

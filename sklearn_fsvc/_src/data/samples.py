@@ -83,12 +83,12 @@ class Samples:
     def with_centers(self, rows: npt.NDArray[np.intp] | None) -> Self:
         """Return the samples with `unit_at_sample`, given the row numbers of all centres.
 
-        None if the centres are not samples.
+        None if the centres are not samples; -1 for units at no sample of their own.
         """
         if rows is None:
             return self
-        unit_at_sample = np.full(len(self), -1)
-        unit_at_sample[rows] = np.arange(len(rows))
+        unit_at_sample, units = np.full(len(self), -1), np.flatnonzero(rows >= 0)
+        unit_at_sample[rows[units]] = units
         return replace(self, unit_at_sample=unit_at_sample)
 
     def joined(self, other: "Samples") -> "Samples":

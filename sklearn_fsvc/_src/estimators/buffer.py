@@ -15,18 +15,22 @@ import numpy.typing as npt
 from ..data.memory_plan import host_memory_limit
 from ..data.samples import exact_hashes
 from ..data.sources import joined, select_rows
+from ..hidden_layers.centers import MAX_AUTOMATIC_UNITS
+from ..hidden_layers.model_selection import MAX_SEARCH_SAMPLES
 from ..parts import Units
 from ..readouts.cross_validation import ROUNDING
-from ..readouts.running_statistics import InvalidRemoval
+from ..readouts.running_statistics import InvalidRemoval, decay_rows
 
-# Samples from which a layer is chosen: a multiple of the units, up to what a search for kernel,
-# width and feature weights uses. In `benchmarks/layer_choice.py` with 300 units, 4 samples per unit
-# lost up to two points and 8 at most one; with 100 units, 1000 samples lost two and 2000 one. A
-# class that is listed but rare is not awaited beyond a limit.
-_ROWS_PER_UNIT, _MIN_ROWS, _MAX_ROWS, _MIN_ROWS_PER_UNIT = 8, 2000, 6000, 2
-_MISSING_CLASS_FACTOR = 4
-# The units if the number depends on the samples: the maximum of `RBFClassifier`.
-_AUTOMATIC_UNITS = 4000
+# Samples from which a layer is chosen: as many as `fit` uses to search for kernel, width and
+# feature weights, and some for each unit. With 2000 samples, tanh classifiers of 100 units lost 1.3
+# points on average if there were eight classes, and 0.1 with 4000.
+_MIN_ROWS, _MIN_ROWS_PER_UNIT = MAX_SEARCH_SAMPLES, 2
+# Each class has this fraction of its share of a balanced sample: hyperparameters that are validated
+# on nearly one class alone may have no use for the others. On streams that are sorted by class, RBF
+# units had the accuracy of chance if one sample of each class was enough; a quarter of the share
+# lost up to 2.8 points, and three quarters up to 1.2. Rarer classes are not awaited beyond this
+# multiple of the samples.
+_CLASS_SHARE, _RARE_CLASS_FACTOR = 0.75, 4
 # The provisional layer is replaced when the samples have grown by this factor.
 _GROWTH = 1.5
 # Fraction of the memory limit that the buffer may take.
@@ -140,12 +144,12 @@ class SampleBuffer:
         self,
         units: Units,
         max_memory: Any,
-        has_all_classes: Callable[[], bool],
+        has_all_classes: Callable[[float], bool],
         batch: RawSamples | None = None,
     ) -> bool:
         """Return whether the layer is chosen from these samples and a batch.
 
-        `has_all_classes` returns whether there are samples of all classes.
+        `has_all_classes` is `TargetSpec.has_all_classes` for them.
         """
         if not is_buffered(units):  # a layer was given meanwhile
             return True
@@ -154,7 +158,7 @@ class SampleBuffer:
             n_rows, n_bytes = n_rows + len(batch), n_bytes + batch.n_bytes
         n_required = required_samples(units)
         if n_rows >= n_required and (
-            n_rows >= _MISSING_CLASS_FACTOR * n_required or has_all_classes()
+            n_rows >= _RARE_CLASS_FACTOR * n_required or has_all_classes(_CLASS_SHARE * n_required)
         ):
             return True
         return n_bytes >= buffer_bytes(max_memory)
@@ -164,10 +168,10 @@ class SampleBuffer:
 
         The weight of each sample is multiplied by `factor` with every later sample.
         """
-        if factor < 1 or self.log_decay < 0:
-            arrived = self.log_decay + np.log(factor) * np.arange(1, len(samples) + 1)
-            samples = replace(samples, log_decay=arrived)
-            self = replace(self, log_decay=float(arrived[-1]))
+        row_log_decay = decay_rows(self.log_decay, factor, len(samples))
+        if row_log_decay is not None:
+            samples = replace(samples, log_decay=row_log_decay)
+            self = replace(self, log_decay=float(row_log_decay[-1]))
         parts = [*self.parts, samples.copied()]
         # Parts are merged like the digits of a binary counter, so that they stay few, and each
         # sample is copied a few times only.
@@ -252,9 +256,8 @@ def is_buffered(units: Units) -> bool:
 
 def required_samples(units: Units) -> int:
     """Return the number of samples from which the layer is chosen."""
-    n_units = units.n_units or _AUTOMATIC_UNITS
-    n_rows = max(_MIN_ROWS, min(_ROWS_PER_UNIT * n_units, _MAX_ROWS))
-    return max(n_rows, _MIN_ROWS_PER_UNIT * n_units)
+    n_units = units.n_units or MAX_AUTOMATIC_UNITS
+    return max(_MIN_ROWS, _MIN_ROWS_PER_UNIT * n_units)
 
 
 def buffer_bytes(max_memory: Any) -> int:

@@ -279,10 +279,10 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train incrementally on a batch of samples.
 
-        Samples are buffered until there are enough to choose the hidden layer, as `fit` does: 8 per
-        unit, at least 2000 and at most 6000, or 2 per unit if that is more. One call may contain
-        enough. Earlier predictions use a provisional layer, see :doc:`/streams`. Then
-        the layer is fixed, and samples are added to sums; a given `layer` is fixed at once.
+        Samples are buffered until there are enough of all classes to choose the hidden layer, as
+        `fit` does: 6000, or 2 per unit if that is more. One call may contain enough. Earlier
+        predictions use a provisional layer, see :doc:`/streams`. Then the layer is fixed, and
+        samples are added to sums; a given `layer` is fixed at once.
 
         `predict`, the other methods that need the readout, and `solve` solve the equations; the
         readout is that of a fit to all samples, up to rounding. Before that, there is no
@@ -320,7 +320,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         -----
         UserWarning
             After `fit`, which keeps no sums: its layer is kept, and its samples are forgotten.
-            When the layer is fixed, if all centres are of one class, or fewer than `n_hidden`.
+            When the layer is fixed, if the samples are of one class, or fewer than `n_hidden`.
 
         Examples
         --------

@@ -123,8 +123,8 @@ class IncrementalState:
         self, parts: Iterable[RawSamples], log_decay: float, task: TargetSpec, evaluate: Callable
     ) -> "IncrementalState":
         """Return the state with samples of a `SampleBuffer` with that decay."""
-        encoded = [_encode(task, raw) for raw in parts]
-        return self.with_statistics(self.statistics.update_buffered(encoded, log_decay, evaluate))
+        encoded, measured = [_encode(task, raw) for raw in parts], _PrequentialError(self, evaluate)
+        return measured.result(self.statistics.update_buffered(encoded, log_decay, measured))
 
     def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":
         """Return the state without samples that were added before."""

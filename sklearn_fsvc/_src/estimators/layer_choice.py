@@ -11,6 +11,7 @@ The methods run on a copy of the estimator, see `state.atomic_update`.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..data.samples import Samples
@@ -82,6 +83,9 @@ class BufferedNetwork(Network):
             report.hidden_layer(units, history)
             _warn_of_one_class(units, samples)
         state = IncrementalState.start(units, task, self.alpha, job.memory_limit, history)
+        if "_sample_buffer" in vars(self) and "_incremental_state" in vars(self):
+            # Errors of provisional layers are compared with those of later ones.
+            state = replace(state, errors=self._incremental_state.errors)
         parts = Parts(units, task, parts.readout.with_fitted())
         self._set_fitted(parts, engine.name, history.table, _incremental_state=state)
         return parts
@@ -117,9 +121,7 @@ class BufferedNetwork(Network):
         _check_batch(task, batch, buffer, vars(self).get("_incremental_state"))
         parts = replace(parts, task=task)
 
-        def has_all_classes():
-            return task.has_all_classes(targets)
-
+        has_all_classes = partial(task.has_all_classes, targets)
         if buffer.is_complete(parts.units, self.max_memory, has_all_classes, batch):
             # `support_` are indices in a first batch that is large enough.
             self._fix_layer(parts, buffer, batch if buffer.parts else given)
@@ -187,14 +189,14 @@ class BufferedNetwork(Network):
         It is chosen anew if the buffer has grown by a good part since, or if a parameter was
         changed that the layer or the held-out samples depend on.
         """
-        parts, buffer, state = self._parts(), self._sample_buffer, None
+        parts, buffer = self._parts(), self._sample_buffer
         if not is_buffered(parts.units):  # a layer was given meanwhile
             self._fix_layer(parts, buffer)
             return
-        if not buffer.has_grown:
-            state = vars(self).get("_incremental_state")
+        state = vars(self).get("_incremental_state")
         lacks_held_out = is_option(self.alpha, "auto") and state and not state.statistics.n_parts
-        if state is None or lacks_held_out or not state.matches(parts.units):
+        is_outdated = buffer.has_grown or lacks_held_out
+        if state is None or is_outdated or not state.matches(parts.units):
             with without_warnings():  # of a layer that will be replaced
                 parts = self._choose_layer(parts, buffer.joined())
             buffer = buffer.provisional()
@@ -236,9 +238,8 @@ class BufferedNetwork(Network):
         if targets:
             merged = parts.task.fit_classes(targets, classes)
             parts = replace(parts, task=merged)
-        if both.is_complete(
-            parts.units, self.max_memory, lambda: parts.task.has_all_classes(targets)
-        ):
+        has_all_classes = partial(parts.task.has_all_classes, targets)
+        if both.is_complete(parts.units, self.max_memory, has_all_classes):
             self._fix_layer(parts, both)
         else:
             self._store_buffer(parts, both, has_same_task=False)
@@ -256,11 +257,11 @@ def _check_batch(task, batch, buffer, state):
 
 
 def _warn_of_one_class(units: Units, samples: Samples) -> None:
-    """Warn if all centres are samples of one class."""
+    """Warn if a layer was chosen for samples of one class."""
     codes = getattr(samples.targets, "codes", None)
-    if codes is not None and units.support is not None and (codes == codes[0]).all():
+    if codes is not None and is_buffered(units) and (codes == codes[0]).all():
         warn(
-            "The samples from which the hidden layer is chosen are of one class, and so are its "
-            "centres, which stay. Begin with samples of all classes, or give a layer, as "
-            "layer=FrozenEstimator(fitted)."
+            "The samples from which the hidden layer is chosen are of one class, for which any "
+            "layer would do, and the layer stays. Begin with samples of all classes, or give a "
+            "layer, as layer=FrozenEstimator(fitted)."
         )

@@ -64,11 +64,11 @@ class IncrementalNetwork(BufferedNetwork):
     def drift_(self) -> float:
         """Validation error on the newest samples, divided by the lowest one so far."""
         state = vars(self).get("_incremental_state")
-        ratio = None if state is None or "_sample_buffer" in vars(self) else state.errors.ratio
+        ratio = None if state is None else state.errors.ratio
         if ratio is None:
             raise AttributeError(
                 f"This {type(self).__name__} has no drift_: it is estimated on {WINDOW} samples or "
-                "more that partial_fit adds after the layer is fixed and a prediction was made."
+                "more that partial_fit adds after a prediction was made."
             )
         return ratio
 
@@ -331,7 +331,7 @@ class IncrementalNetwork(BufferedNetwork):
         Warns
         -----
         UserWarning
-            With `fix_layer`, if there are fewer units than requested, or centres of one class.
+            With `fix_layer`, if there are fewer units than requested, or samples of one class only.
 
         Examples
         --------

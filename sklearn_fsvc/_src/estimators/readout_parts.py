@@ -24,7 +24,7 @@ from ..readouts.loo_penalty import (
 )
 from ..readouts.penalty_search import estimate_penalty, train_held_out
 from ..readouts.ridge import gather
-from ..readouts.row_sample import find_sampled_rows
+from ..readouts.row_sample import find_sampled_rows, unrepeated_rows
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
@@ -244,7 +244,7 @@ class Ridge(Linear):
         else:
             random = generator(self.random_state)
             found, statistics = train_held_out(
-                job, layer, samples, random, training.history, center_rows=training.units.support
+                job, layer, samples, random, training.history, center_rows=_sole_centers(training)
             )
         return found.alpha, statistics
 
@@ -321,7 +321,7 @@ class Ridge(Linear):
         if is_option(self.alpha, "loo"):
             start = generator(random_state), training.history.first_alpha(training.layer)
         chosen = select_from_loo_grid(
-            training.job, training.layer, samples.with_centers(training.units.support), alphas,
+            training.job, training.layer, samples.with_centers(_sole_centers(training)), alphas,
             self._calibrates(task),
             task.needs_posterior, rows, start, partial(nearest_outputs, training.units, task),
         )  # fmt: skip
@@ -363,7 +363,7 @@ class Softmax(Linear):
         if is_option(alpha, "auto"):
             random = generator(self.random_state)
             of_ridge, statistics = train_held_out(
-                job, layer, samples, random, training.history, center_rows=training.units.support
+                job, layer, samples, random, training.history, center_rows=_sole_centers(training)
             )
             ridge_alpha = of_ridge.alpha
             search_job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
@@ -493,6 +493,14 @@ def _faster_precisions(training):
         and training.samples.weight is None
     )
     return job.engine.algebra.fast_bits() if is_worthwhile else ()
+
+
+def _sole_centers(training):
+    """Return the row numbers of the centres, with -1 for those that other samples equal.
+
+    Without one of its copies, the unit would still be there.
+    """
+    return unrepeated_rows(training.job, training.samples, training.units.support)
 
 
 def tolerates_quantisation(layer: Any, alpha: float, n_rows: int) -> bool:

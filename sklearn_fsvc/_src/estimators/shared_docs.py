@@ -98,9 +98,9 @@ SHARED = read_entries(
 
     drift_ : float
         With `partial_fit`: the squared error on the newest samples (about 500), predicted before
-        they were added, divided by the lowest one since the layer was fixed. A value that stays
-        above 1.5 shows concept drift: the layer, or a readout that forgets no samples, no longer
-        fits. Available after 500 samples that were added after a prediction.
+        they were added, divided by the lowest one so far. A value that stays above 1.5 shows
+        concept drift: the layer, or a readout that forgets no samples, no longer fits. Available
+        after 500 samples that were added after a prediction.
 
     n_iter_ : int
         Number of iterations of the softmax readout; only with ``readout="softmax"``.

@@ -48,7 +48,7 @@ from .radius import typical_distance
 # On 26 datasets of up to 4000 samples, 450 units selected as well as 600; 400 units lost half a
 # point on two of them. More samples take longer anyway, and more units select better: 450 units
 # selected the wrong kernel for 60,000 images.
-MAX_SAMPLES, MAX_UNITS, _FEW_UNITS = 6000, 800, 450
+MAX_SEARCH_SAMPLES, MAX_UNITS, _FEW_UNITS = 6000, 800, 450
 # Between these two numbers of units, all samples per unit.
 _SAMPLES_PER_UNIT = 9
 # Maximum number of units as a fraction of the training samples of a proxy network.
@@ -200,7 +200,7 @@ class _ProxySearch:
     @classmethod
     def of(cls, job, samples, random, history, shared=None, skip_factor=_SKIP_FACTOR):
         job, n_samples = job.single_device(), len(samples.rows_with_weight)
-        job, samples, training, validation = draw_split(job, samples, MAX_SAMPLES, random)
+        job, samples, training, validation = draw_split(job, samples, MAX_SEARCH_SAMPLES, random)
         order, history.n_rows = random.permutation(training), len(training)
         X = samples.X
         # The samples are read dozens of times. Copy them once if they are not in memory, if they

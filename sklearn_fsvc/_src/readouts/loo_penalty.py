@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..data.map_reduce import map_reduce
 from .cross_validation import hold_out, make_folds, n_validation_units
 from .dual import DualProblem
 from .leave_one_out import SampledLOO
@@ -27,7 +26,7 @@ from .penalty_search import (
 )
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
-from .row_sample import UniqueSamplePass, find_sampled_rows
+from .row_sample import find_sampled_rows, sample_by_hash
 from .statistics import MAX_FACTORS, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
@@ -212,7 +211,7 @@ def draw_penalty_sample(job: Any, samples: Any) -> Any:
 
     It does not depend on the memory limit, as the penalty, and with it the model, must not.
     """
-    return map_reduce(job, samples, UniqueSamplePass(_PENALTY_SAMPLES))
+    return sample_by_hash(job, samples, _PENALTY_SAMPLES, is_exact=True)
 
 
 def train_left_out(

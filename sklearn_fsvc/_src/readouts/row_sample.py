@@ -9,6 +9,8 @@ E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). There 
 - `sample_by_hash` keeps equal rows apart. Each is left out alone: in data with duplicates, new rows
   repeat old ones as often.
 - `sample_at_random` does so, too, and depends on the order of the rows instead of their hashes.
+
+Fits keep equal rows apart; `partial_fit`, which may have to forget some, merges them.
 """
 
 from collections.abc import Iterator
@@ -30,6 +32,9 @@ from .cross_validation import ROUNDING
 ROWS, _MAX_GROWTH = 512, 8
 # Rows that a prior counts as if hardly any row of the sample is left: see `Sample.prior_rows`.
 PRIOR_ROWS = 30
+# Samples of a fit up to which equal ones are found. Of more, hardly any is a centre, and sorting
+# their hashes would take a tenth of a fit on a GPU.
+_MAX_COMPARED = 2**17
 # Part of the memory that a sample may take.
 _MEMORY_SHARE = 1 / 16
 # Elements that are hashed at a time, on the host and on a device; and rows, if they are sparse.
@@ -102,6 +107,8 @@ class Sample:
         removed.
     numbers : ndarray of int of shape (n_rows,) or None
         Row numbers, if equal rows are kept apart. Such a sample is complete: no rows are added.
+    is_repeated : ndarray of bool of shape (n_rows,) or None
+        Whether others equal the row, if equal rows are kept apart and that is known.
     """
 
     capacity: int
@@ -109,6 +116,7 @@ class Sample:
     key_limit: float = np.inf
     lacks_rows: bool = False
     numbers: Any = None
+    is_repeated: Any = None
 
     @property
     def is_empty(self) -> bool:
@@ -134,8 +142,13 @@ class Sample:
         if self.n_rows <= n_rows:
             return self
         first = np.argsort(self.rows.keys, kind="stable")[:n_rows]
-        numbers = None if self.numbers is None else self.numbers[first]
-        return replace(self, capacity=n_rows, rows=self.rows.taken(first), numbers=numbers)
+        numbers, is_repeated = (
+            None if array is None else array[first] for array in (self.numbers, self.is_repeated)
+        )
+        rows = self.rows.taken(first)
+        return replace(
+            self, capacity=n_rows, rows=rows, numbers=numbers, is_repeated=is_repeated
+        )  # fmt: skip
 
     def match(self, hashes: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
         """Return the indices of hashes whose rows are here, and the index here of each."""
@@ -148,7 +161,9 @@ class Sample:
     def find_units(
         self, rows: npt.NDArray[np.intp] | None, centers: npt.NDArray
     ) -> npt.NDArray[np.intp]:
-        """Return the unit that is centred at each row, -1 for none.
+        """Return the unit that only the row itself is at the centre of, -1 for none.
+
+        If equal rows are kept apart, the others stay at the centre when one of them is left out.
 
         Parameters
         ----------
@@ -164,6 +179,8 @@ class Sample:
         else:
             _, at, units = np.intersect1d(self.numbers, rows, return_indices=True)
         unit_at_sample[at] = units
+        if self.is_repeated is not None:
+            unit_at_sample[self.is_repeated] = -1
         return unit_at_sample
 
     def update(self, samples: Samples, log_decay: npt.NDArray | None = None) -> "Sample":
@@ -280,41 +297,70 @@ def sample_unique(
 
 
 def sample_by_hash(
-    job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None
+    job: Any,
+    samples: Samples,
+    n_rows: int,
+    rows: npt.NDArray | None = None,
+    is_exact: bool = False,
 ) -> Sample:
     """Return a `Sample` of a job's rows, or of a subset, in which equal rows are kept apart.
 
-    It has `n_rows` rows; more if weights are unequal. Without equal rows, `sample_unique` returns
-    the same sample.
+    It has `n_rows` rows; unless that `is_exact`, fewer if they do not fit into memory and more if
+    weights are unequal. Without equal rows it is that of `sample_unique`.
     """
     rows = np.arange(len(samples)) if rows is None else rows
     weight = samples.weight_of(rows)
     rows = rows if weight is None else rows[weight > 0]
-    hashes = map_reduce(job, samples, _HashPass())[rows]
+    hashes = map_reduce(job, samples, HashPass())[rows]
     # The hash of each further copy of a row is another one.
     order = np.argsort(hashes, kind="stable")
     _, first, counts = np.unique(hashes[order], return_index=True, return_counts=True)
-    copy = np.empty(len(rows), np.uint64)
+    copy, is_repeated = np.empty(len(rows), np.uint64), np.empty(len(rows), bool)
     copy[order] = np.arange(len(rows)) - np.repeat(first, counts)
+    is_repeated[order] = np.repeat(counts > 1, counts)
     hashes = np.where(copy > 0, mix_bits(hashes + copy), hashes)
-    capacity = _capacity(job, samples, weight, n_rows)
+    capacity = n_rows if is_exact else _capacity(job, samples, weight, n_rows)
     kept = np.argsort(hashes, kind="stable")[:capacity]
-    return _of_numbers(job, samples, capacity, rows[kept], hashes[kept])
+    sample = _of_numbers(job, samples, capacity, rows[kept], hashes[kept])
+    return replace(sample, is_repeated=is_repeated[kept])
 
 
-def sample_at_random(job: Any, samples: Samples, n_rows: int) -> Sample:
+def sample_for_calibration(job: Any, samples: Samples, rows: npt.NDArray | None = None) -> Sample:
+    """Return the `Sample` that calibrates a fit: by hash, but of very many rows at random."""
+    if len(samples if rows is None else rows) > _MAX_COMPARED:
+        return sample_at_random(job, samples, ROWS, rows)
+    return sample_by_hash(job, samples, ROWS, rows)
+
+
+def unrepeated_rows(
+    job: Any, samples: Samples, rows: npt.NDArray[np.intp] | None
+) -> npt.NDArray[np.intp] | None:
+    """Return row numbers, with -1 for rows that others equal; very many are not compared."""
+    if rows is None or len(samples) > _MAX_COMPARED:
+        return rows
+    hashes = map_reduce(job, samples, HashPass())
+    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return np.where(counts[inverse[rows]] == 1, rows, -1)
+
+
+def sample_at_random(
+    job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None
+) -> Sample:
     """Return a `Sample` of random row numbers: nothing is hashed, and no other row is read.
 
-    It has `n_rows` rows; more if weights are unequal.
+    It has `n_rows` rows, of a subset if `rows` are given; more if weights are unequal.
     """
     capacity = _capacity(job, samples, samples.weight, n_rows)
-    rows = random_indices(samples, capacity)
+    rows = random_indices(samples, capacity, rows)
     return _of_numbers(job, samples, capacity, rows, np.arange(len(rows), dtype=np.uint64))
 
 
-def random_indices(samples: Samples, n_rows: int) -> npt.NDArray[np.intp]:
+def random_indices(
+    samples: Samples, n_rows: int, rows: npt.NDArray | None = None
+) -> npt.NDArray[np.intp]:
     """Return the row numbers of random samples of positive weight, ascending."""
-    rows = samples.rows_with_weight
+    weighted = samples.rows_with_weight
+    rows = weighted if rows is None else np.intersect1d(weighted, rows)
     if len(rows) <= n_rows:
         return rows
     return np.sort(np.random.default_rng(0).choice(rows, n_rows, replace=False))
@@ -381,7 +427,7 @@ class UniqueSamplePass(MapReduce):
 
 
 @dataclass(frozen=True, eq=False)
-class _HashPass(MapReduce):
+class HashPass(MapReduce):
     """`exact_hashes` of all rows, block by block."""
 
     def __call__(self, job, samples, rows=None):

@@ -139,10 +139,8 @@ class RunningStatistics:
 
         The weight of each sample is multiplied by `factor` with every later sample.
         """
-        log_decay, row_log_decay = self.log_decay, None
-        if factor < 1 or log_decay < 0:
-            row_log_decay = log_decay + np.log(factor) * np.arange(1, len(samples) + 1)
-            log_decay = float(row_log_decay[-1])
+        row_log_decay = decay_rows(self.log_decay, factor, len(samples))
+        log_decay = self.log_decay if row_log_decay is None else float(row_log_decay[-1])
         rows = BufferedSamples(samples, row_log_decay)
         n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
         result = self._count(len(samples))
@@ -237,6 +235,16 @@ class RunningStatistics:
 def _squares(statistics):
     """Return the sums of squares of the outputs and of the units, concatenated."""
     return np.concatenate([statistics.yy, statistics.gram.diagonal()])
+
+
+def decay_rows(log_decay: float, factor: float, n_rows: int) -> npt.NDArray | None:
+    """Return `log_decay` as each of further rows arrives; None if nothing has decayed.
+
+    With each row it grows by the logarithm of `factor`.
+    """
+    if factor >= 1 and log_decay >= 0:
+        return None
+    return log_decay + np.log(factor) * np.arange(1, n_rows + 1)
 
 
 def _is_nothing(before, left):

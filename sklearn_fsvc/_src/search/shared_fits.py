@@ -31,7 +31,7 @@ from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.ridge import gather
-from ..readouts.row_sample import sample_unique
+from ..readouts.row_sample import unrepeated_rows
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_option
@@ -205,7 +205,8 @@ class SharedPass:
             for shared, rows in zip([all_units] + [leading_units] * n_others, parts, strict=True)
         ]
         total = all_units.statistics(samples, what)
-        fold_units = find_fold_units(parts, self.parts.units.support)
+        centers = unrepeated_rows(self._job, samples, self.parts.units.support)
+        fold_units = find_fold_units(parts, centers)
         return map(partial(CVStatistics, fold_units=fold_units), total, zip(*held_out, strict=True))
 
     def _leaves_out(self, samples: Samples) -> bool:
@@ -271,9 +272,8 @@ class SharedPass:
         )
         loo_of = None
         if self.plan.needs_probabilities and builder.task.needs_loo_scores:
-            loo_of = partial(
-                SampledLOO, job, sample=sample_unique(job, samples, rows), units=self.parts.units
-            )
+            sample = builder.task.draw_sample(job, samples, rows)
+            loo_of = partial(SampledLOO, job, sample=sample, units=self.parts.units)
         search_of = None
         if self._leaves_out(samples):
             search_of = partial(

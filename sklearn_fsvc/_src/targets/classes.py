@@ -85,10 +85,15 @@ class ClassTarget(TargetSpec):
         is_alike = self.labels.is_multilabel == other.labels.is_multilabel
         return is_alike and self.labels.has_classes_of(other.labels)
 
-    def has_all_classes(self, y: list[npt.NDArray]) -> bool:
-        codes = self.labels.encode(join_labels(y))
-        has_all = self.labels.one_hot(codes).is_valid_for(np.arange(len(codes)))
-        return has_all and self._has_two_classes
+    def has_all_classes(self, y: list[npt.NDArray], n_balanced: float) -> bool:
+        if self.labels.is_multilabel:  # a label may be constant
+            return True
+        codes, per_output = self.labels.encode(join_labels(y)), self.labels.classes_per_output
+        counts = [
+            np.bincount(column, minlength=len(classes))
+            for column, classes in zip(codes.T, per_output, strict=True)
+        ]
+        return self._has_two_classes and all(n.min() * len(n) >= n_balanced for n in counts)
 
     @property
     def _has_two_classes(self):

@@ -18,7 +18,7 @@ from ..readouts.residuals import (
     fit_residual_distribution,
     max_residuals,
 )
-from ..readouts.row_sample import Sample, random_indices, sample_at_random
+from ..readouts.row_sample import Sample, random_indices, sample_at_random, sample_unique
 from ..utils.parameters import check_bool, check_choice
 from ..utils.user_warnings import warn
 from .encoding import StandardisedTargets, as_float64, validate_weights
@@ -84,12 +84,14 @@ class NumericTarget(TargetSpec):
     def estimates_residuals(self) -> bool:
         return True
 
-    def draw_sample(self, job: Any, samples: Samples) -> Sample:
+    def draw_sample(
+        self, job: Any, samples: Samples, rows: npt.NDArray[np.intp] | None = None
+    ) -> Sample:
         # The average of the inverse is that of distinct samples.
         if self.transformer is not None:
-            return super().draw_sample(job, samples)
+            return sample_unique(job, samples, rows)
         n_max = max_residuals(samples.targets.n_outputs)
-        return sample_at_random(job, samples, min(N_RESIDUALS, n_max))
+        return sample_at_random(job, samples, min(N_RESIDUALS, n_max), rows)
 
     def calibration_rows(self, samples: Samples, random_state: Any) -> npt.NDArray | None:
         n_outputs = samples.targets.n_outputs
