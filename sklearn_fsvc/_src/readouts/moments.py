@@ -117,7 +117,7 @@ class Moments:
         product_dtype = self._product_dtype(H.dtype, is_exact)
         if not self.allows_fixed_point:  # otherwise the products may need no other dtype
             H = H.astype(max(H.dtype, product_dtype), copy=False)
-        # 1. Centre the tile at the shift; the first tile defines it.
+        # 1. Subtract the shift from the tile; the first tile defines it.
         is_first = self.n == 0 and not self.has_shift
         shift = H[:SHIFT_ROWS].mean(axis=0) if is_first else self.shift.astype(H.dtype)
         # Quantised activations have the shift 0: skip the test, which synchronises a GPU.
@@ -207,7 +207,7 @@ class Moments:
     def _combine(self, other, sign):
         """Add the other moments, or subtract them, in place, translated to this shift.
 
-        They may be on another device of the same kind. With the step s between the origins,
+        They may be on another device of the same kind. With the step s between the shifts,
         ``sum (h + s)(h + s)' = sum h h' + n s s' + s (sum h)' + (sum h) s'``, which is two
         rank-one updates.
         """
