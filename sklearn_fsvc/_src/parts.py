@@ -22,7 +22,7 @@ from .data.samples import Samples
 from .data.streaming import cast_layer
 from .readouts.cross_validation import SearchHistory
 from .readouts.linear import LinearReadout
-from .readouts.sample import Sample, draw_calibration_rows
+from .readouts.sample import ROWS, Sample, draw_apart
 
 
 class _Unset(Enum):
@@ -416,7 +416,7 @@ class TargetSpec(Part, ABC):
         self, job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None = None
     ) -> Sample:
         """Return the `Sample` of which scores are left out for `calibrate`; of a subset `rows`."""
-        return draw_calibration_rows(job, samples, rows)
+        return draw_apart(job, samples, ROWS, rows)
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         """Return fitted attributes that are computed from the `LOOScores` of a `Sample`.

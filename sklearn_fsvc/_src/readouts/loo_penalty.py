@@ -28,7 +28,7 @@ from .leave_one_out import SampledLOO
 from .linear import Posterior, Solution, score_uncovered
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
-from .sample import draw_rows, find_sampled_rows
+from .sample import draw_apart, find_sampled_rows
 from .statistics import FEW, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
@@ -213,7 +213,7 @@ def draw_penalty_sample(job: Any, samples: Any) -> Any:
 
     It does not depend on the memory limit, as the penalty, and with it the model, must not.
     """
-    return draw_rows(job, samples, _PENALTY_SAMPLES, is_exact=True)
+    return draw_apart(job, samples, _PENALTY_SAMPLES, is_exact=True)
 
 
 def train_left_out(
