@@ -16,6 +16,12 @@ from scipy.sparse import issparse
 _MAX_EXACT = 2**53
 
 
+def check_dimensions(X: Any) -> None:
+    """Raise ValueError for a table without two dimensions."""
+    if len(X.shape) != 2:
+        raise ValueError(f"X has shape {X.shape}, and must have two dimensions; reshape it.")
+
+
 def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
     """Return the name, dtype and kind of each column of a DataFrame or an array.
 

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from ..data.columns import describe_columns, explain_refused_column, iterate_columns
+from ..data.columns import (
+    check_dimensions,
+    describe_columns,
+    explain_refused_column,
+    iterate_columns,
+)
 from .dates import is_date
 
 # Values by which columns of strings and objects are recognised.
@@ -46,8 +51,7 @@ def column_kinds(X: Any, features: Any) -> list[set[str]]:
     """
     if issparse(X):
         raise TypeError("X is sparse, and its preprocessing would be dense; give X.toarray().")
-    if len(X.shape) != 2:
-        raise ValueError(f"X has shape {X.shape}, and must have two dimensions; reshape it.")
+    check_dimensions(X)
     names, dtypes, kinds = describe_columns(X)
     from_dtype = isinstance(features, str) and features == "from_dtype"
     named = np.zeros(len(names), bool) if from_dtype else _mask(features or [], names)
