@@ -14,7 +14,7 @@ from ..data.columns import (
     explain_refused_column,
     iterate_columns,
 )
-from .dates import is_date
+from .dates import is_date, resembles_date
 
 # Values by which columns of strings and objects are recognised.
 _INSPECTED = 1000
@@ -81,6 +81,8 @@ def _kinds_of_strings(values):
     if n_distinct <= _MIN_TEXTS:
         return {"categorical"}
     if sum(len(value.split()) for value in values) < _MIN_WORDS * len(values):
+        return {"categorical"}
+    if all(map(resembles_date, values)):  # "31 January 2024": there will be a warning
         return {"categorical"}
     return {"text"} if n_distinct > len(values) / 2 else {"text", "categorical"}
 
