@@ -14,7 +14,7 @@ from ..data.columns import input_names, iterate_columns
 # Dates as text are recognised if the year is first: 01/02/2024 may be January or February.
 _ISO_DATE = re.compile(r"\s*\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)")
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
-_DAY_OF_MONTH = r"\d{1,2}(st|nd|rd|th)?"
+_DAY_OF_MONTH = r"\d{1,2}[a-z]{0,2}"  # 31 or 31st
 # Dates in other formats: 31/01/2024, 20240131, 31 January 2024, January 31, 2024.
 _DATE = re.compile(
     rf"""\s*(

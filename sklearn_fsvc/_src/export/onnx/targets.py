@@ -8,9 +8,9 @@ import numpy.typing as npt
 from ...targets.transforms import ShiftedLog, TargetTransformer
 from .graph import GraphBuilder, add_rational, int64
 
-# J. F. Hart et al. (1968), "Computer Approximations", number 5666: numerator and denominator of
-# cdf(-x) / exp(-x^2 / 2) of the normal distribution for x from 0 to 7.07, highest powers first. The
-# relative error is 1e-15. onnxruntime has Erf for float32 alone.
+# G. West (2005), "Better approximations to cumulative normal functions", Wilmott Magazine: numerator
+# and denominator of cdf(-x) / exp(-x^2 / 2) of the normal distribution for x from 0 to 7.07, highest
+# powers first. onnxruntime has Erf for float32 alone.
 _LOWER_TAIL = (
     (
         3.52624965998911e-02, 0.700383064443688, 6.37396220353165, 33.912866078383,
@@ -53,7 +53,7 @@ def add_inverse_mean(
     return graph.add("Concat", *columns, axis=1)
 
 
-def _add_inverse(graph, transformer: Any, z):
+def _add_inverse(graph: GraphBuilder, transformer: Any, z: str) -> str:
     """Add the inverse of the transform of one column of y."""
     if isinstance(transformer, ShiftedLog):
         return graph.add("Sub", graph.add("Exp", z), transformer.shift_)
