@@ -118,7 +118,7 @@ def test_arrow_datasets_are_not_supported():
         (np.array([[1.0], [pd.NA]]), ValueError, "Column 0 of X"),
         (np.array([["1", "a"]]), ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
         (np.ones((2, 2), dtype=complex), ValueError, "Column 0 of X"),
-        (csr_array(np.eye(3)), TypeError, "toarray"),
+        (csr_array(np.eye(3)), TypeError, "Use TanhClassifier .* TruncatedSVD.* or X.toarray"),
         (np.arange(3.0), ValueError, r"X has shape \(3,\)"),
         (pd.Series([1.0, 2.0]), ValueError, r"X has shape \(2,\)"),
         ([[1.0], [np.inf]], ValueError, "Column 0 of X holds infinity"),

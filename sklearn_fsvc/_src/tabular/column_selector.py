@@ -50,7 +50,11 @@ def column_kinds(X: Any, features: Any) -> list[set[str]]:
     Raises TypeError for sparse X, and ValueError for columns of no kind.
     """
     if issparse(X):
-        raise TypeError("X is sparse, and its preprocessing would be dense; give X.toarray().")
+        raise TypeError(
+            "X is sparse, and its preprocessing would be dense. Use TanhClassifier or TanhRegressor "
+            "without the pipeline, or TruncatedSVD(100) of scikit-learn before a network; or "
+            "X.toarray() if it fits in memory."
+        )
     check_dimensions(X)
     names, dtypes, kinds = describe_columns(X)
     from_dtype = isinstance(features, str) and features == "from_dtype"
