@@ -51,9 +51,9 @@ def column_kinds(X: Any, features: Any) -> list[set[str]]:
     """
     if issparse(X):
         raise TypeError(
-            "X is sparse, and its preprocessing would be dense. Use TanhClassifier or TanhRegressor "
-            "without the pipeline, or TruncatedSVD(100) of scikit-learn before a network; or "
-            "X.toarray() if it fits in memory."
+            "X is sparse, and its preprocessing would be dense. Use TanhClassifier or "
+            "TanhRegressor without the pipeline, or TruncatedSVD(100) of scikit-learn before a "
+            "network; or X.toarray() if it fits in memory."
         )
     check_dimensions(X)
     names, dtypes, kinds = describe_columns(X)
