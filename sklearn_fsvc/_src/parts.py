@@ -22,7 +22,7 @@ from .data.samples import Samples
 from .data.streaming import cast_layer
 from .readouts.linear import LinearReadout
 from .readouts.penalty_search import SearchHistory
-from .readouts.row_sample import Sample, sample_for_calibration
+from .readouts.row_sample import ROWS, Sample, sample_unmerged
 
 
 class _Unset(Enum):
@@ -416,7 +416,7 @@ class TargetSpec(Part, ABC):
         self, job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None = None
     ) -> Sample:
         """Return the `Sample` of which scores are left out for `calibrate`; of a subset `rows`."""
-        return sample_for_calibration(job, samples, rows)
+        return sample_unmerged(job, samples, ROWS, rows)
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         """Return fitted attributes that are computed from the `LOOScores` of a `Sample`.

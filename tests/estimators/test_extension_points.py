@@ -8,10 +8,10 @@ from sklearn.linear_model import Ridge as Oracle
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NearestCentroid
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import usable
 from estimators.fourier import FourierClassifier, FourierProjector, FourierRegressor
+from estimators.test_sklearn import checks
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 from sklearn_fsvc._src.parts import parts_of
 from sklearn_fsvc._src.readouts.linear import Solution
@@ -23,7 +23,7 @@ ROWS, Y = load_diabetes(return_X_y=True)
 GIVEN = {"radius": 2.0, "alpha": 0.5, "random_state": 0}
 
 
-@parametrize_with_checks(
+@checks(
     [
         FourierClassifier(20, alpha=1.0),
         FourierRegressor(50, radius=5.0, alpha=0.1),

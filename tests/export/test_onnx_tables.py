@@ -304,3 +304,26 @@ def test_other_columns(table, error, message):
     model = make_tabular_pipeline(RBFClassifier(**FIXED)).fit(TABLE, LABELS)
     with pytest.raises(error, match=message):
         to_onnx(model, table)
+
+
+@pytest.mark.parametrize("transform", ["log", "quantiles"])
+@pytest.mark.parametrize("stacked", [False, True])
+def test_transformed_targets(stacked, transform):
+    """Predictions are means over the residuals, within the range of y."""
+    network = RBFRegressor(**FIXED)
+    model = StackedRegressor([("rbf", network)], final_estimator=None) if stacked else network
+    model.set_params(target_transform=transform)
+    prices = np.exp(Y + np.random.default_rng(0).normal(size=N))
+    pipeline = make_tabular_pipeline(model).fit(TABLE, prices)
+    converted = onnx_outputs(pipeline, NEW)["variable"][:, 0]
+    expected = pipeline.predict(NEW)
+    assert expected.max() > 20 * expected.min() > 0
+    np.testing.assert_allclose(converted, expected, rtol=1e-5)
+
+
+def test_transform_of_one_of_two_targets():
+    y = np.column_stack([Y, np.exp(2 * Y)])
+    pipeline = make_tabular_pipeline(RBFRegressor(**FIXED, target_transform="auto")).fit(TABLE, y)
+    assert pipeline[-1].target_transformer_.kinds == [None, "log"]
+    converted = onnx_outputs(pipeline, NEW)["variable"]
+    np.testing.assert_allclose(converted, pipeline.predict(NEW), rtol=2e-4)  # exp of float32

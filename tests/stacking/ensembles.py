@@ -80,10 +80,12 @@ def target_of_kind(kind, X, y):
 def naive_left_out(network, X, y, Y, weight, folds=None):
     """Return the scores of readouts trained without the sample itself, or without its fold.
 
-    Units that are centred at samples that are left out are left out, too.
+    Units that are centred at samples that are left out are left out, too, unless these have copies.
     """
     layer = layer_of(network.fit(X, y, weight))
     folds, own = np.arange(len(X)) if folds is None else folds, unit_at_sample(network, len(X))
+    _, row, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    own[counts[row] > 1] = -1
     H, scores = naive.hidden(layer, X), np.empty(Y.shape)
     for fold in np.unique(folds):
         left, others = folds == fold, folds != fold

@@ -206,3 +206,23 @@ def test_sklearn(estimator, check):
         warnings.filterwarnings("ignore", ".* only .* samples differ enough", UserWarning)
         warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
         check(estimator)
+
+
+class OneNetwork(StackedClassifier):
+    """Of a single network, which is ill-conditioned, as is the final estimator."""
+
+    @classmethod
+    def default_estimators(cls):
+        return [("tanh", TanhClassifier(300, alpha=1e-12))]
+
+    @classmethod
+    def default_final_estimator(cls):
+        return TanhClassifier(300)
+
+
+def test_no_warning_of_the_default_final_estimator():
+    """The user has not set its penalty."""
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    with pytest.warns(ConvergenceWarning) as caught:
+        OneNetwork(random_state=0).fit(X, X[:, 0] > 0)
+    assert len(caught) == 1

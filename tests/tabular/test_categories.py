@@ -95,6 +95,20 @@ def test_no_warning_for_categories(values):
     assert H.shape[1] == len(set(values))
 
 
+@pytest.mark.parametrize(
+    "values", [[f"{i}" for i in range(90)] * 3, [f"{1 + i}/11/2026" for i in range(30)] * 3]
+)
+def test_named_columns_are_categorical_without_a_warning(values):
+    """Numbers and dates as text, too, and those of the dtype "category"."""
+    X = pd.DataFrame({"c": values})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        H = preprocessing(categorical_features=["c"]).fit_transform(X)
+        np.testing.assert_array_equal(preprocessing().fit_transform(X.astype("category")), H)
+    with pytest.warns(UserWarning, match="'c': .* as text"):
+        np.testing.assert_array_equal(preprocessing().fit_transform(X), H)
+
+
 @pytest.mark.parametrize("dtype", ["int64", "category"])
 def test_advice_for_many_integers(dtype):
     """Not to convert them to numbers."""

@@ -1,6 +1,6 @@
 """DatetimeEncoder, and dates in make_tabular_pipeline."""
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 
 import numpy as np
 import pandas as pd
@@ -122,3 +122,37 @@ def test_dates_next_to_named_categories():
 def test_objects_of_durations_are_no_dates():
     X = pd.DataFrame({"wait": pd.Series([timedelta(hours=h) for h in range(9)], dtype=object)})
     assert preprocessing().fit(X).get_feature_names_out()[0].startswith("categorical__")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_times_of_day(library):
+    """They are no dates; missing ones have an indicator."""
+    times = [time(6), time(12, 30), None, time(18, 0, 36)]
+    fitted = preprocessing().fit(make_frame(library, at=times))
+    kinds = ["hour", "day_sin", "day_cos", "missing"]
+    assert fitted.get_feature_names_out().tolist() == [f"datetime__at_{kind}" for kind in kinds]
+    features = encode(make_frame(library, at=times))
+    np.testing.assert_array_equal(features["at_hour"], [6, 12.5, np.nan, 18.01])
+    np.testing.assert_allclose(features["at_day_sin"][0], 1)
+
+
+def test_periods_are_their_first_days():
+    months = pd.period_range("2024-01", periods=4, freq="M")
+    X = pd.DataFrame({"month": months})
+    expected = preprocessing().fit_transform(pd.DataFrame({"month": months.to_timestamp()}))
+    fitted = preprocessing().fit(X)
+    np.testing.assert_array_equal(fitted.transform(X), expected)
+    assert fitted.get_feature_names_out()[0] == "datetime__month_days"
+    missing = pd.DataFrame({"month": pd.PeriodIndex(["NaT", "2024-02"], freq="M")})
+    assert np.isfinite(fitted.transform(missing)).all()
+    with pytest.raises(ValueError, match=r"Column 'month' of X \(period.*holds dates"):
+        RBFRegressor().fit(X, np.arange(4.0))
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%m/%d/%y", "%Y%m%d", "%d %B %Y", "%b %d, %Y", "%c"])
+def test_other_formats_cause_a_warning(form):
+    """They are categories, not text or codes."""
+    days = pd.date_range("2020-01-01", periods=300)
+    dates = [f"{day:%a, %d %b %Y %H:%M}" if form == "%c" else day.strftime(form) for day in days]
+    with pytest.warns(UserWarning, match=r"'when': dates as text; parse them with pandas\.to_date"):
+        preprocessing().fit(pd.DataFrame({"when": dates}))

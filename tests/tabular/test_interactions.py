@@ -288,8 +288,8 @@ def test_display_of_feature_weights():
         (RBFClassifier(), RULE[:-1], "inconsistent numbers of samples"),
         (RBFRegressor(), VALUES[:-1], "inconsistent numbers of samples"),
         (RBFClassifier(), VALUES, "Unknown label type: continuous"),
-        (RBFRegressor(), np.where(RULE, np.nan, 1.0), "y contains NaN"),
-        (RBFRegressor(), np.where(RULE, "a", "b"), "could not convert string"),
+        (RBFRegressor(), np.where(RULE, np.nan, 1.0), "y contains NaN or None in"),
+        (RBFRegressor(), np.where(RULE, "a", "b"), "y has dtype <U1, which is not numeric"),
     ],
 )
 def test_invalid_targets(estimator, y, message):

@@ -282,6 +282,18 @@ def test_invalid_estimators(estimator):
         make_tabular_pipeline(estimator)
 
 
+@pytest.mark.parametrize("preset", ["best", "fast"])
+def test_invalid_targets(mixed, preset):
+    """The errors are those of the estimators, although the preprocessing uses y first."""
+    X, y = mixed
+    with pytest.raises(ValueError, match=r"y has dtype object.* Use a classifier"):
+        make_tabular_pipeline("regressor", preset=preset).fit(X, np.array(list("ab") * 30, object))
+    missing = np.where(np.arange(len(X)) == 7, np.nan, y)
+    for task in ("classifier", "regressor"):
+        with pytest.raises(ValueError, match=r"NaN or None in 1 of 60 rows, row 7 first"):
+            make_tabular_pipeline(task, preset=preset).fit(X, missing)
+
+
 def test_list_columns_are_not_supported():
     X = make_frame("polars", a=[1.0, 2.0], pairs=[[1, 2], [3, 4]])
     with pytest.raises(ValueError, match="Column 'pairs' of X"):

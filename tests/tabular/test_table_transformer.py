@@ -118,7 +118,7 @@ def test_arrow_datasets_are_not_supported():
         (np.array([[1.0], [pd.NA]]), ValueError, "Column 0 of X"),
         (np.array([["1", "a"]]), ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
         (np.ones((2, 2), dtype=complex), ValueError, "Column 0 of X"),
-        (csr_array(np.eye(3)), TypeError, "toarray"),
+        (csr_array(np.eye(3)), TypeError, "Use TanhClassifier .* TruncatedSVD.* or X.toarray"),
         (np.arange(3.0), ValueError, r"X has shape \(3,\)"),
         (pd.Series([1.0, 2.0]), ValueError, r"X has shape \(2,\)"),
         ([[1.0], [np.inf]], ValueError, "Column 0 of X holds infinity"),
@@ -194,3 +194,33 @@ def test_text_in_a_numerical_column_of_transform(library):
     new = make_frame(library, c=list("xyz"), a=["1", "2", "unknown"])
     with pytest.raises(ValueError, match=r"Column 'a' of X holds 'unknown' in row 2.*to_numeric"):
         fitted.transform(new)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_missing_columns_of_transform(library):
+    fitted = preprocessing().fit(make_frame(library, c=list("xyz"), a=[1.0, 2.0, 3.0], b=[1, 2, 3]))
+    with pytest.raises(ValueError, match=r"X has no columns \['c', 'b'\], .*columns are \['a'\]"):
+        fitted.transform(make_frame(library, a=[1.0, 2.0]))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_in_another_order(library):
+    """Features are the same, and errors name the right column."""
+    columns = {"c": list("xyz"), "a": [1.0, 2.0, 3.0], "b": [3.0, 1.0, 2.0]}
+    fitted = preprocessing().fit(make_frame(library, **columns))
+    others = {"more": [0, 0, 0], "b": columns["b"], "a": columns["a"], "c": columns["c"]}
+    H = fitted.transform(make_frame(library, **others))
+    np.testing.assert_array_equal(H, fitted.transform(make_frame(library, **columns)))
+    with pytest.raises(ValueError, match="Column 'b' of X holds 'two' in row 1"):
+        fitted.transform(make_frame(library, **others | {"b": ["1", "two", "3"]}))
+
+
+def test_shapes_of_transform():
+    fitted = preprocessing().fit(np.eye(3))
+    for X, message in [
+        (np.ones(3), r"X has shape \(3,\), and must have two dimensions"),
+        (np.ones((2, 2)), "X has 2 features, and had 3 in fit"),
+        (pd.Series([1.0, 2.0, 3.0]), r"X has shape \(3,\)"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            fitted.transform(X)

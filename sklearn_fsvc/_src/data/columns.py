@@ -16,10 +16,16 @@ from scipy.sparse import issparse
 _MAX_EXACT = 2**53
 
 
+def check_dimensions(X: Any) -> None:
+    """Raise ValueError for a table without two dimensions."""
+    if len(X.shape) != 2:
+        raise ValueError(f"X has shape {X.shape}, and must have two dimensions; reshape it.")
+
+
 def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
     """Return the name, dtype and kind of each column of a DataFrame or an array.
 
-    Kinds are "number", "category", "datetime" (dates and durations) and "other".
+    Kinds are "number", "category", "datetime" (dates, times and durations) and "other".
     """
     if hasattr(X, "columns"):
         dtypes = list(X.dtypes)
@@ -53,10 +59,12 @@ def _kind_of_dtype(dtype: Any) -> str:
         if dtype.is_numeric():
             return "number"
         if dtype.is_temporal():
-            return "other" if str(dtype) == "Time" else "datetime"
+            return "datetime"
         return "other" if dtype.is_nested() else "category"
     if dtype.kind in "iuf":
         return "number"
+    if hasattr(dtype, "freq"):  # periods of pandas
+        return "datetime"
     return "datetime" if dtype.kind in "mM" else "category" if dtype.kind in "ObU" else "other"
 
 
@@ -109,7 +117,7 @@ def explain_dates(X: Any) -> str | None:
 def _explain_temporal(name: Any, dtype: Any) -> str | None:
     column = f"Column {name!r} of X ({dtype})"
     kind = getattr(dtype, "kind", str(dtype).partition("(")[0])  # polars has a name, no kind
-    if kind in ("M", "Date", "Datetime"):
+    if kind in ("M", "Date", "Datetime", "Time") or hasattr(dtype, "freq"):
         return (
             f"{column} holds dates, and a network takes numbers; put it behind "
             "make_tabular_pipeline, which derives numbers from dates."

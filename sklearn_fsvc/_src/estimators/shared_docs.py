@@ -151,7 +151,7 @@ REGRESSION = read_entries(
         validation error in the units of y: the mean absolute error by 10 % and the squared error by
         2 % or more. Predictions are in the units of y, within its range in `fit`. They estimate the
         mean of y, by the average of the inverse over leave-one-out residuals (smearing). With a
-        transform there is no `partial_fit`, and no export to ONNX or C.
+        transform there is no `partial_fit`, and no export to C.
 
     target_transformer_ : TargetTransformer or None
         The fitted transform; ``kinds`` lists that of each column of y. None without a transform.

@@ -79,7 +79,12 @@ def unwrap(model: Any) -> tuple[Any, InputTransform]:
     if len(scalers) > 1:
         raise ValueError(_why_unsupported(scalers[0]))
     if getattr(network, "target_transformer_", None) is not None:
-        raise ValueError(why_transformed(network))
+        raise ValueError(
+            f"{type(network).__name__} was fitted with "
+            f"target_transform={network.target_transform!r}, which cannot be exported; use "
+            "target_transform=None, or fit it to a transformed y and transform the predictions of "
+            "the exported model back."
+        )
     network = network._snapshot()
     if scalers:
         transform = InputTransform.of_scaler(scalers[0])
@@ -89,15 +94,6 @@ def unwrap(model: Any) -> tuple[Any, InputTransform]:
     if layer.weights is None or layer.is_mapped:
         return network, transform
     return network, transform.weighted(np.asarray(layer.weights, np.float64))
-
-
-def why_transformed(network: Any) -> str:
-    """Return the message for a regressor whose predictions are transformed back."""
-    return (
-        f"{type(network).__name__} was fitted with target_transform={network.target_transform!r}, "
-        "which cannot be exported; use target_transform=None, or fit it to a transformed y and "
-        "transform the predictions of the exported model back."
-    )
 
 
 def _why_unsupported(step):

@@ -26,7 +26,7 @@ from .penalty_search import (
 )
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
-from .row_sample import find_sampled_rows, sample_by_hash
+from .row_sample import find_sampled_rows, sample_unmerged
 from .statistics import MAX_FACTORS, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
@@ -211,7 +211,7 @@ def draw_penalty_sample(job: Any, samples: Any) -> Any:
 
     It does not depend on the memory limit, as the penalty, and with it the model, must not.
     """
-    return sample_by_hash(job, samples, _PENALTY_SAMPLES, is_exact=True)
+    return sample_unmerged(job, samples, _PENALTY_SAMPLES, is_exact=True)
 
 
 def train_left_out(

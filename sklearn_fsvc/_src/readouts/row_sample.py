@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.memory_plan import count_fitting
 from ..data.samples import Samples, exact_hashes, mix_bits
-from ..data.sources import SparseSource, joined
+from ..data.sources import Source, SparseSource, joined
 from ..data.streaming import row_blocks, take_rows, take_unsorted_rows
 from ..engines.algebra import HOST
 from .cross_validation import ROUNDING
@@ -105,6 +105,8 @@ class Sample:
     lacks_rows : bool
         Whether the sample may have fewer rows than fit although there are others, because rows were
         removed.
+    has_copies : bool
+        Whether equal rows were merged.
     numbers : ndarray of int of shape (n_rows,) or None
         Row numbers, if equal rows are kept apart. Such a sample is complete: no rows are added.
     is_repeated : ndarray of bool of shape (n_rows,) or None
@@ -115,6 +117,7 @@ class Sample:
     rows: Any = None
     key_limit: float = np.inf
     lacks_rows: bool = False
+    has_copies: bool = False
     numbers: Any = None
     is_repeated: Any = None
 
@@ -211,7 +214,7 @@ class Sample:
         """Return the sample of the rows of both."""
         both = Sample(
             min(self.capacity, other.capacity), None, min(self.key_limit, other.key_limit),
-            self.lacks_rows or other.lacks_rows,
+            self.lacks_rows or other.lacks_rows, self.has_copies or other.has_copies,
         )  # fmt: skip
         return both._add_rows([each.rows for each in (self, other) if not each.is_empty])
 
@@ -258,6 +261,7 @@ class Sample:
         order = np.argsort(rows.keys, kind="stable")
         _, first, group = np.unique(rows.hashes[order], return_index=True, return_inverse=True)
         first = order[first]
+        has_copies = self.has_copies or len(first) < len(rows)
         size = np.bincount(group, np.abs(rows.weight[order]))
         weight = np.bincount(group, rows.weight[order])
         sums = np.zeros((len(first), rows.sums.shape[1]))
@@ -272,10 +276,10 @@ class Sample:
         kept = kept[is_left[kept]]
         if len(kept) > self.capacity:
             key_limit, kept = float(keys[kept[self.capacity]]), kept[: self.capacity]
-        if not len(kept):
-            return replace(self, rows=None, key_limit=key_limit)
-        rows = replace(rows.taken(first[kept]), weight=weight[kept], sums=sums[kept])
-        return replace(self, rows=rows, key_limit=key_limit)
+        left: SampledRows | None = None
+        if len(kept):
+            left = replace(rows.taken(first[kept]), weight=weight[kept], sums=sums[kept])
+        return replace(self, rows=left, key_limit=key_limit, has_copies=has_copies)
 
 
 def sample_capacity(memory_limit: int, n_features: int, n_rows: float = ROWS) -> int:
@@ -311,7 +315,7 @@ def sample_by_hash(
     rows = np.arange(len(samples)) if rows is None else rows
     weight = samples.weight_of(rows)
     rows = rows if weight is None else rows[weight > 0]
-    hashes = map_reduce(job, samples, HashPass())[rows]
+    hashes = map_reduce(job, samples, _HashPass())[rows]
     # The hash of each further copy of a row is another one.
     order = np.argsort(hashes, kind="stable")
     _, first, counts = np.unique(hashes[order], return_index=True, return_counts=True)
@@ -325,20 +329,34 @@ def sample_by_hash(
     return replace(sample, is_repeated=is_repeated[kept])
 
 
-def sample_for_calibration(job: Any, samples: Samples, rows: npt.NDArray | None = None) -> Sample:
-    """Return the `Sample` that calibrates a fit: by hash, but of very many rows at random."""
+def sample_unmerged(
+    job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None, is_exact: bool = False
+) -> Sample:
+    """Return a `Sample` in one pass, or if there are equal rows, one that keeps these apart.
+
+    See `sample_by_hash`; of very many rows `sample_at_random`.
+    """
+    if is_exact:
+        sample = map_reduce(job, samples, UniqueSamplePass(n_rows), rows)
+    else:
+        sample = sample_unique(job, samples, rows, n_rows)
+    if not sample.has_copies:
+        return sample
     if len(samples if rows is None else rows) > _MAX_COMPARED:
-        return sample_at_random(job, samples, ROWS, rows)
-    return sample_by_hash(job, samples, ROWS, rows)
+        return sample_at_random(job, samples, n_rows, rows)
+    return sample_by_hash(job, samples, n_rows, rows, is_exact)
 
 
 def unrepeated_rows(
     job: Any, samples: Samples, rows: npt.NDArray[np.intp] | None
 ) -> npt.NDArray[np.intp] | None:
-    """Return row numbers, with -1 for rows that others equal; very many are not compared."""
-    if rows is None or len(samples) > _MAX_COMPARED:
+    """Return row numbers, with -1 for rows that others equal.
+
+    Very many are not compared; nor are those of a source, which would be read once more.
+    """
+    if rows is None or len(samples) > _MAX_COMPARED or isinstance(samples.X, Source):
         return rows
-    hashes = map_reduce(job, samples, HashPass())
+    hashes = map_reduce(job, samples, _HashPass())
     _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     return np.where(counts[inverse[rows]] == 1, rows, -1)
 
@@ -427,7 +445,7 @@ class UniqueSamplePass(MapReduce):
 
 
 @dataclass(frozen=True, eq=False)
-class HashPass(MapReduce):
+class _HashPass(MapReduce):
     """`exact_hashes` of all rows, block by block."""
 
     def __call__(self, job, samples, rows=None):

@@ -15,6 +15,7 @@ predicts.
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -47,6 +48,7 @@ from ..readouts.row_sample import sample_by_hash
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
 from ..utils.parameters import check_output, check_positive_integer
+from ..utils.user_warnings import without_warnings
 from .base_estimators import BaseEstimators, TrainingSet
 from .explanation import explain_ensemble
 from .extended_samples import ExtendedSamples
@@ -395,7 +397,10 @@ class StackedParts:
             validation = ValidationSet(compared.samples.X, y_val, compared.samples.weight)
         y, folds = training_set.y[trained.rows], training_set.folds[trained.places]
         final_set = TrainingSet(trained.samples, y, trained.sample, folds, validation, drawn)
-        left_out = final_set.fit(final, fit_task, {})
+        # The penalty of the default final estimator is not the user's, and the weight of the final
+        # estimator is validated: a warning of an ill-conditioned layer would have no remedy.
+        with without_warnings() if self.base.has_default_final else nullcontext():
+            left_out = final_set.fit(final, fit_task, {})
         scores = left_out.fold_scores if validation is None else left_out.scores
         assert scores is not None
         places = compared.places

@@ -1,6 +1,5 @@
 """CategoryEncoder: one-hot features of categories, and mean targets where there are many."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..data.columns import input_names, is_nested
 from ..utils.parameters import check_positive_integer
 from ..utils.user_warnings import warn
+from .dates import resembles_date
 from .target_means import (
     MAX_ENCODED,
     CrossFittedEncoder,
@@ -35,13 +35,15 @@ ONE_HOT_VALUE = 0.5
 _MIN_UNIQUE = 20
 # Up to this many distinct numbers may be categories without a warning.
 _MIN_NUMBERS = 30
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
 # Kind of a doubtful column -> its description in the warning, with the remedy.
 _ADVICE = {
     "dates": (
         "dates as text; parse them with pandas.to_datetime, and they become numerical features"
     ),
-    "numbers": "numbers as text or objects; convert them with pandas.to_numeric",
+    "numbers": (
+        "numbers as text or objects; convert them with pandas.to_numeric or, if they are codes, "
+        'with astype("category")'
+    ),
     "unique": (
         "unique values in most samples, as of IDs, from which nothing can be learned; drop them"
     ),
@@ -102,6 +104,8 @@ class CategoryEncoder(CrossFittedEncoder):
         How y is encoded; None ignores it.
     max_categories : int or None, default=100
         The limit for one-hot features; None for no limit.
+    named : bool, default=False
+        Whether the user has named the columns: then numbers and dates as text are categories, too.
 
     Attributes
     ----------
@@ -122,9 +126,13 @@ class CategoryEncoder(CrossFittedEncoder):
         By `fit`, of columns that are hardly categorical, with the remedy.
     """
 
-    def __init__(self, task: str | None = None, max_categories: int | None = MAX_CATEGORIES):
+    def __init__(
+        self, task: str | None = None, max_categories: int | None = MAX_CATEGORIES,
+        named: bool = False,
+    ):  # fmt: skip
         self.task = task
         self.max_categories = max_categories
+        self.named = named
 
     def fit_transform(  # type: ignore[override]
         self, X: Any, y: Any = None, groups: Any = None
@@ -136,7 +144,7 @@ class CategoryEncoder(CrossFittedEncoder):
         if self.max_categories is not None:
             check_positive_integer("max_categories", self.max_categories)
         validate_data(self, X, skip_check_array=True)  # sets feature_names_in_
-        is_category = _are_categorical_dtypes(X)
+        is_category = _are_categorical_dtypes(X) | self.named
         X = unify_missing(X)
         self.encoder_ = fit_ordinal(X)
         categories = self.encoder_.categories_
@@ -296,7 +304,7 @@ def _are_categorical_dtypes(X):
 def _classify(known, is_category, n_samples, is_many):
     """Return the key in `_ADVICE` for a column with these categories, or None."""
     present = [c for c in known if c is not None and c == c]  # NaN differs from itself
-    if len(present) > 2 and all(isinstance(c, str) and _DATE.match(c) for c in present):
+    if not is_category and len(present) > 2 and all(map(resembles_date, present)):
         return "dates"
     is_unique = len(present) > max(_MIN_UNIQUE, n_samples / 2)
     if not is_category and len(present) > _MIN_NUMBERS and _are_numbers(present):

@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from ..data.columns import describe_columns, explain_refused_column, iterate_columns
-from .dates import is_date
+from ..data.columns import (
+    check_dimensions,
+    describe_columns,
+    explain_refused_column,
+    iterate_columns,
+)
+from .dates import is_date, resembles_date
 
 # Values by which columns of strings and objects are recognised.
 _INSPECTED = 1000
@@ -45,9 +50,12 @@ def column_kinds(X: Any, features: Any) -> list[set[str]]:
     Raises TypeError for sparse X, and ValueError for columns of no kind.
     """
     if issparse(X):
-        raise TypeError("X is sparse, and its preprocessing would be dense; give X.toarray().")
-    if len(X.shape) != 2:
-        raise ValueError(f"X has shape {X.shape}, and must have two dimensions; reshape it.")
+        raise TypeError(
+            "X is sparse, and its preprocessing would be dense. Use TanhClassifier or "
+            "TanhRegressor without the pipeline, or TruncatedSVD(100) of scikit-learn before a "
+            "network; or X.toarray() if it fits in memory."
+        )
+    check_dimensions(X)
     names, dtypes, kinds = describe_columns(X)
     from_dtype = isinstance(features, str) and features == "from_dtype"
     named = np.zeros(len(names), bool) if from_dtype else _mask(features or [], names)
@@ -77,6 +85,8 @@ def _kinds_of_strings(values):
     if n_distinct <= _MIN_TEXTS:
         return {"categorical"}
     if sum(len(value.split()) for value in values) < _MIN_WORDS * len(values):
+        return {"categorical"}
+    if all(map(resembles_date, values)):  # "31 January 2024": there will be a warning
         return {"categorical"}
     return {"text"} if n_distinct > len(values) / 2 else {"text", "categorical"}
 

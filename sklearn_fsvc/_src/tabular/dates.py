@@ -1,7 +1,7 @@
 """DatetimeEncoder: numerical features of dates, times and durations."""
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, time
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,33 @@ from ..data.columns import input_names, iterate_columns
 
 # Dates as text are recognised if the year is first: 01/02/2024 may be January or February.
 _ISO_DATE = re.compile(r"\s*\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)")
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DAY_OF_MONTH = r"\d{1,2}[a-z]{0,2}"  # 31 or 31st
+# Dates in other formats: 31/01/2024, 20240131, 31 January 2024, January 31, 2024.
+_DATE = re.compile(
+    rf"""\s*(
+        \d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}\b
+        | \d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{4}}\b
+        | \d{{1,2}}/\d{{1,2}}/\d{{2}}\b
+        | (19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\D|$)
+        | ([a-z]+,?\s+)?{_DAY_OF_MONTH}\.?[\s-]+{_MONTH},?[\s-]+\d{{4}}\b
+        | ([a-z]+,?\s+)?{_MONTH}\s+{_DAY_OF_MONTH},?\s+\d{{4}}\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
 _DAY, _YEAR = 24 * 3600.0, 365.25
+# The features of times of day.
+_OF_TIMES = ("hour", "day_sin", "day_cos")
 
 
 class DatetimeEncoder(TransformerMixin, BaseEstimator):
-    """Numerical features of dates and durations.
+    """Numerical features of dates, times of day and durations.
 
     Of a date: days since 1970, the position in the year as sine and cosine, so that December is
     next to January, and the weekday from Monday, 0, to Sunday, 6; if there are times of day, the
-    hour, and the position in the day as sine and cosine. Of a duration: days. Of columns with
-    missing values in `fit`, an indicator of missing values. Times with a time zone are local times.
+    hour, and the position in the day as sine and cosine. Of a time of day: these three. Of a
+    period, such as a month: those of its first day. Of a duration: days. Of columns with missing
+    values in `fit`, an indicator of missing values. Times with a time zone are local times.
 
     Attributes
     ----------
@@ -54,10 +71,15 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
 
 
 def is_date(value: Any) -> bool:
-    """Return whether a value is a date, or a text that begins with one whose year is first."""
+    """Return whether a value is a date or a time of day, or a text that begins with an ISO date."""
     if isinstance(value, str):
         return bool(_ISO_DATE.match(value)) and not np.isnat(_parse(value))
-    return isinstance(value, (date, np.datetime64))
+    return isinstance(value, (date, time, np.datetime64))
+
+
+def resembles_date(value: Any) -> bool:
+    """Return whether a value is a text that begins with a date in any common format."""
+    return isinstance(value, str) and bool(_DATE.match(value))
 
 
 def _columns(X: Any) -> list[npt.NDArray]:
@@ -70,6 +92,8 @@ def _to_numpy(column):
     if zone is not None:
         is_pandas = hasattr(column, "iloc")
         column = column.dt.tz_localize(None) if is_pandas else column.dt.replace_time_zone(None)
+    if hasattr(column.dtype, "freq"):
+        column = column.dt.to_timestamp()
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
     if values.dtype.kind in "Mm":
         return values.astype(f"{values.dtype.kind}8[us]")
@@ -77,8 +101,13 @@ def _to_numpy(column):
 
 
 def _parse(value):
-    """Return a text or an object as local time, NaT if it is not a date."""
+    """Return a text or an object as local time, NaT if it is not a date.
+
+    A time of day is on the first of January 1970.
+    """
     try:
+        if isinstance(value, time):
+            value = datetime.combine(date(1970, 1, 1), value)
         if isinstance(value, str):
             text = _ISO_DATE.sub(_as_iso, value.strip(), count=1)
             value = datetime.fromisoformat(text)
@@ -122,7 +151,10 @@ def _feature_names(column):
     is_missing = np.isnat(column)
     names = [name for name in _features(column) if name != "missing"]
     if column.dtype.kind == "M":
-        times = column[~is_missing] - column[~is_missing].astype("M8[D]")
-        if not times.astype(np.int64).any():
-            names = [name for name in names if name not in ("hour", "day_sin", "day_cos")]
+        dates = column[~is_missing].astype("M8[D]")
+        has_times = (column[~is_missing] > dates).any()
+        if not has_times:
+            names = [name for name in names if name not in _OF_TIMES]
+        elif not dates.astype(np.int64).any():
+            names = list(_OF_TIMES)
     return names + ["missing"] * bool(is_missing.any())

@@ -97,7 +97,8 @@ def make_tabular_pipeline(
     UserWarning
         By `fit`, about doubtful categorical features, with the remedy: unique values in most
         samples, such as IDs, more than 100 categories for a transformer, and numbers and dates that
-        are stored as text. And about columns of integers beyond :math:`2^{53}` that are distinct,
+        are stored as text, unless the columns are named in `categorical_features`. And about
+        columns of integers beyond :math:`2^{53}` that are distinct,
         but equal in float64.
 
     See Also
@@ -135,9 +136,10 @@ def make_tabular_pipeline(
 
     **Dates** become the days since 1970, the position in the year as sine and cosine, and the
     weekday; if there are times of day, the hour, and the position in the day as sine and cosine. A
-    duration becomes a number of days. These are then scaled by ranks; columns with missing values
-    get an indicator. Strings are dates if they begin with a year, a month and a day, as in
-    2026-01-31; others are ambiguous, and cause a warning.
+    time of day becomes these three, a period the features of its first day, and a duration a number
+    of days. All are then scaled by ranks; columns with missing values get an indicator. Strings are
+    dates if they begin with a year, a month and a day, as in 2026-01-31. Other formats are
+    ambiguous, and cause a warning.
 
     **Text** is a column of strings of which more than 100 of the first 1000 are distinct, with 2.5
     words each on average. It becomes 30 components of a latent semantic analysis of character
@@ -266,7 +268,7 @@ def make_tabular_pipeline(
     preprocessing = TableTransformer(
         [
             ("numerical", Pipeline(ranks()), numerical),
-            ("categorical", CategoryEncoder(task), categorical),
+            ("categorical", CategoryEncoder(task, named=isinstance(features, list)), categorical),
             ("datetime", Pipeline(dates), datetime),
             ("text", TextEncoder(), text),
             ("missing", missing, numerical),

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.columns import (
     as_data_frame,
+    check_dimensions,
     explain_infinity,
     explain_invalid_categories,
     explain_text,
@@ -39,10 +40,32 @@ class TableTransformer(ColumnTransformer):
         return H
 
     def transform(self, X: Any, **params: Any) -> Any:
-        X = _as_table(X)
         check_is_fitted(self)
+        X = self._fitted_columns(_as_table(X))
         with self._explain_errors(X, self.transformers_):
             return super().transform(X, **params)
+
+    def _fitted_columns(self, X: Any) -> Any:
+        """Return X with the columns of `fit` at their positions, where explanations look for them.
+
+        ValueError if some are missing.
+        """
+        check_dimensions(X)
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or not hasattr(X, "columns"):
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, and had {self.n_features_in_} in fit."
+                )
+            return X
+        if list(X.columns) == list(names):
+            return X
+        if missing := [name for name in names if name not in X.columns]:
+            raise ValueError(
+                f"X has no columns {missing!r}, which it had in fit; its columns are "
+                f"{list(X.columns)!r}."
+            )
+        return X[list(names)]
 
     @contextmanager
     def _explain_errors(self, X: Any, transformers: list[tuple]) -> Iterator[None]:

@@ -14,6 +14,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_array, check_random_state
 
+from ..data.columns import explain_missing_targets
+from ..targets.encoding import as_float64
+
 # Limit of the number of features that an encoder derives from targets.
 MAX_ENCODED = 100
 # Standard deviations above what cells explain of noise.
@@ -56,10 +59,13 @@ def encode_target(y: Any, task: str) -> tuple[Any, list[Any]]:
         standardised targets.
     names : list
         Class labels, or the indices of the outputs.
+
+    Raises
+    ------
+    ValueError
+        For missing values, and for regression if y is not numeric.
     """
-    y = y.toarray() if issparse(y) else y
-    dtype = np.float64 if task == "regression" else None
-    y = check_array(y, ensure_2d=False, dtype=dtype, input_name="y")
+    y = _validate_target(y, task)
     y = y.reshape(len(y), -1)
     if task == "regression":
         scale = y.std(axis=0)
@@ -68,6 +74,18 @@ def encode_target(y: Any, task: str) -> tuple[Any, list[Any]]:
     prefix = "x0_" if y.shape[1] == 1 else ""
     names = [name.removeprefix(prefix) for name in indicators.get_feature_names_out()]
     return indicators.transform(y), names
+
+
+def _validate_target(y, task):
+    try:
+        if task == "regression":
+            return as_float64(y)
+        y = y.toarray() if issparse(y) else y
+        return check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    except ValueError as error:
+        if why := explain_missing_targets(y):
+            raise ValueError(why) from error
+        raise
 
 
 def draw_folds(n_samples: int, groups: npt.ArrayLike | None = None) -> npt.NDArray[np.intp]:

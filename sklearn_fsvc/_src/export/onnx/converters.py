@@ -18,7 +18,6 @@ from skl2onnx.common.data_types import (
 from sklearn.utils.validation import check_is_fitted
 
 from ...layers import DTYPES
-from ..unwrap import why_transformed
 from .graph import GraphBuilder
 from .layers import add_layer
 from .outputs import (
@@ -31,6 +30,7 @@ from .outputs import (
     task_of,
 )
 from .tables import TableInputs, add_table
+from .targets import add_inverse_mean
 
 # zipmap has no effect: probabilities are arrays. But skl2onnx sets it where the user did not.
 CLASSIFIER_OPTIONS = {"zipmap": [False, True], "raw_scores": [False, True]}
@@ -74,11 +74,12 @@ def shape_regressor(operator: Any) -> None:
 def convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     """Add the operators of `predict`."""
     model, dtype = _model_and_dtype(operator)
-    if getattr(model, "target_transformer_", None) is not None:
-        raise ValueError(why_transformed(model))
     graph, output = GraphBuilder(scope, container), operator.outputs[0]
     _check_range(model, _dtype_of(output.type))
     y = add_scores(graph, model, operator.inputs[0].full_name, dtype)
+    transformer = getattr(model, "target_transformer_", None)
+    if transformer is not None:
+        y = add_inverse_mean(graph, transformer, model.smearing_, y)
     graph.assign(graph.cast(y, _dtype_of(output.type)), output)
 
 

@@ -1,5 +1,6 @@
 """Construction of ONNX graphs, one operator at a time."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,18 @@ def int64(*values: int) -> npt.NDArray[np.int64]:
 def tensor_type(dtype: npt.DTypeLike) -> int:
     """Return the ONNX element type of a NumPy dtype."""
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def add_rational(graph: GraphBuilder, coefficients: Sequence[Sequence[float]], x: str) -> str:
+    """Add a rational function of x: coefficients of numerator and denominator, highest first."""
+    return graph.add("Div", *(_add_polynomial(graph, each, x) for each in coefficients))
+
+
+def _add_polynomial(graph, coefficients, x):
+    value, *rest = map(np.float64, coefficients)
+    for coefficient in rest:
+        value = graph.add("Add", graph.add("Mul", value, x), coefficient)
+    return value
 
 
 def flatten_sorted(table: npt.NDArray) -> npt.NDArray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...tabular.numerical_interactions import NumericalInteractionEncoder
 from ...tabular.scalers import LARGEST, MedianImputer, RankScaler, ValueScaler
-from .graph import add_search, flatten_sorted
+from .graph import add_rational, add_search, flatten_sorted
 
 # M. J. Wichura (1988), "Algorithm AS 241: The percentage points of the normal distribution",
 # PPND7, of relative error 1e-7: coefficients of numerators and denominators, highest powers first.
@@ -66,26 +66,15 @@ def _add_combined_scores(graph, ranks):
     p = graph.cast(ranks, np.float64)
     q = graph.add("Sub", p, np.float64(0.5))
     r = graph.add("Sub", np.float64(0.425**2), graph.add("Mul", q, q))
-    middle = graph.add("Mul", q, _add_rational(graph, _MIDDLE, r))
+    middle = graph.add("Mul", q, add_rational(graph, _MIDDLE, r))
     outside = graph.add("Min", p, graph.add("Sub", np.float64(1), p))
     r = graph.add("Sqrt", graph.add("Neg", graph.add("Log", outside)))
-    tail = _add_rational(graph, _TAIL, graph.add("Sub", r, np.float64(1.6)))
+    tail = add_rational(graph, _TAIL, graph.add("Sub", r, np.float64(1.6)))
     is_middle = graph.add("LessOrEqual", graph.add("Abs", q), np.float64(0.425))
     z = graph.add("Where", is_middle, middle, graph.add("Mul", graph.add("Sign", q), tail))
     return graph.add(
         "Add", graph.add("Mul", z, np.float64(0.5)), graph.add("Mul", q, np.float64(sqrt(3)))
     )
-
-
-def _add_rational(graph, coefficients, r):
-    return graph.add("Div", *(_add_polynomial(graph, each, r) for each in coefficients))
-
-
-def _add_polynomial(graph, coefficients, r):
-    value, *rest = map(np.float64, coefficients)
-    for coefficient in rest:
-        value = graph.add("Add", graph.add("Mul", value, r), coefficient)
-    return value
 
 
 def _add_values(graph, scaler, X, dtype):
