@@ -226,3 +226,11 @@ def test_no_warning_of_the_default_final_estimator():
     with pytest.warns(ConvergenceWarning) as caught:
         OneNetwork(random_state=0).fit(X, X[:, 0] > 0)
     assert len(caught) == 1
+
+
+def test_a_network_that_interpolates_has_no_out_of_fold_scores():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    network = TanhClassifier(1000, alpha=1e-14, feature_weights=None, random_state=0)
+    model = StackedClassifier([("tanh", network)], final_estimator=TanhClassifier(50))
+    with pytest.raises(ValueError, match="larger alpha"):
+        model.fit(X, X[:, 0] > 0)

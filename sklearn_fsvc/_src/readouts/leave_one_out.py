@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve
+from scipy.linalg import LinAlgError, solve
 
 from ..data.memory_plan import MemoryLimitError
 from ..data.streaming import Consumer, stream
@@ -123,8 +123,20 @@ def leave_fold_out(
         one more common factor.
     root : ndarray of shape (n_rows, 1)
         Square roots of the weights.
+
+    Raises
+    ------
+    ValueError
+        If the readout interpolates the fold, so that its residuals say nothing.
     """
-    return targets - solve(complement, residuals, assume_a="pos") / root
+    try:
+        return targets - solve(complement, residuals, assume_a="pos") / root
+    except LinAlgError as error:
+        raise ValueError(
+            "The penalty of a network is so small that it interpolates its training samples, and "
+            "an ensemble cannot compute its out-of-fold scores. Pass a larger alpha to the "
+            'network, or alpha="auto".'
+        ) from error
 
 
 # A sample of the rows, one penalty
