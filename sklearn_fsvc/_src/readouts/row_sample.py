@@ -352,9 +352,10 @@ def unrepeated_rows(
 ) -> npt.NDArray[np.intp] | None:
     """Return row numbers, with -1 for rows that others equal.
 
-    Very many are not compared; nor are those of a source, which would be read once more.
+    Very many are not compared; nor are those of a file, which would be read once more.
     """
-    if rows is None or len(samples) > _MAX_COMPARED or isinstance(samples.X, Source):
+    is_far = isinstance(samples.X, Source) and not samples.X.is_in_memory
+    if rows is None or len(samples) > _MAX_COMPARED or is_far:
         return rows
     hashes = map_reduce(job, samples, _HashPass())
     _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
