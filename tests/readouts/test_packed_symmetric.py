@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.engines.algebra import HOST, HostAlgebra
 from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 
@@ -99,6 +99,31 @@ def test_the_factor_solves(engine, order, width, seed, n_right):
         coarse = factor.inverse_factor(np.float32)
     assert coarse.dtype == np.float32
     np.testing.assert_allclose(engine.to_host(coarse), inverse, rtol=0, atol=0.05)
+
+
+class _PrefersInverse(HostAlgebra):
+    """As on a GPU."""
+
+    prefers_inverse = True
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("leading", [5, 17, 23])
+def test_prepared_solves(rng, dtype, leading):
+    """By the inverses of the diagonal blocks, of which the last one may be smaller."""
+    A = positive(23, 0) + np.eye(23)
+    right = np.asfortranarray(rng.normal(size=(leading, 3)).astype(dtype))
+    with panels_of(5):
+        factor = of_matrix(A, _PrefersInverse()).plus_outer(0.0, np.zeros(23), dtype)
+        assert factor.factorise()
+        factor = factor.leading(leading)
+        expected = [factor.solve_lower(right.copy("F"), transposed) for transposed in (False, True)]
+        factor.prepare_solves()
+        if leading > 10:  # only the inverses are used
+            for _, block in factor:
+                block[: block.shape[1]] = np.nan
+        found = [factor.solve_lower(right.copy("F"), transposed) for transposed in (False, True)]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 if dtype == np.float32 else 1e-12)
 
 
 @pytest.mark.parametrize("width", [3, 5, 64])

@@ -380,6 +380,7 @@ class CholeskyEquations(FactoredEquations):
         """Return `solve_exactly` for the leading units."""
         xp, to_host = self._statistics.xp, self._statistics.algebra.to_host
         factor = self._factor.leading(size)
+        factor.prepare_solves()
 
         def solve(right):
             # Scaled, since the range of float32 is small.
