@@ -12,7 +12,7 @@ ESTIMATORS = [
     (RBFClassifier(alpha="loo"), 1500),
     (RBFClassifier(200), 7000),
     (TanhClassifier(), 1500),
-    (StackedClassifier(), 1500),
+    pytest.param(StackedClassifier(), 1500, marks=pytest.mark.exhaustive),
 ]
 
 

@@ -310,6 +310,7 @@ def test_wide_data_with_few_samples_is_not_copied(device, model):
     assert peak(model.predict, X)[1] <= limit
 
 
+@pytest.mark.exhaustive
 def test_many_activations_of_patches_need_little_more_than_their_sums(monkeypatch):
     """3200 outputs have sums of 60 MiB; products are added to them strip by strip."""
     for name in ("_ROWS_PER_UNIT", "_MAX_PRECISE_ROWS"):  # so few rows would need no sums
@@ -324,7 +325,7 @@ def test_many_activations_of_patches_need_little_more_than_their_sums(monkeypatc
         clf.set_params(max_memory="100MiB").fit(X, y)
 
 
-@pytest.mark.parametrize("device", ["jit", "blas"])
+@pytest.mark.parametrize("device", ["jit", pytest.param("blas", marks=pytest.mark.exhaustive)])
 def test_large_images_need_little_memory(device):
     """The patches of one take 11 MiB, and again as they meet the units."""
     X, y = np.random.default_rng(0).random((20, 128 * 128 * 3), np.float32), np.arange(20) % 2

@@ -260,6 +260,7 @@ SEARCHES = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("estimator", "grid"), SEARCHES, ids=["rbf", "tanh", "pipeline"])
 def test_grid_search_over_the_hidden_size(digits, estimator, grid):
     """In processes and in threads at once, the same scores as one after the other."""

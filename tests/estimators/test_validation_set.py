@@ -47,7 +47,7 @@ OF_CLASSES = {"X_val": X_VAL, "y_val": Y_VAL > 0}
         TanhRegressor(200, feature_weights="map", random_state=0),
         RBFRegressor(200, feature_weights=None, random_state=0),
         RBFRegressor(200, uncertainty=True, feature_weights=None, random_state=0),
-        StackedRegressor(random_state=0),
+        pytest.param(StackedRegressor(random_state=0), marks=pytest.mark.exhaustive),
     ],
 )
 def test_choices_are_those_for_validation_samples(network):

@@ -160,10 +160,8 @@ def older_processors():
     return [GENERIC, HASWELL] if has_avx2 else [GENERIC]
 
 
-@pytest.mark.parametrize(
-    "blas",
-    ["Prescott" if IS_X86 else "ARMV8", pytest.param("Haswell", marks=pytest.mark.exhaustive)],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("blas", ["Prescott" if IS_X86 else "ARMV8", "Haswell"])
 def test_every_machine_gives_the_same_model(tmp_path, blas):
     """By code for this processor in one thread, and for older ones in two; by two engines."""
     if blas == "Haswell" and len(older_processors()) < 2:
