@@ -30,6 +30,11 @@ def rows_of(n_classes, dtype=float):
     return X.astype(dtype), y
 
 
+def samples_of(X, y, weight=None):
+    """Samples of three classes."""
+    return Samples(X, OneHotTargets(y, 3), weight)
+
+
 def some_weights(n=60):
     """From 0 to 4, a quarter of them 0."""
     rng = np.random.default_rng(1)

@@ -3,6 +3,7 @@ from sklearn.base import clone
 
 from conftest import usable
 from readouts.brute_force import NETWORKS
+from sklearn_fsvc._src.layers import RBFLayer
 
 
 @pytest.fixture(params=["jit", "cuda"])
@@ -15,3 +16,12 @@ def engine(request):
 @pytest.fixture(params=NETWORKS, ids=lambda c: type(c).__name__)
 def network(request):
     return clone(request.param)
+
+
+@pytest.fixture
+def data(rng):
+    """Noisy classes, a layer with a unit for each second row, and weights of the rows."""
+    X = rng.normal(size=(240, 5))
+    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=240) > 1).astype(int) + (X[:, 2] > 1)
+    layer = RBFLayer(X[::2].copy(), 3.0, "manhattan", "laplacian")
+    return X, y, layer, rng.integers(0, 3, 240).astype(float)

@@ -5,30 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from readouts.brute_force import samples_of
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.readouts.cross_validation import (
     draw_split,
     hold_out,
     parts_to_hold_out,
     select_folds,
 )
-from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
-
-
-@pytest.fixture
-def data(rng):
-    """Noisy classes, a layer with a unit for each second row, and weights of the rows."""
-    X = rng.normal(size=(240, 5))
-    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=240) > 1).astype(int) + (X[:, 2] > 1)
-    layer = RBFLayer(X[::2].copy(), 3.0, "manhattan", "laplacian")
-    return X, y, layer, rng.integers(0, 3, 240).astype(float)
-
-
-def samples_of(X, y, weight=None):
-    return Samples(X, OneHotTargets(y, 3), weight)
 
 
 def test_hold_out_a_sixth():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import naive
+from readouts.brute_force import samples_of
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import cross_validation, packed_symmetric
 from sklearn_fsvc._src.readouts.cross_validation import (
@@ -25,21 +25,7 @@ from sklearn_fsvc._src.readouts.penalty_search import (
 )
 from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
-
-
-@pytest.fixture
-def data(rng):
-    """Noisy classes, a layer with a unit for each second row, and weights of the rows."""
-    X = rng.normal(size=(240, 5))
-    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=240) > 1).astype(int) + (X[:, 2] > 1)
-    layer = RBFLayer(X[::2].copy(), 3.0, "manhattan", "laplacian")
-    return X, y, layer, rng.integers(0, 3, 240).astype(float)
-
-
-def samples_of(X, y, weight=None):
-    return Samples(X, OneHotTargets(y, 3), weight)
 
 
 def statistics_of(engine, H, Y, weight=None):
@@ -291,7 +277,7 @@ def test_statistics_are_of_all_rows(engine, data, is_weighted):
 
 def test_samples_of_weight_zero_are_ignored(engine, data):
     X, y, layer, weight = data
-    wrong = np.where(weight == 0, 0, y)  # labels that nobody may look at
+    wrong = np.where(weight == 0, 0, y)  # labels that must not be used
     found = [
         train_held_out(
             Job(engine),

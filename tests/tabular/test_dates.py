@@ -126,7 +126,7 @@ def test_objects_of_durations_are_no_dates():
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_times_of_day(library):
-    """They are no dates; missing ones have an indicator."""
+    """Without a date; a column with missing values has an indicator."""
     times = [time(6), time(12, 30), None, time(18, 0, 36)]
     fitted = preprocessing().fit(make_frame(library, at=times))
     kinds = ["hour", "day_sin", "day_cos", "missing"]

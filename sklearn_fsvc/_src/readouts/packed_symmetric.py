@@ -285,8 +285,8 @@ class PackedSymmetric:
     def prepare_solves(self) -> None:
         """Invert the diagonal blocks of a factor, for many solves of few columns.
 
-        On some devices, products with these take a tenth of the time of triangular solves. Of few
-        panels, the inverses would take much of the memory of the factor.
+        On some devices, products with these take less time than triangular solves. Of few panels,
+        the inverses would take much of the memory of the factor.
         """
         if self.algebra.prefers_inverse and len(self.blocks) > 2:
             self._inverses = [self._inverse_of(block) for _, block in self._panels_in_place()]

@@ -187,7 +187,7 @@ class Gather(MapReduce):
             layer.quantizer,
         )
         statistics.is_binary = samples.targets.is_binary
-        # A dtype that was asked for is that of the products.
+        # If a dtype is given, products are computed in it.
         statistics.allows_fixed_point = (
             self.dtype is None
             and layer.quantizer is None

@@ -33,7 +33,7 @@ ROWS, _MAX_GROWTH = 512, 8
 # Rows that a prior counts as if hardly any row of the sample is left: see `Sample.prior_rows`.
 PRIOR_ROWS = 30
 # Samples of a fit up to which equal ones are found. Of more, hardly any is a centre, and sorting
-# their hashes would take a tenth of a fit on a GPU.
+# their hashes on the host would delay a fit on a GPU.
 _MAX_COMPARED = 2**17
 # Part of the memory that a sample may take.
 _MEMORY_SHARE = 1 / 16
@@ -317,11 +317,7 @@ def sample_by_hash(
     rows = rows if weight is None else rows[weight > 0]
     hashes = map_reduce(job, samples, _HashPass())[rows]
     # The hash of each further copy of a row is another one.
-    order = np.argsort(hashes, kind="stable")
-    _, first, counts = np.unique(hashes[order], return_index=True, return_counts=True)
-    copy, is_repeated = np.empty(len(rows), np.uint64), np.empty(len(rows), bool)
-    copy[order] = np.arange(len(rows)) - np.repeat(first, counts)
-    is_repeated[order] = np.repeat(counts > 1, counts)
+    copy, is_repeated = _copies(hashes)
     hashes = np.where(copy > 0, mix_bits(hashes + copy), hashes)
     capacity = n_rows if is_exact else _capacity(job, samples, weight, n_rows)
     kept = np.argsort(hashes, kind="stable")[:capacity]
@@ -357,9 +353,18 @@ def unrepeated_rows(
     is_far = isinstance(samples.X, Source) and not samples.X.is_in_memory
     if rows is None or len(samples) > _MAX_COMPARED or is_far:
         return rows
-    hashes = map_reduce(job, samples, _HashPass())
-    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    return np.where(counts[inverse[rows]] == 1, rows, -1)
+    _, is_repeated = _copies(map_reduce(job, samples, _HashPass()))
+    return np.where(is_repeated[rows], -1, rows)
+
+
+def _copies(hashes):
+    """Return how many earlier rows each one equals, and whether it equals any, given hashes."""
+    order = np.argsort(hashes, kind="stable")
+    _, first, counts = np.unique(hashes[order], return_index=True, return_counts=True)
+    copy, is_repeated = np.empty(len(hashes), np.uint64), np.empty(len(hashes), bool)
+    copy[order] = np.arange(len(hashes)) - np.repeat(first, counts)
+    is_repeated[order] = np.repeat(counts > 1, counts)
+    return copy, is_repeated
 
 
 def sample_at_random(

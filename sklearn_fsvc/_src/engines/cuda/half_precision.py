@@ -1,4 +1,4 @@
-"""Matrices in half precision on a GPU, whose products with few columns take half the time.
+"""Matrices in half precision on a GPU, whose products with few columns take less time.
 
 Such a product is bounded by the time of reading the matrix. The columns are two float16 terms each,
 so that only the matrix is rounded: a product and one with the transpose are of the same matrix.
@@ -66,7 +66,7 @@ class HalfMatrix:
         import cupy
 
         n = B.shape[1]
-        # One number for all columns, since CuPy's maximum of each takes a fifth of the product.
+        # One number for all columns, since CuPy's maximum of each takes long beside the product.
         largest = cupy.maximum(cupy.abs(B).max(), np.finfo(np.float32).tiny)
         scaled = B / largest
         terms = cupy.zeros((len(B), round_up(2 * n, _COLUMNS)), np.float16, order="F")
