@@ -23,7 +23,7 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.data.streaming import is_batch_invariant
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.algebra import Blocking, HostAlgebra
-from sklearn_fsvc._src.estimators import readout_parts
+from sklearn_fsvc._src.estimators import automatic_precision
 from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc.kernels import Gaussian
@@ -174,7 +174,7 @@ def test_forget_restores_the_sums_bitwise():
 
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(readout_parts, "MIN_QUANTISED_WORK", 0)
+    monkeypatch.setattr(automatic_precision, "MIN_QUANTISED_WORK", 0)
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8,)))
 
 
@@ -194,51 +194,105 @@ def test_auto_uses_8_bits_if_the_penalty_allows(make, dtype, any_size, monkeypat
     assert make(60, **shared, alpha=1e-5).fit(rows, Y[TRAIN]).precision_ is None
 
 
-def test_auto_starts_from_the_penalty_of_small_networks(any_size, monkeypatch):
-    """Where they want hardly any, bytes are not tried, whatever a search begins with."""
-    seen = []
-    monkeypatch.setattr(
-        readout_parts, "tolerates_quantisation", lambda layer, alpha, n: seen.append((alpha, n))
-    )
+@pytest.fixture
+def attempts(monkeypatch):
+    """The numbers of bits of readouts that were trained to try quantised activations."""
+    tried, train = [], automatic_precision._Attempt.train
+
+    def record(self, *args):
+        tried.append(self._bits)
+        return train(self, *args)
+
+    monkeypatch.setattr(automatic_precision._Attempt, "train", record)
+    return tried
+
+
+@pytest.fixture
+def estimates(monkeypatch):
+    """The results of readouts of a quarter of the units."""
+    found, estimate = [], automatic_precision.estimate_penalty
+
+    def record(*args):
+        found.append(estimate(*args))
+        return found[-1]
+
+    monkeypatch.setattr(automatic_precision, "estimate_penalty", record)
+    return found
+
+
+def set_noise(monkeypatch, noise):
+    """Let the quantisation noise act as the penalty ``noise(n_rows)``."""
+    monkeypatch.setattr(automatic_precision, "noise_penalty", lambda layer, n_rows: noise(n_rows))
+
+
+@pytest.mark.parametrize(("factor", "is_tried"), [(0.99, True), (1.01, False)])
+def test_auto_starts_from_the_penalty_of_small_networks(
+    factor, is_tried, any_size, attempts, monkeypatch
+):
+    """Where ten times the noise is more, bytes are not tried, whatever a search begins with."""
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
-    model = RBFRegressor(60, **AS_MADE).fit(U, U[:, 0] + U[:, 1] ** 2)
+    z = U[:, 0] + U[:, 1] ** 2
+    model = RBFRegressor(60, **AS_MADE, precision="float").fit(U, z)
     tried = model.search_results_
     is_like = (tried["kernel"] == model.kernel_) & (tried["radius"] == model.radius_)
     is_like &= (tried["n_units"] != 30) & (
         tried["weighted"] == (model.feature_weights_ is not None)
     )
     assert is_like.sum() < (tried["n_units"] != 30).sum()
-    assert seen == [(tried["alpha"][is_like][tried["error"][is_like].argmin()], 1500)]
-    assert seen[0][0] < 0.1
+    alpha = tried["alpha"][is_like][tried["error"][is_like].argmin()]
+    set_noise(monkeypatch, lambda n_rows: factor * alpha / 10)
+    RBFRegressor(60, **AS_MADE).fit(U, z)
+    assert attempts == [8] * is_tried
 
 
-def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(any_size, monkeypatch):
-    """Few units say what penalty all bytes want; no whole fit is made in vain. Floats stay."""
-    seen, scouted = [], []
-    monkeypatch.setattr(
-        readout_parts,
-        "tolerates_quantisation",
-        lambda layer, alpha, n: seen.append((alpha, n)) or n == 1250,
-    )
-    scout = readout_parts.estimate_penalty
-    monkeypatch.setattr(
-        readout_parts, "estimate_penalty", lambda *args: scouted.append(scout(*args)) or scouted[-1]
-    )
+def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(
+    any_size, attempts, estimates, monkeypatch
+):
+    """A quarter of the units predicts the penalty of all: no whole fit is made in vain."""
+    set_noise(monkeypatch, lambda n_rows: 0.0 if n_rows == 1250 else 1e9)
     U = np.random.default_rng(0).integers(0, 256, (1500, 2)).astype(np.uint8)
     y = U[:, 0] + U[:, 1] / 256
-    model = RBFRegressor(60, **AS_MADE).fit(U, y)
-    assert model.precision_ is None
-    assert [n for _, n in seen] == [1500, 1250, 1500]
-    assert seen[0][0] == seen[1][0]
-    assert [seen[2][0]] == scouted
+    assert RBFRegressor(60, **AS_MADE).fit(U, y).precision_ is None
+    assert len(estimates) == 1
     RBFRegressor(60, **AS_MADE).fit(U.astype(np.float32), y)
-    assert len(seen) == 4
-    assert len(scouted) == 1
+    assert len(estimates) == 1
     # Activations of 15 bits are fine enough for any features.
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (15,)))
     RBFRegressor(60, **AS_MADE).fit(U.astype(np.float32), y)
-    assert [n for _, n in seen[4:]] == [1500, 1250, 1500]
-    assert len(scouted) == 2
+    assert len(estimates) == 2
+    assert attempts == []
+
+
+@pytest.mark.parametrize(("noise", "bits"), [(0.5, 8), (300.0, None)])
+def test_dense_units_are_quantised_if_the_error_is_flat(
+    noise, bits, any_size, attempts, monkeypatch
+):
+    """Although the penalty is below three times the noise; not where larger ones cost accuracy."""
+    rng = np.random.default_rng(0)
+    U = rng.uniform(-1, 1, (3000, 3)).astype(np.float32)
+    y = (U[:, 0] + U[:, 1] * U[:, 2] + rng.normal(0, 0.5, 3000) > 0).astype(int)
+    shared = {"feature_weights": None, "scale": 1.0, **AS_MADE}
+    exact = TanhClassifier(100, **shared, precision="float").fit(U, y)
+    assert exact.alpha_ < 3 * noise
+    set_noise(monkeypatch, lambda n_rows: noise)
+    model = TanhClassifier(100, **shared).fit(U, y)
+    assert model.precision_ == bits
+    assert attempts == [8]
+    if bits is None:
+        np.testing.assert_array_equal(model.readout_coef_, exact.readout_coef_)
+
+
+def test_centred_units_are_not_quantised_because_the_error_is_flat(any_size, monkeypatch):
+    monkeypatch.setattr(automatic_precision, "_LARGE", 0)
+    monkeypatch.setattr(automatic_precision, "_FLAT", np.inf)
+    U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
+    y = (U[:, 0] > U[:, 1] ** 2).astype(int)
+    fit = RBFClassifier(60, **AS_MADE).fit
+    set_noise(monkeypatch, lambda n_rows: 1e-9)
+    alpha = fit(U, y).alpha_
+    for noise, bits in ((alpha / 3.1, 8), (alpha / 2.9, None)):
+        set_noise(monkeypatch, lambda n_rows, noise=noise: noise)
+        assert fit(U, y).precision_ == bits
 
 
 def test_auto_uses_15_bits_if_8_are_too_coarse(any_size, monkeypatch):
@@ -270,7 +324,7 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "no bytes":
         monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: ()))
     elif case == "small":
-        monkeypatch.setattr(readout_parts, "MIN_QUANTISED_WORK", 2**36)
+        monkeypatch.setattr(automatic_precision, "MIN_QUANTISED_WORK", 2**36)
     else:
         model.set_params(precision="float")
     assert model.fit(rows, Y[TRAIN], sample_weight=weight).precision_ is None

@@ -22,7 +22,7 @@ from ..readouts.loo_penalty import (
     suits_left_out,
     train_left_out,
 )
-from ..readouts.penalty_search import estimate_penalty, train_held_out
+from ..readouts.penalty_search import train_held_out
 from ..readouts.ridge import gather
 from ..readouts.row_sample import find_sampled_rows, unrepeated_rows
 from ..readouts.softmax import train_softmax
@@ -37,12 +37,7 @@ from ..utils.parameters import (
     is_option,
     parse_penalty,
 )
-
-# Quantisation of H makes no difference if the penalty is this many times its noise. On two of eight
-# smooth regression datasets the penalty was 6 times the noise, and the score lost 0.5 points.
-_NOISE_FACTOR = 10
-# Multiplications of H'H from which 8-bit products save more time than it takes to try them.
-MIN_QUANTISED_WORK = 2**36
+from .automatic_precision import train_quantised
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -155,46 +150,11 @@ class Ridge(Linear):
 
     def train(self, training: ReadoutTraining) -> Self:
         if is_option(training.units.precision, "auto"):
-            for bits in _faster_precisions(training):
-                readout = self._train_quantised(training, bits)
-                if readout is not None:
-                    return readout
+            random = partial(generator, self.random_state)
+            readout = train_quantised(training, parse_penalty(self.alpha), random, self._train)
+            if readout is not None:
+                return readout
         return self._train(training)
-
-    def _train_quantised(self, training, bits):
-        """Return the readout of activations of this precision; None if it would be different."""
-        penalty = parse_penalty(self.alpha)
-        is_given = isinstance(penalty, float)
-        rounded, n_rows = training.rounded(bits), len(training.samples)
-        best_alpha = training.history.best_alpha
-        alpha = penalty if isinstance(penalty, float) else best_alpha(training.layer)
-        is_safe = tolerates_quantisation(rounded.layer, alpha, n_rows)
-        if not is_safe and (is_given or not self._may_tolerate(rounded, alpha)):
-            return None
-        readout = self._train(rounded)
-        if not tolerates_quantisation(rounded.layer, readout.alpha_, n_rows):
-            return None
-        training.history.rows = rounded.history.rows
-        return readout.update_fitted(precision_=bits)
-
-    def _may_tolerate(self, rounded, alpha):
-        """Return whether all samples may need a larger penalty than `alpha`.
-
-        That is the best one of small networks, which were trained on few samples. A quarter of the
-        units predicts the penalty of all. It does so for 8-bit activations of other than 8-bit
-        features, too, but these lost 0.1 points.
-        """
-        history, n_rows = rounded.history, len(rounded.samples)
-        is_coarse = rounded.layer.quantizer.bits == 8 and rounded.samples.X.dtype != np.uint8
-        if is_coarse or history.n_rows is None:
-            return False
-        if not tolerates_quantisation(rounded.layer, alpha, history.n_rows):
-            return False
-        alpha = estimate_penalty(
-            rounded.job, rounded.layer, rounded.samples, generator(self.random_state),
-            history.first_alpha(rounded.layer), rounded.units.support,
-        )  # fmt: skip
-        return tolerates_quantisation(rounded.layer, alpha, n_rows)
 
     def _train(self, training):
         """Return the trained readout: by leave-one-out, by the dual, or by the statistics."""
@@ -484,35 +444,12 @@ def _uses_nearest_unit(units, task):
     )
 
 
-def _faster_precisions(training):
-    """Return the numbers of bits of an activation that make a fit faster: 8 for large fits."""
-    layer, job, n_rows = training.layer, training.job, len(training.samples)
-    is_worthwhile = (
-        training.units.pretrained is None  # a pretrained layer is not changed
-        and n_rows * layer.n_units**2 >= MIN_QUANTISED_WORK
-        and training.samples.weight is None
-    )
-    return job.engine.algebra.fast_bits() if is_worthwhile else ()
-
-
 def _sole_centers(training):
     """Return the row numbers of the centres, with -1 for those that other samples equal.
 
     Without one of its copies, the unit would still be there.
     """
     return unrepeated_rows(training.job, training.samples, training.units.support)
-
-
-def tolerates_quantisation(layer: Any, alpha: float, n_rows: int) -> bool:
-    """Return whether the penalty exceeds the noise of quantised activations by far.
-
-    Quantisation by steps of s adds noise of variance s^2 / 12, which acts as a penalty of
-    ``n s^2 / 12`` for n samples (Widrow's model of quantisation noise; noise on inputs of least
-    squares is a ridge penalty: C. M. Bishop 1995). A penalty that is chosen for quantised
-    activations is at least of that size, even if smooth functions need a smaller one: so it has
-    to be far above.
-    """
-    return alpha >= _NOISE_FACTOR * n_rows / (12 * layer.quantizer.scale**2)
 
 
 # Valid values of the parameter `readout`.
