@@ -90,19 +90,14 @@ class _Attempt:
         alpha = self._training.history.best_alpha(self._training.layer)
         if alpha >= _LARGE * self._noise:
             return True
-        return self._may_have_few_samples(alpha) and self._is_promising_by_quarter(random())
-
-    def _may_have_few_samples(self, alpha):
-        """Return whether all samples may need a larger penalty than `alpha`.
-
-        That is the best one of small networks, which were trained on few samples. 8-bit activations
-        of other than 8-bit features may seem to, but these lost 0.1 points.
-        """
-        n_rows, layer = self._rounded.history.n_rows, self._rounded.layer
-        is_coarse = self._bits == 8 and self._rounded.samples.X.dtype != np.uint8
-        if is_coarse or n_rows is None:
+        # All samples may need a larger penalty than the few that small networks were trained on.
+        n_rows, X = self._rounded.history.n_rows, self._rounded.samples.X
+        if n_rows is None or alpha < _LARGE * noise_penalty(self._rounded.layer, n_rows):
             return False
-        return alpha >= _LARGE * noise_penalty(layer, n_rows)
+        if self._bits > 8:
+            return True  # this noise is so small that an estimate would cost more than it saves
+        # Activations of other than 8-bit features seem to need one, too, but lost 0.1 points.
+        return X.dtype == np.uint8 and self._is_promising_by_quarter(random())
 
     def _is_promising_by_quarter(self, random):
         """Return whether a quarter of the units needs a penalty that is large enough for all."""
