@@ -107,6 +107,15 @@ class _PrefersInverse(HostAlgebra):
     prefers_inverse = True
 
 
+@pytest.mark.parametrize("order", [20, 23])
+def test_many_panels_are_factorised_by_the_inverses_of_diagonal_blocks(order):
+    A = positive(order, 0) + np.eye(order)
+    with panels_of(4):  # five or more, which are cut into strips of four rows
+        factor = of_matrix(A, _PrefersInverse())
+        assert factor.factorise()
+    np.testing.assert_allclose(factor.full(), np.linalg.cholesky(A), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("leading", [5, 17, 23])
 def test_prepared_solves(rng, dtype, leading):

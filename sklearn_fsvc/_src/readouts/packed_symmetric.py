@@ -21,6 +21,8 @@ WIDTH = 2048
 _MIN_STRIP, _MEMORY_SHARE = 256, 16
 # Steps of the inverse iteration that estimates the smallest eigenvalue.
 _INVERSE_ITERATIONS = 3
+# Panels above which copies of a block of a panel take a small part of the memory of a matrix.
+_MANY_PANELS = 4
 # Seconds between checks for failed threads, while waiting for a panel.
 _POLL_INTERVAL = 0.1
 
@@ -272,7 +274,12 @@ class PackedSymmetric:
         n = block.shape[1]
         if not self.algebra.factorise(block[:n]):
             return False
-        if n < len(block):
+        if n < len(block) and self.algebra.prefers_inverse and len(self.blocks) > _MANY_PANELS:
+            inverse = self._inverse_of(block).T
+            for start in range(n, len(block), WIDTH):
+                rows = block[start : start + WIDTH]
+                rows[...] = self.algebra.multiply(rows, inverse)
+        elif n < len(block):
             self.algebra.solve_lower(block[:n], block[n:].T)
         return True
 
