@@ -152,7 +152,7 @@ def test_max_memory_of_calibration(rows_of_many_classes, alpha, with_twins):
     [
         pytest.param(8000, 200, 50, 6, id="one set of rows is held out"),
         pytest.param(600, 3000, 50, 12, id="six sets, wide rows", marks=pytest.mark.exhaustive),
-        pytest.param(900, 20, 900, 40, id="six sets, many units"),
+        pytest.param(900, 20, 900, 40, id="six sets, many units", marks=pytest.mark.exhaustive),
     ],
 )
 def test_max_memory_of_the_softmax_penalty_search(n, features, units, limit):
@@ -265,7 +265,9 @@ def test_targets_count_towards_the_limit(given):
     assert peak(model.fit, X, Y)[1] <= 20 * MIB
 
 
-@pytest.mark.parametrize("way", ["plain", "weighted", "heavy tail"])
+@pytest.mark.parametrize(
+    "way", ["plain", "weighted", pytest.param("heavy tail", marks=pytest.mark.exhaustive)]
+)
 def test_targets_are_copied_once(way):
     """In float64, beside y; all else takes little of so many outputs."""
     rng = np.random.default_rng(0)

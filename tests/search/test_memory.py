@@ -74,7 +74,10 @@ def test_concurrent_passes_and_fits_divide_the_memory(rows, n_jobs, share, befor
     assert limits == [LIMIT // (n_jobs or 1)] * 3
 
 
-@pytest.mark.parametrize(("return_train_score", "n_alphas"), [(False, 15), (True, 8)])
+@pytest.mark.parametrize(
+    ("return_train_score", "n_alphas"),
+    [(False, 15), pytest.param(True, 8, marks=pytest.mark.exhaustive)],
+)
 def test_decision_values_are_computed_in_parts(rows, return_train_score, n_alphas):
     """Those of all candidates would take three times the limit; results do not depend on it."""
     X, y = rows[0][:, :10], rows[1]

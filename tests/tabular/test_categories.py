@@ -171,7 +171,7 @@ def feature_names(model):
     return model[:-1].get_feature_names_out().tolist()
 
 
-@pytest.mark.parametrize("n_shops", [40, 300])
+@pytest.mark.parametrize("n_shops", [pytest.param(40, marks=pytest.mark.exhaustive), 300])
 def test_many_categories_are_encoded_by_their_mean_target(n_shops):
     """Without a warning. Up to 100 of them have one-hot features, too."""
     X, odds = make_shops(3000, n_shops=n_shops)
