@@ -21,8 +21,8 @@ from scipy.optimize import brentq
 
 # Bounds of the natural logarithm of the inverse temperature.
 _BOUNDS = -10.0, 10.0
-# Scores that are processed at a time, and those whose logits are kept for all steps.
-_BLOCK_SIZE, _MAX_CACHED = 2**17, 2**14
+# Scores that are processed at a time. The logits of one block are kept for all steps.
+_BLOCK_SIZE = 2**17
 # Significant bits of `round_calibrated`. An error of 0.2 % is a tenth of the standard error of a
 # temperature of a thousand samples.
 _BITS = 8
@@ -34,6 +34,8 @@ _SCORE_SCALES = tuple(0.02 * 2**i for i in range(8))
 # A prior of the scale: a standard deviation of 1 of its natural logarithm, around the best single
 # scale of 48 fits to 16 datasets.
 _PRIOR_SCALE = 0.08
+# The temperature at which scores far above their scale are proportional to the probabilities.
+_PRIOR_TEMPERATURE = 1.0
 # Samples that choose a scale; the temperature is fitted to all.
 _SCALE_SAMPLES = 2**11
 
@@ -63,28 +65,30 @@ def fit_calibration(
 
     Parameters
     ----------
-    scores, codes, weight, prior_rows
+    scores, codes, weight
         As of `fit_temperature`.
+    prior_rows : float
+        Weight, in samples, of a prior for which the temperature 1 is right.
+
+    Returns
+    -------
+    calibration : Calibration
+        That of the priors if no sample has a weight.
     """
-    step = max(1, -(-len(codes) // _SCALE_SAMPLES))
-    some = scores[::step], codes[::step], None if weight is None else weight[::step]
-
-    def loss(scale):
-        log_loss = _LogLoss(*some, score_scale=scale)
-        return len(some[1]) * log_loss.least() + np.log(scale / _PRIOR_SCALE) ** 2 / 2
-
-    scale = min(_SCORE_SCALES, key=loss) if len(codes) else _PRIOR_SCALE
-    return Calibration(fit_temperature(scores, codes, weight, prior_rows, scale), scale)
+    rows = np.arange(len(codes)) if weight is None else np.flatnonzero(weight)
+    if not len(rows):
+        return Calibration(_PRIOR_TEMPERATURE, _PRIOR_SCALE)
+    if len(rows) > _SCALE_SAMPLES:  # at random, since y may be periodic
+        rows = np.random.default_rng(0).choice(rows, _SCALE_SAMPLES, replace=False, shuffle=False)
+    scale = _fit_scale(scores[rows], codes[rows], None if weight is None else weight[rows])
+    log_loss = _LogLoss(scores, codes, weight, scale, prior_rows)
+    return Calibration(1 / log_loss.best_inverse(), scale)
 
 
 def fit_temperature(
-    scores: npt.NDArray,
-    codes: npt.NDArray,
-    weight: npt.NDArray | None = None,
-    prior_rows: float = 0.0,
-    score_scale: float | None = None,
+    scores: npt.NDArray, codes: npt.NDArray, weight: npt.NDArray | None = None
 ) -> float:
-    """Return the temperature with the least log-loss.
+    """Return the temperature with the least log-loss, for scores that are logits.
 
     Labels are smoothed by a quarter of one sample in total, so that there is a finite optimum also
     if all samples are classified correctly. That is as J. Platt 1999, "Probabilistic outputs for
@@ -94,34 +98,35 @@ def fit_temperature(
     Parameters
     ----------
     scores : ndarray of shape (n_samples, n_classes), or (n_samples, 1) for two classes
-        Decision values of samples that the readout was not trained on.
+        Decision values of one or more samples that the readout was not trained on.
     codes : ndarray of int of shape (n_samples,)
         Class indices.
     weight : ndarray of shape (n_samples,), optional
-    prior_rows : float
-        Weight of a prior in samples, for which the temperature `_prior_temperature` is right.
-    score_scale : float, optional
-        As of `Calibration`.
-
-    Returns
-    -------
-    temperature : float
-        That of the prior if there are no samples.
     """
-    if not len(codes):
-        return _prior_temperature(max(2, scores.shape[1]), score_scale)
-    return 1 / _LogLoss(scores, codes, weight, prior_rows, score_scale).best_inverse()
+    return 1 / _LogLoss(scores, codes, weight).best_inverse()
+
+
+def _fit_scale(scores, codes, weight):
+    """Return the candidate scale with the least log-loss of samples, penalised by the prior."""
+
+    def loss(scale):
+        log_loss = _LogLoss(scores, codes, weight, scale)
+        return len(codes) * log_loss.least() + np.log(scale / _PRIOR_SCALE) ** 2 / 2
+
+    return min(_SCORE_SCALES, key=loss)
 
 
 class _LogLoss:
     """The log-loss with smoothed labels, as a function of the inverse temperature."""
 
-    def __init__(self, scores, codes, weight=None, prior_rows=0.0, score_scale=None):
+    def __init__(self, scores, codes, weight=None, score_scale=None, prior_rows=0.0):
         self._scores, self._codes, self._scale = scores, codes, score_scale
         self._weight = np.ones(len(codes)) if weight is None else weight
         self._prior = prior_rows / (prior_rows + len(codes))
-        self._prior_temperature = _prior_temperature(max(2, scores.shape[1]), score_scale)
-        self._cached = list(self._compute()) if scores.size <= _MAX_CACHED else None
+        self._cached = list(self._compute()) if scores.size <= _BLOCK_SIZE else None
+
+    def _blocks(self):
+        return self._cached or self._compute()
 
     def _compute(self) -> Iterator[tuple[npt.NDArray, npt.NDArray, npt.NDArray]]:
         """Yield weights, logits minus the largest of each sample, and their target means."""
@@ -134,7 +139,7 @@ class _LogLoss:
             of_label = logits[np.arange(len(logits)), self._codes[part]]
             target = (1 - smoothing) * of_label + smoothing * logits.mean(axis=1)
             if self._prior:
-                expected = _mean_logit(logits, 1 / self._prior_temperature)
+                expected = _mean_logit(logits, 1 / _PRIOR_TEMPERATURE)
                 target = (1 - self._prior) * target + self._prior * expected
             yield self._weight[part], logits, target
 
@@ -145,7 +150,7 @@ class _LogLoss:
         convex in the inverse temperature, so that the derivative is monotone.
         """
         inverse, total = np.exp(log_inverse), 0.0
-        for weight, logits, target in self._cached or self._compute():
+        for weight, logits, target in self._blocks():
             total += weight @ (_mean_logit(logits, inverse) - target)
         return total
 
@@ -161,7 +166,7 @@ class _LogLoss:
     def least(self) -> float:
         """Return the least mean log-loss."""
         inverse, total = self.best_inverse(), 0.0
-        for weight, logits, target in self._cached or self._compute():
+        for weight, logits, target in self._blocks():
             partition = np.log(np.exp(inverse * logits).sum(axis=1))
             total += weight @ (partition - inverse * target)
         return total / self._weight.sum()
@@ -189,15 +194,6 @@ def find_root(function: Callable[[float], float], least: float, most: float, xto
         return brentq(lambda x: held[0](x), least, most, xtol=xtol)
     finally:
         held.clear()
-
-
-def _prior_temperature(n_classes, score_scale):
-    """Return the temperature at which scores of a ridge readout are probabilities.
-
-    Exactly so for scores far above `score_scale`. The softmax of ``n_classes * s`` has the
-    derivative of the identity at equal scores ``s``, up to a common shift.
-    """
-    return 1 / n_classes if score_scale is None else 1.0
 
 
 def _mean_logit(logits, inverse):
@@ -238,9 +234,8 @@ def _logits(scores, score_scale):
     scores = np.array(scores, np.float64)
     scores = scores[:, None] if scores.ndim == 1 else scores
     if scores.shape[1] == 1:
-        scores = np.hstack([-scores / 2, scores / 2])
-        if score_scale is not None:
-            scores += 0.5
+        mean = 0.0 if score_scale is None else 0.5
+        scores = np.hstack([mean - scores / 2, mean + scores / 2])
     if score_scale is not None:
         scores /= score_scale
         np.arcsinh(scores, out=scores)

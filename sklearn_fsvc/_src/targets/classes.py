@@ -30,7 +30,7 @@ class ClassTarget(TargetSpec):
     ----------
     class_weight
         Parameter of `RBFClassifier`.
-    most_scored, least_scored : int
+    max_calibration_scores, min_calibration_samples : int
         Upper bound of the number of decision scores by which probabilities are calibrated after
         leave-one-out over all samples, and the number of samples that are used in any case. Two
         parameters for each output need no more data.
@@ -283,9 +283,14 @@ class ClassTarget(TargetSpec):
         return None
 
 
-def calibrations_of(readout: Any) -> list[Calibration]:
-    """Return the calibration of each output, from the fitted attributes of a readout."""
-    temperatures, scales = np.atleast_1d(readout.temperature_), readout.score_scale_
+def calibrations_of(fitted: Any) -> list[Calibration]:
+    """Return the calibration of each output, from the attributes of a fitted model or readout.
+
+    Without `score_scale_`, the decision values are logits: with the readout "softmax", and in
+    models that were saved before there was a scale.
+    """
+    temperatures = np.atleast_1d(fitted.temperature_)
+    scales = getattr(fitted, "score_scale_", UNSET)
     scales = [None] * len(temperatures) if scales is UNSET else np.atleast_1d(scales)
     return [Calibration(*pair) for pair in zip(temperatures, scales, strict=True)]
 

@@ -223,19 +223,16 @@ class Labels:
         outputs : list of (scores, codes, weight)
             As `split_samples` or `split_rows` returns them.
         prior_rows : float
-            As for `fit_temperature`.
+            As for `fit_calibration`.
         is_rounded : bool
             Whether temperatures and thresholds are rounded, by `round_calibrated`.
         """
         calibrations = [fit_calibration(*output, prior_rows) for output in outputs]
         if is_rounded:
             calibrations = [c._replace(temperature=round_calibrated(c[0])) for c in calibrations]
-        temperatures, scales = map(list, zip(*calibrations, strict=True))
-        of_outputs = {"temperature_": temperatures, "score_scale_": scales}
-        fitted = {
-            name: values[0] if self.is_single else np.array(values)
-            for name, values in of_outputs.items()
-        }
+        columns = np.transpose(calibrations)
+        values = columns[:, 0].tolist() if self.is_single else columns
+        fitted = dict(zip(("temperature_", "score_scale_"), values, strict=True))
         return fitted | self.conformity_scores(outputs, calibrations, is_rounded)
 
     def conformity_scores(

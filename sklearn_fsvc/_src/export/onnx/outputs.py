@@ -142,12 +142,8 @@ def add_probabilities(
     graph: GraphBuilder, model: Any, labels: Any, scores: str, dtype: npt.DTypeLike
 ) -> str:
     """Add the output of `predict_proba`: an array, or a sequence of one per output."""
-    is_ensemble = isinstance(model, StackedEnsemble)
-    calibrations = calibrations_of(
-        model._stacked_parts().weighting if is_ensemble else parts_of(model).readout
-    )
     class_scores = _add_class_scores(graph, labels, scores, [-0.5, 0.5])
-    triples = zip(class_scores, labels.classes_per_output, calibrations, strict=True)
+    triples = zip(class_scores, labels.classes_per_output, calibrations_of(model), strict=True)
     parts = [_add_softmax(graph, part, len(classes), *c) for part, classes, c in triples]
     if labels.is_multilabel:
         present = [graph.add("Gather", part, int64(1), axis=1) for part in parts]
