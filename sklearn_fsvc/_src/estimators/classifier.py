@@ -100,7 +100,8 @@ class ClassifierMethods(ClassifierMixin):
 
         The softmax of ``arcsinh(p / score_scale_) / temperature_``, where the decision values p
         estimate the probabilities. Both parameters are fitted to leave-one-out predictions, or to
-        those of `X_val`. With the readout "softmax", it is the softmax of the decision values.
+        those of `X_val`; after `forget`, few samples may be left for that. With the readout
+        "softmax", it is the softmax of the decision values.
 
         Parameters
         ----------

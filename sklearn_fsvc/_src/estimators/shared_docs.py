@@ -89,7 +89,7 @@ SHARED = read_entries(
     score_scale_ : float or ndarray of shape (n_outputs,)
         The logits are ``arcsinh(p / score_scale_)``, where the decision values p estimate the
         probabilities of the classes; of two classes, p is 0.5 plus or minus half the decision
-        value. Absent with ``readout="softmax"``, whose decision values are the logits.
+        value. Only with ``readout="ridge"``; the decision values of "softmax" are the logits.
 
     conformity_scores_ : list of tuple
         For `predict_set`, one for each column of y: thresholds of probabilities, and the coverage
