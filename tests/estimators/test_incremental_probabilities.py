@@ -67,12 +67,13 @@ def test_no_calibration_sample_left(learnt):
     gone = np.setdiff1d(np.arange(N), rest)
     model = copy.deepcopy(learnt).forget(X[gone], y[gone])
     model.solve()
-    assert (model.temperature_, model.score_scale_) == (1, 0.08)
+    assert model.temperature_ == pytest.approx((2 / 3) ** 0.5)
+    assert model.score_scale_ == 0.16
     assert np.isfinite(model.predict_log_proba(X[NEW])).all()
     both = clone(MODEL).partial_fit(X[:N], pairs(y[:N]), classes=[range(3), range(2)])
     both.forget(X[gone], pairs(y[gone])).solve()
-    np.testing.assert_array_equal(both.temperature_, [1, 1])
-    np.testing.assert_array_equal(both.score_scale_, [0.08, 0.08])
+    np.testing.assert_allclose(both.temperature_, [(2 / 3) ** 0.5, 1.0])
+    np.testing.assert_array_equal(both.score_scale_, [0.16, 0.16])
     assert [p.shape[1] for p in both.predict_proba(X[:5])] == [3, 2]
 
 
@@ -114,8 +115,8 @@ def test_decay_after_samples_were_removed(learnt):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
-def test_the_prior_shrinks_probabilities_to_scores(n_classes):
-    """The more rows it counts as, the nearer."""
+def test_the_temperature_is_that_of_the_prior_for_few_samples(n_classes):
+    """The more rows the prior counts as, the nearer."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, n_classes, 40)
     shares = 0.6 * np.eye(n_classes)[codes] + 0.4 / n_classes
@@ -124,8 +125,9 @@ def test_the_prior_shrinks_probabilities_to_scores(n_classes):
     assert len({calibration.score_scale for calibration in found}) == 1
     temperatures = np.array([calibration.temperature for calibration in found])
     assert (np.diff(temperatures) > 0).all()
-    assert temperatures[-1] == pytest.approx(1, rel=1e-6)
-    # Scores far above the scale that are shares of the classes are probabilities.
-    assert fit_calibration(scores[:0], codes[:0]) == Calibration(1, 0.08)
-    p = probabilities(Calibration(1, 0.08 / 100), scores)
+    prior = (2 / n_classes) ** 0.5
+    assert temperatures[-1] == pytest.approx(prior, rel=1e-6)
+    assert fit_calibration(scores[:0], codes[:0]) == Calibration(prior, 0.16)
+    # Scores far above the scale that are shares of the classes are probabilities at temperature 1.
+    p = probabilities(Calibration(1.0, 0.16 / 200), scores)
     np.testing.assert_allclose(p, shares, atol=1e-3)
