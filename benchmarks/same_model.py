@@ -33,7 +33,9 @@ MACHINES = [
     {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},
 ]
 BLAS = None, "Haswell", "Prescott"
-FITTED = "support_", "readout_coef_", "readout_intercept_", "temperature_", "alpha_"
+FITTED = (
+    "support_", "readout_coef_", "readout_intercept_", "temperature_", "score_scale_", "alpha_",
+)  # fmt: skip
 
 
 def bytes_of(rng, n_rows, n_features=64, n_classes=10, noise=40.0):

@@ -160,6 +160,14 @@ def lms(W, H, Y, rate, weight=None):
     return W
 
 
+def logits(decision, score_scale):
+    """Return the logits (n_samples, n_classes) of decision values, before the temperature."""
+    decision = np.asarray(decision, float).reshape(len(decision), -1)
+    if decision.shape[1] == 1:
+        decision = np.hstack([0.5 - decision / 2, 0.5 + decision / 2])
+    return np.arcsinh(decision / score_scale)
+
+
 def ridge(H, Y, alpha, weight=None):
     """Return ridge regression as least squares with sqrt(alpha) I appended to the centred H."""
     w = np.ones(len(H)) if weight is None else weight

@@ -11,7 +11,9 @@ GIVEN = {
     "kernel": "triangular", "radius": 900.0, "feature_weights": None, "precision": 8,
     "random_state": 0,
 }  # fmt: skip
-FITTED = "support_", "centers_", "readout_coef_", "readout_intercept_", "temperature_"
+FITTED = (
+    "support_", "centers_", "readout_coef_", "readout_intercept_", "temperature_", "score_scale_",
+)  # fmt: skip
 
 
 def bytes_of(n_rows=600, n_classes=4):

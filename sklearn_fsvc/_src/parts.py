@@ -447,7 +447,9 @@ class Readout(Part, ABC):
     alphas_, loo_errors_ : ndarray of shape (n_penalties,)
         The penalties tried by leave-one-out, and their errors.
     temperature_ : float or ndarray of shape (n_columns of y,)
-        Divides the scores before the softmax.
+        Divides the logits before the softmax.
+    score_scale_ : float or ndarray of shape (n_columns of y,)
+        Scale of the scores as estimates of probabilities; unset if they are logits.
     conformity_scores_ : list of ConformityScores
         For prediction sets: those of each column of y.
     posterior_ : Posterior
@@ -472,6 +474,7 @@ class Readout(Part, ABC):
     alphas_: npt.NDArray[Any] = UNSET
     loo_errors_: npt.NDArray[Any] = UNSET
     temperature_: Any = UNSET
+    score_scale_: Any = UNSET
     conformity_scores_: Any = UNSET
     posterior_: Any = UNSET
     smearing_: Any = UNSET

@@ -81,7 +81,8 @@ def test_bitwise_equal_for_any_number_of_workers(rows):
     for name, model in two.items():
         np.testing.assert_array_equal(model.readout_coef_, one[name].readout_coef_)
     np.testing.assert_array_equal(two["RBF"].support_, one["RBF"].support_)
-    assert two["probabilities"].temperature_ == one["probabilities"].temperature_
+    for name in ("temperature_", "score_scale_"):
+        assert getattr(two["probabilities"], name) == getattr(one["probabilities"], name)
     for name, model in MODELS.items():
         alone = clone(model).fit(*rows)
         np.testing.assert_allclose(alone.readout_coef_, one[name].readout_coef_, atol=1e-3)

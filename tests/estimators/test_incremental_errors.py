@@ -300,7 +300,7 @@ def test_partial_fit_after_fit_deletes_attributes_of_the_readout():
     model.set_params(alpha=0.1)
     with pytest.warns(UserWarning, match="trained by fit"):
         model.partial_fit(X, Y)
-    for stale in ("alphas_", "loo_errors_", "temperature_"):
+    for stale in ("alphas_", "loo_errors_", "temperature_", "score_scale_"):
         assert not hasattr(model, stale)
 
 

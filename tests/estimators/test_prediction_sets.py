@@ -16,6 +16,7 @@ from sklearn_fsvc import (
     StackedClassifier,
     TanhClassifier,
 )
+from sklearn_fsvc._src.readouts.calibration import Calibration
 from sklearn_fsvc._src.readouts.conformal import conformity_scores
 
 N, NEW = 1500, slice(1500, None)
@@ -125,7 +126,7 @@ def test_softmax_readouts_need_validation_samples():
     assert hasattr(model, "predict_proba")
     X_val[::2] += 1e6  # scored by the nearest unit
     model.fit(X[:N], y[:N], X_val=X_val, y_val=y_val)
-    expected = conformity_scores(1.0, model.decision_function(X_val), y_val)
+    expected = conformity_scores(Calibration(1.0), model.decision_function(X_val), y_val)
     for found, values in zip(model.conformity_scores_[0], expected, strict=True):
         np.testing.assert_allclose(found, values)
     two = np.column_stack([y, y > 1])

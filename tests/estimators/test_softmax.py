@@ -56,6 +56,7 @@ def test_equals_logistic_regression_of_the_activations(network, table, class_wei
     found = loss(model.decision_function(X), y, total) + (model.readout_coef_**2).sum() / 4
     assert best * (1 - 1e-6) < found < best * (1 + 2e-4)
     assert (model.alpha_, model.temperature_) == (0.5, 1.0)
+    assert not hasattr(model, "score_scale_")
     assert model.n_iter_ >= 1
 
 

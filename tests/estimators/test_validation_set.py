@@ -113,7 +113,7 @@ def test_temperatures_minimise_the_log_loss_of_validation_samples(model, distanc
     X_val = X_VAL.copy()
     X_val[::2] += distance
     model = clone(model).fit(X, y, X_val=X_val, y_val=y_val)
-    logits = model.decision_function(X_val) / model.temperature_
+    logits = naive.logits(model.decision_function(X_val), model.score_scale_) / model.temperature_
     losses = []
     for factor in (0.95, 1, 1.05):
         P = np.exp(factor * logits)
@@ -153,7 +153,7 @@ def test_several_outputs_and_labels():
     mixed = np.column_stack([Y > 0, np.digitize(X[:, 1], [-1, 1])])
     mixed_val = np.column_stack([Y_VAL > 0, np.digitize(X_VAL[:, 1], [-1, 1])])
     model = RBFClassifier(80, random_state=0).fit(X, mixed, X_val=X_VAL, y_val=mixed_val)
-    assert len(model.temperature_) == 2
+    assert len(model.temperature_) == len(model.score_scale_) == 2
 
 
 def test_validation_samples_of_other_types():

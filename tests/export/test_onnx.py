@@ -240,6 +240,28 @@ def test_multilabel_classification(raw_scores):
     np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
+TARGETS = [DIGITS, DIGITS % 2, np.column_stack([DIGITS % 3, DIGITS % 2])]
+TARGETS += [np.column_stack([DIGITS % 2, DIGITS > 6]).astype(int)]
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("y", TARGETS, ids=["ten classes", "two", "outputs", "labels"])
+def test_probabilities_of_scores_far_outside_0_and_1(y, is_old):
+    """Also of models that were saved before they had a scale of scores."""
+    model = TanhClassifier(100, alpha=1.0, random_state=0).fit(X, y[:600])
+    model.readout_coef_ *= 100
+    model.readout_intercept_ *= 100
+    if is_old:
+        del model.score_scale_
+    actual = onnx_outputs(model, X_NEW, options={"zipmap": False})["probabilities"]
+    expected = model.predict_proba(X_NEW)
+    scores = np.concatenate(model.decision_function(X_NEW), axis=None)
+    assert scores.min() < -10
+    assert scores.max() > 10
+    for one, other in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("cls", [RBFRegressor, TanhRegressor])

@@ -19,7 +19,13 @@ from readouts.brute_force import some_weights, unit_at_sample, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts import parts_of
-from sklearn_fsvc._src.readouts.calibration import find_root, fit_temperature, probabilities
+from sklearn_fsvc._src.readouts.calibration import (
+    Calibration,
+    find_root,
+    fit_calibration,
+    fit_temperature,
+    probabilities,
+)
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 
 # Wide units, that no row is outside of.
@@ -50,12 +56,15 @@ def rows_of(n_classes, n=60):
 class Ridge(ClassifierMixin, BaseEstimator):
     """The readout of a network on rows of its hidden layer, trained by the oracle.
 
+    It decides by logits, which scikit-learn divides by a temperature.
+
     The last columns are what each row weighs in training, and the unit that is centred there, -1
     for none, which is left out with the row; sample_weight is of the calibration.
     """
 
-    def __init__(self, alpha):
+    def __init__(self, alpha, score_scale):
         self.alpha = alpha
+        self.score_scale = score_scale
 
     def fit(self, H, y, sample_weight=None):
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -67,7 +76,9 @@ class Ridge(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, H):
         scores = H[:, self.units] @ self.W.T + self.b
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        if len(self.classes_) > 2:
+            return naive.logits(scores, self.score_scale)
+        return np.diff(naive.logits(scores[:, 1] - scores[:, 0], self.score_scale))[:, 0]
 
     def predict(self, H):
         raise NotImplementedError  # scikit-learn asks that there be one
@@ -89,7 +100,7 @@ def by_brute_force(clf, X, y, weight=None):
     rows = np.tile(np.arange(n), k + 1)
     splits = [(np.delete(np.arange(n), i), np.flatnonzero(rows == i)) for i in range(n)]
     calibrated = CalibratedClassifierCV(
-        Ridge(clf.alpha_), method="temperature", cv=splits, ensemble=False
+        Ridge(clf.alpha_, clf.score_scale_), method="temperature", cv=splits, ensemble=False
     )
     return calibrated.fit(
         with_weight(
@@ -142,13 +153,16 @@ def test_temperature_changes_no_prediction(network, n_classes, alpha, dtype):
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_label_smoothing_if_all_are_correct(n_classes):
+@pytest.mark.parametrize(
+    "fit", [fit_calibration, lambda *sample: Calibration(fit_temperature(*sample))]
+)
+def test_label_smoothing_if_all_are_correct(n_classes, fit):
     """Of n such rows, as if a quarter of one more was of any class."""
     codes = np.arange(40) % n_classes
     scores = np.eye(n_classes)[codes]
     scores = scores[:, 1:] - scores[:, :1] if n_classes == 2 else scores
     for weight in (None, np.full(40, 7.0)):
-        p = probabilities(fit_temperature(scores, codes, weight), scores)
+        p = probabilities(fit(scores, codes, weight), scores)
         doubt = 1 - p[np.arange(40), codes]
         np.testing.assert_allclose(doubt, 0.25 / 41 * (1 - 1 / n_classes), rtol=1e-6)
 
@@ -164,10 +178,13 @@ def test_log_probabilities_are_finite(network, n_classes):
     np.testing.assert_allclose(np.exp(log_p), clf.predict_proba(X), rtol=1e-9)
     clf.temperature_ = 1e-4
     assert (clf.predict_proba(X) == 0).any()
-    log_p, scores = clf.predict_log_proba(X), np.abs(clf.decision_function(X))
+    log_p, logits = (
+        clf.predict_log_proba(X),
+        naive.logits(clf.decision_function(X), clf.score_scale_),
+    )
     assert np.isfinite(log_p).all()
     if n_classes == 2:
-        np.testing.assert_allclose(log_p.min(axis=1), -scores / 1e-4)
+        np.testing.assert_allclose(log_p.min(axis=1), -np.ptp(logits, axis=1) / 1e-4)
 
 
 def test_calibration_changes_no_decision_value(network):
@@ -257,9 +274,9 @@ def test_some_of_many_rows_are_enough_of_leave_one_out(network):
     assert (weight[rows] > 0).all()
     H = naive.of_model(clf, X)
     scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight, unit_at_sample(clf))
-    expected, of_all = (fit_temperature(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
-    assert clf.temperature_ == pytest.approx(expected, rel=1e-4)
-    assert abs(of_all / expected - 1) > 1e-3
+    expected, of_all = (fit_calibration(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
+    assert (clf.temperature_, clf.score_scale_) == pytest.approx(expected, rel=1e-4)
+    assert abs(of_all.temperature / expected.temperature - 1) > 1e-3
 
 
 def test_root_finding_releases_the_function():

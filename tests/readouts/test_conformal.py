@@ -5,8 +5,11 @@ import pytest
 from scipy.special import expit
 
 from sklearn_fsvc._src.readouts import conformal
-from sklearn_fsvc._src.readouts.calibration import probabilities
+from sklearn_fsvc._src.readouts.calibration import Calibration, probabilities
 from sklearn_fsvc._src.readouts.conformal import conformity_scores, prediction_sets
+
+# Of logits, and of probabilities with errors.
+LOGITS, SCORES = Calibration(1.0), Calibration(0.5, 0.08)
 
 
 def samples(n_classes, n=300, seed=0):
@@ -17,34 +20,38 @@ def samples(n_classes, n=300, seed=0):
     return (np.diff(scores, axis=1) if n_classes == 2 else scores), codes
 
 
-def coverage(scores, codes, threshold):
-    is_in = prediction_sets(1.0, scores, threshold)
+def coverage(scores, codes, threshold, calibration=LOGITS):
+    is_in = prediction_sets(calibration, scores, threshold)
     return is_in[np.arange(len(codes)), codes].mean()
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.99])
-def test_the_threshold_is_the_largest_of_a_level(n_classes, level, monkeypatch):
+@pytest.mark.parametrize("calibration", [LOGITS, SCORES])
+def test_the_threshold_is_the_largest_of_a_level(n_classes, level, calibration, monkeypatch):
     monkeypatch.setattr(conformal, "_BLOCK_SIZE", 50)
     scores, codes = samples(n_classes)
-    threshold = conformity_scores(1.0, scores, codes).threshold(level)
+    threshold = conformity_scores(calibration, scores, codes).threshold(level)
     needed = np.ceil(301 * level) / 300
-    assert coverage(scores, codes, threshold) >= needed
+    assert coverage(scores, codes, threshold, calibration) >= needed
     if np.isfinite(threshold):
-        assert coverage(scores, codes, np.nextafter(threshold, 1)) < needed
+        assert coverage(scores, codes, np.nextafter(threshold, 1), calibration) < needed
 
 
-def test_the_predicted_class_is_always_in_a_set():
+@pytest.mark.parametrize("calibration", [Calibration(2.0), SCORES])
+def test_the_predicted_class_is_always_in_a_set(calibration):
     scores, _ = samples(4)
-    p = probabilities(2.0, scores)
-    is_in = prediction_sets(2.0, scores, 0.3)
+    p = probabilities(calibration, scores)
+    is_in = prediction_sets(calibration, scores, 0.3)
     np.testing.assert_array_equal(is_in, (p >= 0.3) | (p == p.max(axis=1, keepdims=True)))
-    alone = prediction_sets(2.0, scores, np.inf)
+    alone = prediction_sets(calibration, scores, np.inf)
     np.testing.assert_array_equal(alone.argmax(axis=1), scores.argmax(axis=1))
     assert (alone.sum(axis=1) == 1).all()
     binary = np.array([[-3.0], [0.0], [0.5]])
-    np.testing.assert_array_equal(prediction_sets(1.0, binary, np.inf)[:, 1], [False, False, True])
-    of_both = prediction_sets(1.0, binary, expit(-1))
+    np.testing.assert_array_equal(
+        prediction_sets(LOGITS, binary, np.inf)[:, 1], [False, False, True]
+    )
+    of_both = prediction_sets(LOGITS, binary, expit(-1))
     np.testing.assert_array_equal(of_both, [[True, False], [True, True], [True, True]])
 
 
@@ -52,7 +59,7 @@ def test_rounded_thresholds_do_not_depend_on_the_last_bits():
     scores, codes = samples(3)
     other = scores * (1 + 1e-13)
     plain, rounded = (
-        [conformity_scores(1.0, s, codes, None, is_rounded).thresholds for s in (scores, other)]
+        [conformity_scores(LOGITS, s, codes, None, is_rounded).thresholds for s in (scores, other)]
         for is_rounded in (False, True)
     )
     assert (plain[0] != plain[1]).any()
@@ -63,34 +70,34 @@ def test_rounded_thresholds_do_not_depend_on_the_last_bits():
 def test_too_few_samples_for_a_level():
     """Of 9 samples, the largest level is 9 / 10; beyond it, sets contain all classes."""
     scores, codes = samples(3, 9, seed=1)
-    found = conformity_scores(1.0, scores, codes)
+    found = conformity_scores(LOGITS, scores, codes)
     assert found.threshold(0.9) > 0
     assert found.threshold(0.91) == 0
-    assert prediction_sets(1.0, np.array([[1e4, 0, 0]]), 0.0).all()
+    assert prediction_sets(LOGITS, np.array([[1e4, 0, 0]]), 0.0).all()
 
 
 def test_weights():
     """Weights act like repetitions; samples of weight 0 are ignored."""
     scores, codes = samples(3, 2000)
     weight = np.where(codes == 0, 3.0, np.where(codes == 1, 1.0, 0.0))
-    found = conformity_scores(1.0, scores, codes, weight)
+    found = conformity_scores(LOGITS, scores, codes, weight)
     rows = np.flatnonzero(weight)
-    some = conformity_scores(1.0, scores[rows], codes[rows], weight[rows])
+    some = conformity_scores(LOGITS, scores[rows], codes[rows], weight[rows])
     np.testing.assert_array_equal(found.thresholds, some.thresholds)
     np.testing.assert_array_equal(found.levels, some.levels)
     repeated = np.repeat(rows, weight[rows].astype(int))
-    copies = conformity_scores(1.0, scores[repeated], codes[repeated])
+    copies = conformity_scores(LOGITS, scores[repeated], codes[repeated])
     assert found.threshold(0.9) == pytest.approx(copies.threshold(0.9), rel=0.02)
-    doubled = conformity_scores(1.0, scores, codes, 2 * weight)
+    doubled = conformity_scores(LOGITS, scores, codes, 2 * weight)
     np.testing.assert_allclose(doubled.levels, found.levels)
 
 
 def test_few_thresholds_are_kept_of_many(monkeypatch):
     """Sets do not become smaller."""
     scores, codes = samples(3, 5000)
-    every = conformity_scores(1.0, scores, codes)
+    every = conformity_scores(LOGITS, scores, codes)
     monkeypatch.setattr(conformal, "_MAX_THRESHOLDS", 100)
-    few = conformity_scores(1.0, scores, codes)
+    few = conformity_scores(LOGITS, scores, codes)
     assert len(few.thresholds) == len(few.levels) == 100 < len(every.thresholds)
     for level in (0.5, 0.7, 0.9, 0.95, 0.999):
         thresholds = few.threshold(level), every.threshold(level)

@@ -131,6 +131,7 @@ def test_any_order_of_samples_gives_the_same_model(device):
         np.testing.assert_array_equal(stream.readout_coef_, model.readout_coef_)
         np.testing.assert_array_equal(stream.readout_intercept_, model.readout_intercept_)
     assert streams[0].temperature_ == streams[1].temperature_
+    assert streams[0].score_scale_ == streams[1].score_scale_
 
 
 def test_a_search_gives_the_same_model():

@@ -224,11 +224,11 @@ def test_uncovered_rows_are_calibrated_as_they_are_predicted(narrow, alpha, monk
     clf, X, y = narrow
     given = []
 
-    def fit_temperature(scores, *args, fit=labels.fit_temperature):
+    def fit_calibration(scores, *args, fit=labels.fit_calibration):
         given.append(np.array(scores))
         return fit(scores, *args)
 
-    monkeypatch.setattr(labels, "fit_temperature", fit_temperature)
+    monkeypatch.setattr(labels, "fit_calibration", fit_calibration)
     clf.set_params(alpha=alpha).fit(X, y)
     if alpha == 1.0:  # by a sample, which is in the order of its hashes
         order = np.argsort(exact_hashes(X))

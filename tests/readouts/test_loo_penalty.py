@@ -154,7 +154,7 @@ def test_several_penalties_are_the_best_one_of_them(network, alpha, dtype):
 
 
 OF_LEAVE_ONE_OUT = {"alphas_", "loo_errors_"}
-ALL = {"alpha_", "alphas_", "loo_errors_", "temperature_"}
+ALL = {"alpha_", "alphas_", "loo_errors_", "temperature_", "score_scale_"}
 
 
 def found_in(clf):
@@ -179,6 +179,14 @@ def test_attributes_are_those_of_the_last_fit(network, params, expected):
     assert found_in(again) == expected
     if params["alpha"] == 2:
         assert again.alpha_ == 2.0
+
+
+def test_a_softmax_readout_has_no_scale_of_scores(network):
+    X, y = rows_of(3)
+    clf = network.fit(X, y)
+    assert clf.score_scale_ > 0
+    clf.set_params(readout="softmax").fit(X, y)
+    assert found_in(clf) == {"alpha_", "temperature_"}
 
 
 @pytest.mark.parametrize("readout", ["lms", "none"])

@@ -18,7 +18,7 @@ from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import row_sample as module
-from sklearn_fsvc._src.readouts.calibration import fit_temperature
+from sklearn_fsvc._src.readouts.calibration import fit_calibration
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.row_sample import (
@@ -294,7 +294,7 @@ def test_leave_one_out_scores_of_a_sample(
 
 @pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
-def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
+def test_the_calibration_is_that_of_the_sample(make, rng, learns, monkeypatch):
     monkeypatch.setattr(module, "sample_capacity", lambda *_: FEW)
     X, y = rng.normal(size=(80, 4)), rng.integers(0, 3, 80)
     y[X[:, 0] > 0.3] = 2
@@ -310,7 +310,8 @@ def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
     assert (own >= 0).any() == (make is RBFClassifier)
     scores = without_each_row(naive.of_model(model, X), np.eye(3)[y], 0.5, own=own)
     few = np.argsort(exact_hashes(X))[:FEW]
-    assert model.temperature_ == pytest.approx(fit_temperature(scores[few], y[few]), rel=1e-4)
+    expected = fit_calibration(scores[few], y[few])
+    assert (model.temperature_, model.score_scale_) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import nnls
 from sklearn.metrics import log_loss
 
+import naive
 from modified_parts import composed
 from sklearn_fsvc import (
     RBFClassifier,
@@ -76,7 +77,8 @@ def test_classification(split, final):
     X, y, _, X_val, y_val, _ = split
     model = with_final(small_ensemble(StackedClassifier)) if final else classifier()
     model.fit(X, y, X_val=X_val, y_val=y_val)
-    logits, losses = model.decision_function(X_val) / model.temperature_, []
+    logits = naive.logits(model.decision_function(X_val), model.score_scale_)
+    logits, losses = logits / model.temperature_, []
     for factor in (0.95, 1, 1.05):
         P = np.exp(factor * logits)
         losses.append(log_loss(y_val, P / P.sum(axis=1, keepdims=True)))

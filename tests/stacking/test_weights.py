@@ -17,7 +17,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.readouts.calibration import fit_temperature
+from sklearn_fsvc._src.readouts.calibration import fit_calibration, fit_temperature
 from sklearn_fsvc._src.stacking.weights import assign_folds, sample_groups
 from stacking.ensembles import (
     classifier,
@@ -63,8 +63,10 @@ def test_classification_weights(data, rng):
     assert (expected > 0.1 * expected.sum()).all()
     np.testing.assert_allclose(model.weights_, expected / expected.sum(), rtol=1e-3)
     share = expected / expected.sum()
-    temperature = fit_temperature(np.tensordot(share, scores, 1), y, weight)
-    np.testing.assert_allclose(model.temperature_, temperature, rtol=5e-3)
+    combined = np.tensordot(share, scores, 1)
+    calibration = fit_calibration(combined, y, weight)
+    assert (model.temperature_, model.score_scale_) == pytest.approx(calibration, rel=5e-3)
+    temperature = fit_temperature(combined, y, weight)  # as if scores were logits
     np.testing.assert_allclose(1 / temperature, expected.sum(), rtol=0.02)  # up to its prior
 
 

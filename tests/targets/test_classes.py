@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import NotFittedError
@@ -134,6 +135,39 @@ def test_readouts_without_probabilities(name, readout):
     clf.set_params(readout="ridge")
     with pytest.raises(AttributeError, match=r"no temperature_.*another readout.*Fit it again"):
         getattr(clf, name)(X)
+
+
+TARGETS = {
+    "two classes": lambda y: y % 2,
+    "three classes": lambda y: y % 3,
+    "outputs": lambda y: np.column_stack([y % 2, y % 3]),
+    "labels": lambda y: np.column_stack([y % 2, y > 1]).astype(int),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_models_saved_before_there_was_a_scale(network, target):
+    """Their scores are logits, for probabilities and for the thresholds of sets."""
+    X, y = make_data(4, 200)
+    clf = network.fit(X, target(y))
+    del clf.score_scale_
+    clf = pickle.loads(pickle.dumps(clf))
+    p, scores = clf.predict_proba(X), clf.decision_function(X)
+    sets = clf.predict_set(X, confidence_level=0.9)
+    if clf.multilabel_:
+        np.testing.assert_allclose(p, expit(scores / clf.temperature_), atol=1e-12)
+        p = [np.column_stack([1 - column, column]) for column in p.T]
+        sets, scores = list(sets.transpose(1, 0, 2)), scores.T
+    elif isinstance(p, np.ndarray):
+        p, scores, sets = [p], [scores], [sets]
+    thresholds = [one.threshold(0.9) for one in clf.conformity_scores_]
+    outputs = zip(p, scores, sets, thresholds, np.atleast_1d(clf.temperature_), strict=True)
+    for of_classes, decision, is_in, threshold, temperature in outputs:
+        if decision.ndim == 1:
+            decision = np.column_stack([-decision / 2, decision / 2])
+        np.testing.assert_allclose(of_classes, softmax(decision / temperature, axis=1), atol=1e-12)
+        is_chosen = of_classes == of_classes.max(axis=1, keepdims=True)
+        np.testing.assert_array_equal(is_in, (of_classes >= threshold) | is_chosen)
 
 
 def test_unfitted(network):

@@ -99,9 +99,10 @@ def test_probabilities_are_those_of_one_classifier_per_output(ridge, X, y, weigh
     clf = ridge.fit(X, Y, sample_weight=weight)
     separate = MultiOutputClassifier(clone(ridge)).fit(X, Y, sample_weight=weight)
     p, log_p = clf.predict_proba(X), clf.predict_log_proba(X)
-    assert clf.temperature_.shape == (Y.shape[1],)
+    assert clf.temperature_.shape == clf.score_scale_.shape == (Y.shape[1],)
     for k, each in enumerate(separate.estimators_):
         np.testing.assert_allclose(clf.temperature_[k], each.temperature_, rtol=1e-6)
+        assert clf.score_scale_[k] == each.score_scale_
         expected = each.predict_proba(X)
         expected = expected[:, 1] if y is multilabel else expected
         np.testing.assert_allclose(output_of(p, k), expected, rtol=0, atol=1e-7)

@@ -98,9 +98,10 @@ class ClassifierMethods(ClassifierMixin):
     def predict_proba(self, X):
         """Predict the probabilities of the classes.
 
-        The softmax of the scores divided by `temperature_`, which is fitted to leave-one-out
-        predictions, or to those of `X_val`; with the readout "softmax" it is 1. After `forget` few
-        samples may be left for that: the fewer, the closer the probabilities are to 1 / n_classes.
+        The softmax of ``arcsinh(p / score_scale_) / temperature_``, where the decision values p
+        estimate the probabilities. Both parameters are fitted to leave-one-out predictions, or to
+        those of `X_val`; after `forget`, few samples may be left for that. With the readout
+        "softmax", it is the softmax of the decision values.
 
         Parameters
         ----------

@@ -144,6 +144,7 @@ class PatchClassifier(NetworkClassifier):
     %(alpha_)s
     %(alphas_)s
     %(temperature_)s
+    %(score_scale_)s
     %(conformity_scores_)s
     %(search_results_)s
     %(drift_)s

@@ -173,8 +173,9 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         The penalty of the readout; only with the readouts "ridge" and "softmax".
     %(alphas_)s
     temperature_ : float or ndarray of shape (n_outputs,)
-        Probabilities are the softmax of the decision values divided by the temperature; 1 with
+        Probabilities are the softmax of logits divided by the temperature; 1 with
         ``readout="softmax"``, and missing with "lms" and "none".
+    %(score_scale_)s
     %(conformity_scores_)s
     n_iter_ : int
         Passes of "lms" over the data, or iterations of "softmax"; 1 with the other readouts.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..data.sources import Source
 from ..data.streaming import cast_layer
 from ..parts import UNSET, Readout, ReadoutTraining, generator
+from ..readouts.calibration import Calibration
 from ..readouts.cross_validation import draw_validation
 from ..readouts.dual import gather_dual_problem, search_dual, search_dual_validated, use_dual
 from ..readouts.leave_one_out import LOOScores, SampledLOO
@@ -336,13 +337,13 @@ class Softmax(Linear):
         )
         task: Any = training.task
         temperature = 1.0 if task.labels.is_single else np.ones(task.n_columns)
-        fitted = self._score_validation(training, result.solution, alpha, temperature)
+        fitted = self._score_validation(training, result.solution, alpha)
         return self.with_solution(
             training, result.solution, alpha_=alpha, n_iter_=result.n_iter,
             temperature_=temperature, **fitted,
         )  # fmt: skip
 
-    def _score_validation(self, training, solution, alpha, temperature):
+    def _score_validation(self, training, solution, alpha):
         """Return the conformity scores of the validation set as a fitted attribute, if any."""
         job, task, validation = training.job, training.task, training.samples.validation
         if validation is None:
@@ -350,7 +351,7 @@ class Softmax(Linear):
         sample = task.draw_sample(job, validation)
         nearest = nearest_outputs(training.units, task, job.engine.to_host(solution.b), alpha)
         scores = score_validation(job, training.layer, sample, solution, nearest)
-        return task.conformity_scores(scores, sample, temperature)
+        return task.conformity_scores(scores, sample, [Calibration(1.0)] * task.n_columns)
 
     def why_not_incremental(self) -> str | None:
         return 'readout="softmax" needs several passes over all samples; with partial_fit use ' + (

@@ -83,8 +83,13 @@ SHARED = read_entries(
         ``|y - score|^2``; only if leave-one-out errors were computed.
 
     temperature_ : float or ndarray of shape (n_outputs,)
-        Probabilities are the softmax of the decision values divided by the temperature; 1 with
+        Probabilities are the softmax of logits divided by the temperature; 1 with
         ``readout="softmax"``.
+
+    score_scale_ : float or ndarray of shape (n_outputs,)
+        The logits are ``arcsinh(p / score_scale_)``, where the decision values p estimate the
+        probabilities of the classes; of two classes, p is 0.5 plus or minus half the decision
+        value. Only with ``readout="ridge"``; the decision values of "softmax" are the logits.
 
     conformity_scores_ : list of tuple
         For `predict_set`, one for each column of y: thresholds of probabilities, and the coverage

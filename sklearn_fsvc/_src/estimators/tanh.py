@@ -119,6 +119,7 @@ class TanhClassifier(NetworkClassifier):
     %(alpha_)s
     %(alphas_)s
     %(temperature_)s
+    %(score_scale_)s
     %(conformity_scores_)s
     %(search_results_)s
     %(precision_)s

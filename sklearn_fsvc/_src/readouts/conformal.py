@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .calibration import probabilities, round_calibrated
+from .calibration import Calibration, probabilities, round_calibrated
 
 # Scores that are processed at a time.
 _BLOCK_SIZE = 2**17
@@ -42,7 +42,7 @@ class ConformityScores(NamedTuple):
 
 
 def conformity_scores(
-    temperature: float,
+    calibration: Calibration,
     scores: npt.NDArray,
     codes: npt.NDArray,
     weight: npt.NDArray | None = None,
@@ -55,8 +55,8 @@ def conformity_scores(
 
     Parameters
     ----------
-    temperature, scores, codes, weight
-        See `calibration.fit_temperature`, which returns the temperature.
+    calibration, scores, codes, weight
+        See `calibration.fit_calibration`, which returns the calibration.
     is_rounded : bool
         Whether thresholds are rounded, by `calibration.round_calibrated`.
     """
@@ -67,7 +67,7 @@ def conformity_scores(
     p = np.empty(len(wrong))
     for start in range(0, len(wrong), step):
         rows = wrong[start : start + step]
-        of_classes = probabilities(temperature, scores[rows])
+        of_classes = probabilities(calibration, scores[rows])
         p[start : start + step] = of_classes[np.arange(len(rows)), codes[rows]]
     p = round_calibrated(p) if is_rounded else p
     order = np.argsort(-p, kind="stable")
@@ -81,9 +81,9 @@ def conformity_scores(
     return ConformityScores(thresholds[kept], levels[kept])
 
 
-def prediction_sets(temperature: float, scores: npt.NDArray, threshold: float) -> npt.NDArray:
+def prediction_sets(calibration: Calibration, scores: npt.NDArray, threshold: float) -> npt.NDArray:
     """Return the sets of samples, a bool array (n_samples, n_classes)."""
-    is_in = probabilities(temperature, scores) >= threshold
+    is_in = probabilities(calibration, scores) >= threshold
     is_in[np.arange(len(is_in)), predict_codes(scores)] = True
     return is_in
 

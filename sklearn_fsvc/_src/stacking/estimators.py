@@ -97,7 +97,9 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         ``|y - score|^2`` over the samples from which weights are found, y one-hot encoded.
     %(loo_error_)s
     temperature_ : float or ndarray of shape (n_outputs,)
-        Probabilities are the softmax of decision values divided by it.
+        Probabilities are the softmax of logits divided by the temperature.
+    score_scale_ : float or ndarray of shape (n_outputs,)
+        As of `RBFClassifier`.
     %(conformity_scores_)s
     classes_ : ndarray of shape (n_classes,), or list of ndarray
         For several outputs, those of each; for an indicator y, the indices of its columns.

@@ -147,6 +147,7 @@ class ClassWeighting(EnsembleWeighting):
     """Weights that minimise the log-loss, for classification."""
 
     temperature_: Any = UNSET
+    score_scale_: Any = UNSET
     conformity_scores_: Any = UNSET
 
     def find_weights(self, task, scores, Y, weight):

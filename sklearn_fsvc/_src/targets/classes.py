@@ -15,6 +15,7 @@ from ..data.columns import explain_missing_targets
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
+from ..readouts.calibration import Calibration
 from ..readouts.row_sample import PRIOR_ROWS
 from ..utils.parameters import is_option
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
@@ -29,10 +30,10 @@ class ClassTarget(TargetSpec):
     ----------
     class_weight
         Parameter of `RBFClassifier`.
-    most_scored, least_scored : int
-        Upper bound of the number of decision scores by which temperatures are fitted after
-        leave-one-out over all samples, and the number of samples that are used in any case. One
-        parameter for each output needs no more data.
+    max_calibration_scores, min_calibration_samples : int
+        Upper bound of the number of decision scores by which probabilities are calibrated after
+        leave-one-out over all samples, and the number of samples that are used in any case. Two
+        parameters for each output need no more data.
     """
 
     class_weight: Any
@@ -177,9 +178,9 @@ class ClassTarget(TargetSpec):
         if method == "decision_function":
             return labels.format_decision(scores)
         if method == "predict_set":
-            return labels.prediction_sets(scores, readout.temperature_, **options)
+            return labels.prediction_sets(scores, calibrations_of(readout), **options)
         is_log = method == "predict_log_proba"
-        return labels.probabilities(scores, readout.temperature_, is_log)
+        return labels.probabilities(scores, calibrations_of(readout), is_log)
 
     def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
         check_out(out, shape)
@@ -260,14 +261,16 @@ class ClassTarget(TargetSpec):
         outputs = self.labels.split_rows(scores, class_weights)
         return self.labels.calibrate(outputs, prior_rows, is_rounded=layer.quantizer is not None)
 
-    def conformity_scores(self, left_out: Any, sample: Any, temperature: Any) -> dict[str, Any]:
-        """Return the fitted attribute of `calibrate` for prediction sets, given temperatures."""
+    def conformity_scores(
+        self, left_out: Any, sample: Any, calibrations: list[Calibration]
+    ) -> dict[str, Any]:
+        """Return the fitted attribute of `calibrate` for prediction sets."""
         scores = self.labels.scores_of(left_out.scores)
         outputs = self.labels.split_rows(scores, sample.rows.sums)
-        return self.labels.conformity_scores(outputs, temperature)
+        return self.labels.conformity_scores(outputs, calibrations)
 
     def prior_calibration(self) -> dict[str, Any]:
-        # Without rows, `fit_temperature` returns the temperature of its prior.
+        # Without rows, `fit_calibration` returns its prior.
         empty = np.empty((0, sum(len(classes) for classes in self.labels.classes_per_output)))
         return self.labels.calibrate(self.labels.split_rows(self.labels.scores_of(empty), empty))
 
@@ -278,6 +281,18 @@ class ClassTarget(TargetSpec):
                 "pass a dict, or sample_weight."
             )
         return None
+
+
+def calibrations_of(fitted: Any) -> list[Calibration]:
+    """Return the calibration of each output, from the attributes of a fitted model or readout.
+
+    Without `score_scale_`, the decision values are logits: with the readout "softmax", and in
+    models that were saved before there was a scale.
+    """
+    temperatures = np.atleast_1d(fitted.temperature_)
+    scales = getattr(fitted, "score_scale_", UNSET)
+    scales = [None] * len(temperatures) if scales is UNSET else np.atleast_1d(scales)
+    return [Calibration(*pair) for pair in zip(temperatures, scales, strict=True)]
 
 
 def _infer_labels(owner, y):

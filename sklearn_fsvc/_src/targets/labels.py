@@ -10,7 +10,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..readouts.calibration import (
-    fit_temperature,
+    Calibration,
+    fit_calibration,
     log_probabilities,
     probabilities,
     round_calibrated,
@@ -222,24 +223,26 @@ class Labels:
         outputs : list of (scores, codes, weight)
             As `split_samples` or `split_rows` returns them.
         prior_rows : float
-            As for `fit_temperature`.
+            As for `fit_calibration`.
         is_rounded : bool
             Whether temperatures and thresholds are rounded, by `round_calibrated`.
         """
-        temperatures: Any = [fit_temperature(*output, prior_rows) for output in outputs]
-        temperatures = temperatures[0] if self.is_single else np.array(temperatures)
-        temperatures = round_calibrated(temperatures) if is_rounded else temperatures
-        conformity = self.conformity_scores(outputs, temperatures, is_rounded)
-        return {"temperature_": temperatures} | conformity
+        calibrations = [fit_calibration(*output, prior_rows) for output in outputs]
+        if is_rounded:
+            calibrations = [c._replace(temperature=round_calibrated(c[0])) for c in calibrations]
+        columns = np.array(list(zip(*calibrations, strict=True)), np.float64)
+        values = columns[:, 0].tolist() if self.is_single else columns
+        fitted = dict(zip(("temperature_", "score_scale_"), values, strict=True))
+        return fitted | self.conformity_scores(outputs, calibrations, is_rounded)
 
     def conformity_scores(
-        self, outputs: list[_Output], temperatures: Any, is_rounded: bool = False
+        self, outputs: list[_Output], calibrations: list[Calibration], is_rounded: bool = False
     ) -> dict[str, Any]:
         """Return the fitted attribute for prediction sets; none if an output has no samples."""
         if not all(len(codes) for _, codes, _ in outputs):
             return {}
-        pairs = zip(np.atleast_1d(temperatures), outputs, strict=True)
-        of_outputs = [conformity_scores(t, *output, is_rounded=is_rounded) for t, output in pairs]
+        pairs = zip(calibrations, outputs, strict=True)
+        of_outputs = [conformity_scores(c, *output, is_rounded=is_rounded) for c, output in pairs]
         return {"conformity_scores_": of_outputs}
 
     def split_samples(
@@ -275,23 +278,21 @@ class Labels:
         return outputs
 
     def probabilities(
-        self, scores: npt.NDArray, temperatures: Any, is_log: bool = False
+        self, scores: npt.NDArray, calibrations: list[Calibration], is_log: bool = False
     ) -> npt.NDArray | list[npt.NDArray]:
         """Return (log-)probabilities in the shapes of scikit-learn; those of 1 for an indicator."""
         compute = log_probabilities if is_log else probabilities
-        pairs = zip(np.atleast_1d(temperatures), self.split_scores(scores), strict=True)
-        parts = [compute(temperature, part) for temperature, part in pairs]
+        pairs = zip(calibrations, self.split_scores(scores), strict=True)
+        parts = [compute(*pair) for pair in pairs]
         if self.is_multilabel:
             return np.column_stack([part[:, 1] for part in parts])
         return parts[0] if self.is_single else parts
 
     def prediction_sets(
-        self, scores: npt.NDArray, temperatures: Any, thresholds: list[float]
+        self, scores: npt.NDArray, calibrations: list[Calibration], thresholds: list[float]
     ) -> npt.NDArray | list[npt.NDArray]:
         """Return which classes are in the sets, in the shapes of `RBFClassifier.predict_set`."""
-        triples = zip(
-            np.atleast_1d(temperatures), self.split_scores(scores), thresholds, strict=True
-        )
+        triples = zip(calibrations, self.split_scores(scores), thresholds, strict=True)
         parts = [prediction_sets(*triple) for triple in triples]
         if self.is_multilabel:
             return np.stack(parts, axis=1)

@@ -116,7 +116,7 @@ def convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     graph.assign(add_labels(graph, labels, scores), label)
     values_dtype = _dtype_of(_float_type(operator, None))
     if _outputs_probabilities(scope, model):
-        name = add_probabilities(graph, labels, model.temperature_, scores, values_dtype)
+        name = add_probabilities(graph, model, labels, scores, values_dtype)
     else:
         name = add_decisions(graph, labels, scores, values_dtype)
     graph.assign(name, values)

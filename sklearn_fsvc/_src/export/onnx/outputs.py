@@ -11,6 +11,7 @@ from ...layers import hidden_dtype
 from ...parts import layer_of, parts_of
 from ...readouts.linear import least_activity
 from ...stacking.ensemble import StackedEnsemble
+from ...targets.classes import calibrations_of
 from .graph import GraphBuilder, int64
 from .layers import add_layer
 
@@ -138,17 +139,32 @@ def add_labels(graph: GraphBuilder, labels: Any, scores: str) -> str:
 
 
 def add_probabilities(
-    graph: GraphBuilder, labels: Any, temperatures: Any, scores: str, dtype: npt.DTypeLike
+    graph: GraphBuilder, model: Any, labels: Any, scores: str, dtype: npt.DTypeLike
 ) -> str:
     """Add the output of `predict_proba`: an array, or a sequence of one per output."""
+    class_scores = _add_class_scores(graph, labels, scores, [-0.5, 0.5])
+    triples = zip(class_scores, labels.classes_per_output, calibrations_of(model), strict=True)
+    parts = [_add_softmax(graph, part, len(classes), *c) for part, classes, c in triples]
     if labels.is_multilabel:
-        p = graph.add("Sigmoid", graph.add("Div", scores, np.asarray(temperatures)))
-        return graph.cast(p, dtype)
-    logits = _add_class_scores(graph, labels, scores, [-0.5, 0.5])
-    pairs = zip(logits, np.atleast_1d(temperatures), strict=True)
-    calibrated = [graph.add("Div", part, np.array([t])) for part, t in pairs]
-    parts = [graph.cast(graph.add("Softmax", part, axis=1), dtype) for part in calibrated]
-    return _add_sequence(graph, labels, parts)
+        present = [graph.add("Gather", part, int64(1), axis=1) for part in parts]
+        return graph.cast(graph.add("Concat", *present, axis=1), dtype)
+    return _add_sequence(graph, labels, [graph.cast(part, dtype) for part in parts])
+
+
+def _add_softmax(graph, scores, n_classes, temperature, score_scale):
+    """Add the probabilities of scores (n_rows, n_classes), as `calibration.probabilities`."""
+    if score_scale is not None:
+        if n_classes == 2:
+            scores = graph.add("Add", scores, np.array([0.5]))
+        scores = _add_arcsinh(graph, graph.add("Div", scores, np.array([score_scale])))
+    return graph.add("Softmax", graph.add("Div", scores, np.array([temperature])), axis=1)
+
+
+def _add_arcsinh(graph, x):
+    """Add ``sign(x) * log(|x| + sqrt(x^2 + 1))``: onnxruntime has Asinh of float32 only."""
+    root = graph.add("Sqrt", graph.add("Add", graph.add("Mul", x, x), np.ones(1)))
+    size = graph.add("Log", graph.add("Add", graph.add("Abs", x), root))
+    return graph.add("Mul", graph.add("Sign", x), size)
 
 
 def add_decisions(graph: GraphBuilder, labels: Any, scores: str, dtype: npt.DTypeLike) -> str:
