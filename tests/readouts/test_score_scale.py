@@ -122,15 +122,6 @@ def test_samples_without_weight_choose_no_scale(first):
     assert fit_calibration(scores, codes, 0 * weight) == Calibration((2 / 3) ** 0.5, 0.16)
 
 
-@pytest.mark.parametrize("period", [2, 3])
-def test_many_samples_in_a_periodic_order(period):
-    """Those that choose the scale are not all of one class."""
-    scores, codes = samples(3, 0.1, period * 2**11)
-    order = np.argsort(codes, kind="stable").reshape(period, -1).T.ravel()
-    found = [fit_calibration(scores[rows], codes[rows]) for rows in (order, slice(None))]
-    assert 1 / 2 <= found[0].score_scale / found[1].score_scale <= 2  # of two other samples
-
-
 def test_scores_are_transformed_in_blocks():
     scores, codes = samples(8, 0.1, 2**17)
     scores = scores.astype(np.float32)
