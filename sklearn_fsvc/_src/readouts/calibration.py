@@ -152,18 +152,18 @@ class _LogLoss:
             total += weight @ (_mean_logit(logits, inverse) - target)
         return total
 
-    def best_inverse(self) -> float:
-        """Return the inverse temperature with the least log-loss."""
+    def best_inverse(self, xtol: float = 1e-13) -> float:
+        """Return the inverse temperature with the least log-loss; `xtol` is of its logarithm."""
         least, most = _BOUNDS
         if self.derivative(least) >= 0:
             return float(np.exp(least))
         if self.derivative(most) <= 0:
             return float(np.exp(most))
-        return float(np.exp(find_root(self.derivative, least, most, xtol=1e-13)))
+        return float(np.exp(find_root(self.derivative, least, most, xtol)))
 
     def least(self) -> float:
         """Return the least mean log-loss."""
-        inverse, total = self.best_inverse(), 0.0
+        inverse, total = self.best_inverse(xtol=1e-3), 0.0  # its square is the relative error
         for weight, logits, target in self._blocks():
             partition = np.log(np.exp(inverse * logits).sum(axis=1))
             total += weight @ (partition - inverse * target)

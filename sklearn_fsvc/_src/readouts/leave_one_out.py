@@ -32,6 +32,7 @@ from scipy.linalg import LinAlgError, solve
 
 from ..data.memory_plan import MemoryLimitError
 from ..data.streaming import Consumer, stream
+from ..engines.threads import limit_blas_threads
 from ..utils.callbacks import NO_CALLBACKS
 from .linear import Solution, score_uncovered
 from .packed_symmetric import PackedSymmetric
@@ -108,6 +109,7 @@ def without_unit(
     return scores - factor[..., None] * coefficients, leverage - factor * product
 
 
+@limit_blas_threads(1)  # more threads take longer for so small matrices
 def leave_fold_out(
     targets: npt.NDArray, residuals: npt.NDArray, complement: npt.NDArray, root: npt.NDArray
 ) -> npt.NDArray:
@@ -480,6 +482,7 @@ class _CenteredUnits:
         product, square = whitened.column_sums(U * Z[:size]), whitened.column_sums(U * U)
         return without_unit(scores, leverage, product, square, whitened.coefficients(U, size))
 
+    @limit_blas_threads(1)  # as of `leave_fold_out`
     def all_removed(self, Z, scores, hat):
         """Return scores and the block of the hat matrix without the own units of all rows."""
         if not self._are_any:

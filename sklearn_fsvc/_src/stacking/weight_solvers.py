@@ -12,6 +12,8 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 
+from ..engines.threads import limit_blas_threads
+
 # Members with less than this part of the total weight are not worth their cost.
 _MIN_WEIGHT = 0.05
 # Upper bound of weights: without it, members that are always right have no optimal weights.
@@ -20,6 +22,7 @@ _MAX_WEIGHT = 1e4
 _FIRST_SUM = 5
 
 
+@limit_blas_threads(1)
 def weigh_by_squared_error(scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDArray) -> npt.NDArray:
     """Return the weights with the least squared error: non-negative least squares.
 
@@ -54,6 +57,7 @@ def weigh_by_squared_error(scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDAr
     return weights
 
 
+@limit_blas_threads(1)
 def weigh_by_log_loss(
     scores: npt.NDArray, Y: npt.NDArray, sizes: Sequence[int], weight: npt.NDArray
 ) -> npt.NDArray:
