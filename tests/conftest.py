@@ -106,7 +106,13 @@ def engine(request):
         yield engine
 
 
-@pytest.fixture(params=list(ENGINES))
+# MKL has other products and another tanh than `blas`: tests of engines have both.
+MARKS_OF_DEVICES = {"mkl": pytest.mark.exhaustive}
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=MARKS_OF_DEVICES.get(name, ())) for name in ENGINES]
+)
 def device(request):
     usable(request.param, request.config)
     return request.param
