@@ -5,6 +5,7 @@ import pytest
 
 from sklearn_fsvc import RBFClassifier, RBFProjector
 from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.engines import ENGINES, get_engine
 from sklearn_fsvc._src.hidden_layers import centers
 from sklearn_fsvc._src.hidden_layers.centers import first_of_groups, presentation_order
 
@@ -65,6 +66,20 @@ def test_an_automatic_size(n_features, n_units, rng):
     X = rng.normal(size=(40, n_features))
     model = RBFClassifier(feature_weights=None, random_state=0).fit(X, np.arange(40) % 2)
     assert n_units - 2 <= len(model.centers_) <= n_units
+
+
+@pytest.mark.parametrize("selection", ["per_class", "random"])
+def test_an_automatic_size_is_limited_by_the_engine(selection, rng, monkeypatch):
+    monkeypatch.setattr(ENGINES["jit"], "max_automatic_units", 25)
+    X = rng.normal(size=(60, 3))
+    model = RBFClassifier(feature_weights=None, selection=selection, random_state=0, device="jit")
+    assert len(model.fit(X, np.arange(60) % 2).centers_) == 25
+
+
+def test_a_gpu_has_more_units(device):
+    with get_engine(device) as engine:
+        is_gpu = device == "cuda" or (device == "torch" and engine.torch_device.type != "cpu")
+        assert engine.max_automatic_units == (8000 if is_gpu else 4000)
 
 
 def test_more_centres_than_fit_in_memory(rng):

@@ -64,6 +64,9 @@ class Engine(ABC):
     chunk_units : int
         Centres that a block of samples is compared with at a time. Samples whose activation
         exceeds the threshold are not compared with the following chunks.
+    max_automatic_units : int
+        Number of units that RBF networks have at most if the user gives none: as many as a readout
+        of a few seconds allows.
     patch_bytes : int
         Bytes of patches and their activations that are processed at a time in each thread of
         `map_slices`, few enough for the fast memory of the device.
@@ -105,6 +108,7 @@ class Engine(ABC):
     round_rows: int = 256
     chunk_units: int = 256
     group_bytes: int = 0
+    max_automatic_units: int = 4000
     patch_bytes: int = 2**20
 
     # The device.

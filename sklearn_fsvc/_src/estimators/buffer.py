@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..data.memory_plan import host_memory_limit
 from ..data.samples import exact_hashes
 from ..data.sources import joined, select_rows
-from ..hidden_layers.centers import MAX_AUTOMATIC_UNITS
+from ..engines.base import Engine
 from ..hidden_layers.model_selection import MAX_SEARCH_SAMPLES
 from ..parts import Units
 from ..readouts.cross_validation import ROUNDING
@@ -256,7 +256,7 @@ def is_buffered(units: Units) -> bool:
 
 def required_samples(units: Units) -> int:
     """Return the number of samples from which the layer is chosen."""
-    n_units = units.n_units or MAX_AUTOMATIC_UNITS
+    n_units = units.n_units or Engine.max_automatic_units
     return max(_MIN_ROWS, _MIN_ROWS_PER_UNIT * n_units)
 
 

@@ -23,8 +23,8 @@ _RBF = read_entries(
         candidates, unless ``shuffle=False``. If too few samples are distinct, there are fewer
         units, and `fit` warns. With a number for `selection_radius`, the maximum number of
         units. None is about three quarters of the samples, or all of them if there are at least
-        as many features, and at most 4000; with a number for `radius` or `selection_radius`, all
-        samples that are novel at that radius.
+        as many features, and at most 4000, or 8000 on a GPU; with a number for `radius` or
+        `selection_radius`, all samples that are novel at that radius.
 
     selection_radius : float or None, default=None
         Radius for the selection of centres only. None is `radius` if that is a number and the
@@ -444,7 +444,7 @@ class RBFProjector(NetworkTransformer):
     n_components : int or None, default=100
         Number of units, as `n_hidden` of `RBFClassifier`. None selects every sample that is novel
         at the selection radius; if no radius is given, about a quarter of the samples, or three
-        quarters with learned feature weights, and at most 4000.
+        quarters with learned feature weights, and at most 4000, or 8000 on a GPU.
     radius : float or "auto", default="auto"
         Width of the units. "auto" follows the median distance d between samples: for Laplacian
         units ``0.7 d``, for Gaussian units ``d / 2.5066``, and for triangular units a quarter of

@@ -43,12 +43,10 @@ from .radius import (
 SELECTIONS = ("per_class", "global", "random")
 
 # If neither a number of units nor a radius is given: this fraction of the samples, less if one
-# radius is used for both the selection and the units, and at most as many as a readout of a few
-# seconds allows. If there are no more samples than features, all are centres, as in a kernel
-# machine: the accuracy on MiniRocket features of six datasets rose by 0.6 points, and no other
-# result got worse.
+# radius is used for both the selection and the units, and at most `Engine.max_automatic_units`. If
+# there are no more samples than features, all are centres, as in a kernel machine: the accuracy on
+# MiniRocket features of six datasets rose by 0.6 points, and no other result got worse.
 _SIZE_FRACTION, _SIZE_FRACTION_OF_ONE_RADIUS = 0.75, 0.25
-MAX_AUTOMATIC_UNITS = 4000
 # The ridge penalty of RBF units at which searches begin, and by which feature weights are learned.
 FIRST_ALPHA = 0.1
 
@@ -242,7 +240,7 @@ def fit_rbf_layer(
     order: Any = samples.order
     parameters = _limit_units(parameters, len(order))
     if parameters.may_select_among_few:
-        n_units = parameters.n_units or MAX_AUTOMATIC_UNITS
+        n_units = parameters.n_units or job.engine.max_automatic_units
         order = first_of_groups(order, groups, _ROWS_PER_UNIT * n_units)
     n_rows = len(order)
     dtype = parameters.distance_dtype(X, weights)
@@ -364,7 +362,7 @@ class _CenterSearch:
         fraction = _SIZE_FRACTION_OF_ONE_RADIUS if has_one_radius else _SIZE_FRACTION
         if not has_one_radius and len(self.ordered) <= self.ordered.X.shape[1]:
             fraction = 1.0
-        size = min(int(fraction * len(self.ordered)), MAX_AUTOMATIC_UNITS)
+        size = min(int(fraction * len(self.ordered)), self.job.engine.max_automatic_units)
         return max(size, min_centers(self.ordered, self.parameters.overlap))
 
     def _all_novel(self, radius):

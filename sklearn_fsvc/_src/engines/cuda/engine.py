@@ -53,6 +53,7 @@ class CudaEngine(Engine):
     algebra = CuPyAlgebra()
     n_prefetch = 2
     block_rows, round_rows, chunk_units, group_bytes = 65_536, 2048, 1024, 2**33
+    max_automatic_units = 8000
     # A second or more on two cores; the first use of a GPU in a process takes seconds.
     auto_work = 10**11
     # With fewer images at a time, the GPU would be idle between launches.

@@ -97,6 +97,8 @@ class TorchEngine(Engine):
 
     def __enter__(self) -> Self:
         self.name = f"torch:{self.torch_device}"
+        if self.torch_device.type != "cpu":
+            self.max_automatic_units = 8000
         super().__enter__()
         _full_precision.enter()
         return self
