@@ -70,8 +70,8 @@ class Namespace:
     def full(self, shape: Any, value: Any, dtype: Any = float) -> Array:
         return self._new(torch.full, shape, dtype, "C", float(value))
 
-    def eye(self, n: int, order: str = "C") -> Array:
-        result = self.zeros((n, n), order=order)
+    def eye(self, n: int, dtype: Any = np.float64, order: str = "C") -> Array:
+        result = self.zeros((n, n), dtype, order)
         result.tensor.diagonal().fill_(1)
         return result
 
