@@ -282,9 +282,9 @@ def in_code(name):
     return re.sub(r'(\w+\(\)|\w+="\w+")', r"``\1``", name)
 
 
-def scores_of(title, columns):
+def scores_of(title, columns, file=CORES):
     """Return a table, a line per method; `columns` is {score: (heading, the best, format)}."""
-    of = grouped(title)
+    of = grouped(title, file)
     cells = [
         best_in_bold([scores.get(score, float("nan")) for scores in of.values()], show, best)
         for score, (_, best, show) in columns.items()
@@ -302,7 +302,7 @@ def imbalance():
         "average precision": ("average precision", max, three),
         "log-loss": ("log-loss", min, four),
     }
-    return scores_of("imbalance: one positive sample in 201", columns)
+    return scores_of("imbalance: one positive sample in 201", columns, "zen4_2cores")
 
 
 def with_trees(task):
@@ -310,7 +310,7 @@ def with_trees(task):
     if task == "classification":
         columns["log-loss"] = ("log-loss", min, "{:.3f}".format)
     columns["best on"] = ("best on", max, "{:.0f}".format)
-    return scores_of(f"with trees: {task}", columns)
+    return scores_of(f"with trees: {task}", columns, "zen4_2cores")
 
 
 def distillation():
