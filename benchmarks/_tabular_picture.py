@@ -13,8 +13,11 @@ OURS, OTHERS = "tab:red", "tab:blue"
 OFFSETS = (
     (7, 0, "left"), (-7, 0, "right"), (0, 9, "center"), (0, -9, "center"),
     (7, 10, "left"), (7, -10, "left"), (-7, 10, "right"), (-7, -10, "right"),
-    (7, 20, "left"), (7, -20, "left"), (-7, 20, "right"), (-7, -20, "right"), (0, -32, "center"),
+    (7, 20, "left"), (7, -20, "left"), (-7, 20, "right"), (-7, -20, "right"), (0, 26, "center"),
+    (0, -26, "center"), (0, 40, "center"), (0, -40, "center"), (0, -54, "center"),
 )  # fmt: skip
+# Distance of a label, in points, from which a line connects it with its point.
+_LINE_FROM = 15
 
 
 def draw(results, path, title):
@@ -25,7 +28,7 @@ def draw(results, path, title):
         print(f"no figure: no dataset has results of all methods, so {path} is not written")
         return
     ours = set(results.name[results.ours])
-    figure = Figure(figsize=(5 * len(tasks), 4), layout="constrained")
+    figure = Figure(figsize=(5 * len(tasks), 4.4), layout="constrained")
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axes, (task, table) in zip(panels, tasks.items(), strict=True):
         tuned = ", with tuning" if any(name.endswith(", tuned") for name in table.index) else ""
@@ -83,6 +86,7 @@ def _label(figure, axes, points, best, ours):
                 fontsize=9, weight="bold" if name in best else "normal",
                 color=OURS if name in ours else "black",
                 path_effects=[withStroke(linewidth=2, foreground="white")],
+                arrowprops={"arrowstyle": "-", "lw": 0.6} if abs(y) > _LINE_FROM else None,
             )  # fmt: skip
             extent = text.get_window_extent()
             is_inside = axes.bbox.containsx(extent.x0) and axes.bbox.containsx(extent.x1)
