@@ -77,7 +77,9 @@ def test_parts_of_the_units(engine, dtype):
     contract.check_parts_of_the_units(engine, dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.parametrize("in_turn", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_settings(engine, dtype, in_turn):
     """With one more block for each sum, or with all: each takes seconds to compile."""

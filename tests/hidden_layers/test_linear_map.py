@@ -210,6 +210,7 @@ def test_random_state_draws_the_subset(monkeypatch):
     assert np.abs(learned(samples, seed=1) - A).max() > 1e-3
 
 
+@pytest.mark.exhaustive
 def test_the_memory_limit_is_kept():
     samples, limit = made(10_000), 32 * MIB
     learned(made(300))  # compiles before the measurement
