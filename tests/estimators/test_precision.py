@@ -265,7 +265,7 @@ def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(
 
 
 @pytest.mark.parametrize(("noise", "bits"), [(0.5, 8), (300.0, None)])
-def test_dense_units_are_quantised_if_the_error_is_flat(
+def test_random_units_are_quantised_if_the_error_is_flat(
     noise, bits, any_size, attempts, monkeypatch
 ):
     """Although the penalty is below three times the noise; not where larger ones cost accuracy."""

@@ -16,6 +16,8 @@ SQUARE_CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 # Adding and subtracting 1.5 * 2^12 rounds a float64 below 2^11 to a multiple of 2^-40, because the
 # sum has 52 bits of which the last one counts 2^(12 - 52). Larger numbers are rounded coarser.
 SHIFT = 1.5 * 2.0**12
+# `Engine.max_automatic_units` of a GPU.
+MAX_AUTOMATIC_UNITS_OF_GPU = 8000
 
 
 def round_activations(H: Any, xp: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parts import ReadoutTraining
+from ..parts import ReadoutTraining, generator
 from ..readouts.penalty_search import estimate_penalty
 
 # Multiplications of H'H from which 8-bit products save more time than it takes to try them.
@@ -30,7 +30,7 @@ _FLAT = 0.005
 def train_quantised(
     training: ReadoutTraining,
     penalty: Any,
-    random: Callable[[], np.random.Generator],
+    random_state: Any,
     train: Callable[[ReadoutTraining], Any],
 ) -> Any:
     """Return a readout of quantised activations; None if they are not faster, or change too much.
@@ -40,14 +40,14 @@ def train_quantised(
     training : ReadoutTraining
     penalty : float, tuple of float, or str
         As of `parse_penalty`.
-    random : callable
-        ``random()`` returns a new generator.
+    random_state : int, RandomState or None
+        Of the estimator.
     train : callable
         ``train(training)`` returns the readout.
     """
     for bits in _faster_precisions(training):
         attempt = _Attempt(training, bits)
-        if attempt.is_promising(penalty, random):
+        if attempt.is_promising(penalty, random_state):
             readout = attempt.train(train)
             if readout is not None:
                 return readout
@@ -72,20 +72,22 @@ class _Attempt:
         self._training, self._bits = training, bits
         self._rounded = training.rounded(bits)
         self._noise = noise_penalty(self._rounded.layer, len(training.samples))
-        # Random units are dense: the noise of many adds up to a penalty, whatever its size. Units
-        # that are centred at samples are 0 or small for most, where steps are a large part.
-        self._is_dense = training.units.support is None
-        if self._is_dense:  # the search begins at a penalty that shows whether the error is flat
+        # The noise of many random units adds up to a penalty, whatever its size: all of them are
+        # active for each sample. Units that are centred at samples are 0 or small for most others,
+        # where a step is a large part of an activation.
+        self._has_random_units = training.units.support is None
+        if self._has_random_units:
+            # The search begins at a penalty that shows whether the error is flat.
             history = self._rounded.history
             history.start = max(history.start, 2 * _SUFFICIENT * self._noise)
 
-    def is_promising(self, penalty, random):
+    def is_promising(self, penalty, random_state):
         """Return whether the given penalty, or one that is chosen, may be large enough."""
         if isinstance(penalty, float):
             return penalty >= _LARGE * self._noise
         # Small networks have not chosen a penalty for random units, nor is the estimate of one much
         # faster than the attempt.
-        if self._is_dense:
+        if self._has_random_units:
             return True
         alpha = self._training.history.best_alpha(self._training.layer)
         if alpha >= _LARGE * self._noise:
@@ -97,16 +99,16 @@ class _Attempt:
         if self._bits > 8:
             return True  # this noise is so small that an estimate would cost more than it saves
         # Activations of other than 8-bit features seem to need one, too, but lost 0.1 points.
-        return X.dtype == np.uint8 and self._is_promising_by_quarter(random())
+        return X.dtype == np.uint8 and self._is_promising_by_quarter(random_state)
 
-    def _is_promising_by_quarter(self, random):
+    def _is_promising_by_quarter(self, random_state):
         """Return whether a quarter of the units needs a penalty that is large enough for all."""
         rounded = self._rounded
-        found = estimate_penalty(
-            rounded.job, rounded.layer, rounded.samples, random,
+        alpha = estimate_penalty(
+            rounded.job, rounded.layer, rounded.samples, generator(random_state),
             rounded.history.first_alpha(rounded.layer), rounded.units.support,
         )  # fmt: skip
-        return found.alpha >= _SUFFICIENT * self._noise
+        return alpha >= _SUFFICIENT * self._noise
 
     def train(self, train):
         """Return the readout, or None if floats would give another one."""
@@ -125,7 +127,7 @@ class _Attempt:
         if alpha >= sufficient:
             return True
         larger = [tried for tried in errors if tried >= sufficient]
-        if not (self._is_dense and larger):
+        if not (self._has_random_units and larger):
             return False
         return errors[min(larger)] <= (1 + _FLAT) * errors[alpha]
 

@@ -310,7 +310,7 @@ class PredictionRun:
             raise_overflow(job, self.layer, self.X, np.arange(rows.start, rows.stop))
 
         # Another consumer may use the scores of the same tile. On a host none are queued, and
-        # reading the free memory would take a fifth of the prediction of one sample.
+        # reading the free memory would take a large part of the time of one sample.
         is_queued = other is None and job.engine.xp is not np
         max_bytes = job.memory_limit // _QUEUE_SHARE if is_queued else 0
         queue = ScoreQueue(

@@ -151,8 +151,8 @@ class Ridge(Linear):
 
     def train(self, training: ReadoutTraining) -> Self:
         if is_option(training.units.precision, "auto"):
-            random = partial(generator, self.random_state)
-            readout = train_quantised(training, parse_penalty(self.alpha), random, self._train)
+            penalty = parse_penalty(self.alpha)
+            readout = train_quantised(training, penalty, self.random_state, self._train)
             if readout is not None:
                 return readout
         return self._train(training)

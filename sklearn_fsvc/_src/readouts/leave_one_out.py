@@ -109,7 +109,7 @@ def without_unit(
     return scores - factor[..., None] * coefficients, leverage - factor * product
 
 
-@limit_blas_threads(1)  # more threads take longer for so small matrices
+@limit_blas_threads(1)  # small matrices: more threads wait for each other
 def leave_fold_out(
     targets: npt.NDArray, residuals: npt.NDArray, complement: npt.NDArray, root: npt.NDArray
 ) -> npt.NDArray:

@@ -264,7 +264,7 @@ def estimate_penalty(
     random: np.random.Generator,
     start: float,
     center_rows: npt.NDArray | None = None,
-) -> PenaltySearchResult:
+) -> float:
     """Return the penalty of the least held-out error of a quarter of the units.
 
     A prediction of that of all units, in a sixteenth of the time of their products.
@@ -273,4 +273,4 @@ def estimate_penalty(
     held_out = HeldOut.draw(samples, random, center_rows=center_rows)
     (of_all,) = gather(job, [leading], samples)
     folds = held_out.gather_folds(gather, job, leading, of_all)
-    return search_penalty(folds, start)
+    return search_penalty(folds, start).alpha

@@ -22,7 +22,7 @@ _MAX_WEIGHT = 1e4
 _FIRST_SUM = 5
 
 
-@limit_blas_threads(1)
+@limit_blas_threads(1)  # small matrices: more threads wait for each other
 def weigh_by_squared_error(scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDArray) -> npt.NDArray:
     """Return the weights with the least squared error: non-negative least squares.
 
@@ -57,7 +57,7 @@ def weigh_by_squared_error(scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDAr
     return weights
 
 
-@limit_blas_threads(1)
+@limit_blas_threads(1)  # as above
 def weigh_by_log_loss(
     scores: npt.NDArray, Y: npt.NDArray, sizes: Sequence[int], weight: npt.NDArray
 ) -> npt.NDArray:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...layers import BELOW_MEAN, LinearLayer
 from ...version import __version__
-from ..base import SHIFT, Engine, Sink
+from ..base import MAX_AUTOMATIC_UNITS_OF_GPU, SHIFT, Engine, Sink
 from ..host import DirectSink
 from ..kernels.cuda import manhattan, patches, selection
 from ..kernels.cuda.kernel import BlockSizes, CudaKernel
@@ -53,7 +53,7 @@ class CudaEngine(Engine):
     algebra = CuPyAlgebra()
     n_prefetch = 2
     block_rows, round_rows, chunk_units, group_bytes = 65_536, 2048, 1024, 2**33
-    max_automatic_units = 8000
+    max_automatic_units = MAX_AUTOMATIC_UNITS_OF_GPU
     # A second or more on two cores; the first use of a GPU in a process takes seconds.
     auto_work = 10**11
     # With fewer images at a time, the GPU would be idle between launches.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...utils.availability import install_command
 from ...version import __version__
-from ..base import Engine, Sink
+from ..base import MAX_AUTOMATIC_UNITS_OF_GPU, Engine, Sink
 from ..host import DirectSink, HostStopwatch, processor_name
 from ..host_memory import host_memory
 from ..threads import n_workers, worker_index
@@ -98,7 +98,7 @@ class TorchEngine(Engine):
     def __enter__(self) -> Self:
         self.name = f"torch:{self.torch_device}"
         if self.torch_device.type != "cpu":
-            self.max_automatic_units = 8000
+            self.max_automatic_units = MAX_AUTOMATIC_UNITS_OF_GPU
         super().__enter__()
         _full_precision.enter()
         return self
