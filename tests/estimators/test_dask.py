@@ -22,11 +22,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarni
 SIZED = {"n_hidden": 40, "random_state": 0, "device": "jit"}
 MODELS = [
     TanhClassifier(alpha=1.0, **SIZED),
-    TanhClassifier(class_weight="balanced", **SIZED),
-    TanhClassifier(weights="class_informed", alpha="loo", **SIZED),
-    TanhRegressor(uncertainty=True, **SIZED),
+    TanhClassifier(class_weight="balanced", feature_weights=None, **SIZED),
+    TanhClassifier(weights="class_informed", alpha="loo", feature_weights=None, **SIZED),
+    TanhRegressor(uncertainty=True, feature_weights=None, **SIZED),
     RBFClassifier(**SIZED),
-    RBFClassifier(selection="per_class", metric="euclidean", **SIZED),
+    RBFClassifier(
+        selection="per_class", metric="euclidean", alpha=1.0, feature_weights=None, **SIZED
+    ),
     RBFClassifier(readout="none", shuffle=False, **SIZED),
     RBFClassifier(feature_weights="learned", selection_radius=0.8, **SIZED),
     RBFRegressor(selection="random", **SIZED),
@@ -67,7 +69,13 @@ def compare(found, expected, tolerance=2e-5):
 
 @pytest.mark.parametrize(
     ("model", "scheduler"),
-    [*((model, "threads") for model in MODELS), *((model, "synchronous") for model in MODELS[::4])],
+    [
+        *((model, "threads") for model in MODELS), (MODELS[0], "synchronous"),
+        *(
+            pytest.param(model, "synchronous", marks=pytest.mark.exhaustive)
+            for model in MODELS[4::4]
+        ),
+    ],
     ids=str, indirect=["scheduler"],
 )  # fmt: skip
 def test_model_and_predictions_equal_those_of_arrays(rows, model, scheduler, monkeypatch):
@@ -105,7 +113,7 @@ def test_return_std(rows):
 def test_several_outputs(rows):
     X, y = rows
     Y = np.column_stack([y, y > 0])
-    model = TanhClassifier(**SIZED).fit(blocks(X, 100), blocks(Y, 200))
+    model = TanhClassifier(feature_weights=None, **SIZED).fit(blocks(X, 100), blocks(Y, 200))
     for name in ("decision_function", "predict_proba"):
         found, expected = getattr(model, name)(blocks(X, 100)), getattr(model, name)(X)
         assert len(found) == len(expected) == 2
@@ -123,7 +131,14 @@ def test_sample_weight(rows):
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float64, bool])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.int64,
+        np.float64,
+        *(pytest.param(d, marks=pytest.mark.exhaustive) for d in (np.uint8, bool)),
+    ],
+)
 def test_dtypes(rows, dtype):
     X, y = rows
     X = (10 * X).astype(dtype)

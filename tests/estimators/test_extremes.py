@@ -57,13 +57,13 @@ def are_squares(dtype, exponent):
     return numbers.minexp + 8 < 2 * exponent < numbers.maxexp - 8
 
 
-def check_sizes(make, dtype, takes_squares=False):
+def check_sizes(make, dtype, takes_squares=False, exponents=None):
     """The answers do not depend on the unit of X; where squares overflow, the fit refuses."""
     if is_of_blas(make()):
         pytest.skip("the code of blas")
     X = rows(dtype)
     expected = answers(fitted(make(), X), X)
-    for exponent in EXPONENTS[dtype]:
+    for exponent in exponents or EXPONENTS[dtype]:
         large = np.ldexp(X, exponent)
         if takes_squares and not are_squares(dtype, exponent):
             with pytest.raises(ValueError, match=SENTENCE):
@@ -110,7 +110,8 @@ DTYPES = [np.float32, pytest.param(np.float64, marks=pytest.mark.exhaustive)]
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("make", PREDICTORS)
 def test_predictions_do_not_depend_on_the_scale_of_X(make, dtype, device):
-    check_sizes(lambda: make(device=device, random_state=0), dtype)
+    exponents = (-100, -66, 100) if dtype is np.float32 else EXPONENTS[dtype]
+    check_sizes(lambda: make(device=device, random_state=0), dtype, exponents=exponents)
 
 
 def extremes(dtype):
@@ -137,7 +138,8 @@ def extremes(dtype):
 
 def models(device):
     shared = {"device": device, "random_state": 0}
-    yield from (make(**shared) for make in PREDICTORS)
+    # Searches and readouts are the same code on all engines of the host.
+    yield from (make(**shared) for make in (PREDICTORS if device == "jit" else PREDICTORS[::3]))
     for kernel in KERNELS:
         for metric in METRICS:
             yield RBFProjector(10, kernel=kernel, metric=metric, **shared)

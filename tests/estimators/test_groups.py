@@ -96,8 +96,14 @@ def test_leave_one_out_and_groups(alpha):
         TanhRegressor(20, **TANH).fit(X, y, groups=groups[1:])
 
 
-@pytest.mark.parametrize("with_final", [False, True])
-@pytest.mark.parametrize("max_samples", [2**13, 300])
+@pytest.mark.parametrize(
+    ("max_samples", "with_final"),
+    [
+        (2**13, False), (300, True),
+        pytest.param(2**13, True, marks=pytest.mark.exhaustive),
+        pytest.param(300, False, marks=pytest.mark.exhaustive),
+    ],
+)  # fmt: skip
 def test_stacked_ensembles(with_final, max_samples):
     """Their error is that for other groups, and that of plain ones is far too small."""
     X, y, groups = make_data(1200, 120)
@@ -134,7 +140,9 @@ def test_groups_are_routed_by_default():
 
 
 @pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize("network", [TanhRegressor(**TANH), RBFRegressor(random_state=0)])
+@pytest.mark.parametrize(
+    "network", [TanhRegressor(**TANH), RBFRegressor(feature_weights=None, random_state=0)]
+)
 def test_searches(network):
     """Also of a penalty that is "auto", whose passes are shared."""
     X, y, groups = make_data()

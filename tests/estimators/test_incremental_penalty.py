@@ -51,6 +51,7 @@ def assert_same_statistics(model, other):
 
 
 RBF = {"kernel": "gaussian", "radius": 20.0, "feature_weights": None}
+WEIGHTS = np.linspace(0.5, 2, 64)
 
 
 @pytest.mark.parametrize("given", [MODEL, RBFClassifier(layer=DIGITS[::9], **RBF)], ids=type)
@@ -117,11 +118,20 @@ def brute_force_error(model, X, y, weight, alpha, keeps_units=False):
     return total / n
 
 
-@pytest.mark.parametrize("n", [600, LIMIT + 100])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
-    "feature_weights", [None, np.linspace(0.5, 2, 64)], ids=["plain", "weighted"]
-)
+    ("feature_weights", "dtype", "n"),
+    [
+        (None, np.float64, 600), (None, np.float32, LIMIT + 100),
+        (WEIGHTS, np.float32, 600), (WEIGHTS, np.float64, LIMIT + 100),
+        *(  # other combinations of the same values
+            pytest.param(*case, marks=pytest.mark.exhaustive)
+            for case in (
+                (None, np.float32, 600), (None, np.float64, LIMIT + 100),
+                (WEIGHTS, np.float64, 600), (WEIGHTS, np.float32, LIMIT + 100),
+            )
+        ),
+    ],
+)  # fmt: skip
 def test_units_are_left_out_with_their_centers(n, dtype, feature_weights):
     """Trained again without the samples of each part and the units that are centred at them."""
     X, y, weight = DIGITS[:n].astype(dtype), Y[:n], np.linspace(0.5, 1.5, n)

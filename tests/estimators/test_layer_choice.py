@@ -62,17 +62,18 @@ def assert_same(model, other):
 
 
 @pytest.mark.parametrize(
-    ("cls", "size"), [(RBFRegressor, 1), (TanhClassifier, 40), *((e, ENOUGH) for e in ESTIMATORS)]
+    ("cls", "size"), [(RBFRegressor, 1), (TanhClassifier, 40), *((e, 500) for e in ESTIMATORS)]
 )
-def test_the_layer_is_that_of_fit_to_enough_samples(cls, size):
+def test_the_layer_is_that_of_fit_to_enough_samples(cls, size, monkeypatch):
     """Whatever the batches are; all samples are in the readout."""
-    y = targets(cls)
-    model = learn(cls(20, alpha=1.0, random_state=0), np.arange(ENOUGH), size, y)
+    y, enough = targets(cls), 500
+    monkeypatch.setattr(buffer, "_MIN_ROWS", enough)
+    model = learn(cls(20, alpha=1.0, random_state=0), np.arange(enough), size, y)
     assert not is_open(model)
-    fitted = cls(20, alpha=1.0, random_state=0).fit(X[:ENOUGH], y[:ENOUGH])
+    fitted = cls(20, alpha=1.0, random_state=0).fit(X[:enough], y[:enough])
     assert_same_layer(model, fitted)
-    learn(model, np.arange(ENOUGH, N), size, y)
-    fitted = cls(layer=FrozenEstimator(fitted), alpha=1.0).fit(X, y)
+    learn(model, np.arange(enough, 600), size, y)
+    fitted = cls(layer=FrozenEstimator(fitted), alpha=1.0).fit(X[:600], y[:600])
     np.testing.assert_allclose(model.solve().readout_coef_, fitted.readout_coef_, atol=1e-5)
 
 
@@ -93,7 +94,7 @@ def test_a_provisional_layer_is_that_of_fit(cls):
 
 def test_a_provisional_layer_is_chosen_anew_after_a_good_part_only():
     model, chosen_at, before = clone(TANH), [], None
-    for i in range(200):
+    for i in range(100):
         model.partial_fit(X[i : i + 1], Y[i : i + 1], classes=["low", "high"]).predict(X[:2])
         now = model.components_
         if now is not before:
@@ -570,7 +571,10 @@ def test_drift_of_a_window():
     assert model.drift_ < 1.3
 
 
-@pytest.mark.parametrize("window", [None, 300], ids=["all", "window"])
+@pytest.mark.parametrize(
+    # Before samples are removed from the window, it contains all.
+    "window", [pytest.param(None, marks=pytest.mark.exhaustive), 300], ids=["all", "window"],
+)  # fmt: skip
 def test_drift_of_provisional_layers(window):
     """Errors are compared although the layer is chosen anew."""
     model, layers, found = TanhRegressor(50, **PLAIN), set(), []

@@ -23,12 +23,15 @@ from sklearn_fsvc import (
 CLASSIFIERS = [
     RBFClassifier(), RBFClassifier(alpha="loo"), RBFClassifier(kernel="triangular"),
     RBFClassifier(readout="softmax"), TanhClassifier(), TanhClassifier(alpha="loo"),
-    TanhClassifier(readout="softmax"), StackedClassifier(), make_tabular_pipeline(),
+    # The readout of RBFClassifier(readout="softmax"), and other units.
+    pytest.param(TanhClassifier(readout="softmax"), marks=pytest.mark.exhaustive),
+    StackedClassifier(), make_tabular_pipeline(),
 ]  # fmt: skip
 REGRESSORS = [
     RBFRegressor(), RBFRegressor(alpha="loo"), RBFRegressor(kernel="triangular"),
     RBFRegressor(uncertainty=True), TanhRegressor(), TanhRegressor(alpha="loo"),
-    StackedRegressor(), make_tabular_pipeline("regressor"),
+    StackedRegressor(),
+    pytest.param(make_tabular_pipeline("regressor"), marks=pytest.mark.exhaustive),
 ]  # fmt: skip
 
 
@@ -128,7 +131,7 @@ def test_a_large_penalty_shrinks_predictions_to_the_mean(model):
     far = np.vstack([X, 10 * X])
     spread = [
         np.abs(seeded(model).set_params(alpha=alpha).fit(X, y).predict(far) - y.mean()).max()
-        for alpha in (1.0, 1e3, 1e6, 1e9)
+        for alpha in (1.0, 1e4, 1e9)
     ]
     assert (np.diff(spread) < 0).all()
     assert spread[-1] < 1e-3

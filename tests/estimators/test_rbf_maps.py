@@ -94,17 +94,17 @@ def test_a_learned_map_is_used_if_it_helps(directed, metric):
 
 def test_a_fit_without_a_map_has_none(directed, rng):
     """If it does not help, the attribute is None, also after a fit with a map."""
-    X, at = directed
+    X, at = (each[:500] for each in directed)
     model = RBFRegressor(50, feature_weights="map", random_state=0).fit(X, np.sin(2 * at))
     assert model.feature_map_ is not None
-    assert model.fit(X, rng.normal(size=900)).feature_map_ is None
+    assert model.fit(X, rng.normal(size=500)).feature_map_ is None
     assert model.set_params(feature_weights="learned").fit(X, at).feature_map_ is None
     counts = np.clip(40 * X + 128, 0, 255).astype(np.uint8)
     assert RBFClassifier(20, alpha=1.0, random_state=0).fit(counts, at > 0).feature_map_ is None
 
 
 def test_uint8_and_float32_have_the_same_map(directed):
-    X, at = directed
+    X, at = (each[:500] for each in directed)
     model = RBFClassifier(50, feature_weights="map", metric="euclidean", random_state=0)
     counts = (40 * X + 128).clip(0, 255).astype(np.uint8)
     maps = [clone(model).fit(rows, at > 0).feature_map_ for rows in (counts, counts.astype("f4"))]

@@ -105,8 +105,16 @@ UNITS = [(1e6, 1e9, 1e-9), (1e-12, 0, 1e-12), (1e200, 0, 1e-12), (1e307, 0, 1e-1
          (-1e-250, 0, 1e-12)]  # fmt: skip
 
 
-@pytest.mark.parametrize("X_dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("alpha", [0.1, "auto", "loo"])
+@pytest.mark.parametrize(
+    ("alpha", "X_dtype"),
+    [
+        (0.1, np.float32), ("auto", np.float64), ("loo", np.float32),
+        *(
+            pytest.param(*case, marks=pytest.mark.exhaustive)
+            for case in ((0.1, np.float64), ("auto", np.float32), ("loo", np.float64))
+        ),
+    ],
+)  # fmt: skip
 def test_predictions_are_equivariant_to_scale_and_shift_of_y(regressor, X, X_dtype, alpha):
     X, Y = X.astype(X_dtype), np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2])
     regressor.set_params(alpha=alpha, uncertainty=True)

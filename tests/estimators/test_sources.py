@@ -75,8 +75,19 @@ def assert_same(found, expected):
             np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-@pytest.mark.parametrize("kind", ["slices", "chunks", "batches"])
+# Batches are chunks with names of features.
+@pytest.mark.parametrize(
+    ("kind", "estimator"),
+    [
+        *((kind, estimator) for kind in ("slices", "chunks") for estimator in ESTIMATORS),
+        *(("batches", estimator) for estimator in ESTIMATORS[::8]),
+        *(
+            pytest.param("batches", estimator, marks=pytest.mark.exhaustive)
+            for i, estimator in enumerate(ESTIMATORS) if i % 8
+        ),
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_every_estimator(estimator, kind, rows):
     """To the bit: the same tiles meet the same kernels."""
     X, y, weight = rows
@@ -163,13 +174,13 @@ class Generated(SliceableFile):
     ids=repr,
 )
 def test_max_memory(estimator, kind):
-    """The rows take 19 MB, and tiles that are read ahead count."""
-    n, budget, answer = 60_000, 12 * MIB, 4 * MIB
+    """X has 13.7 MiB, and tiles that are read ahead count."""
+    n, budget, answer = 45_000, 9 * MIB, 3 * MIB
     shelf = Generated(n, 80)
     y = np.arange(n) % 3
     given = shelf if kind == "slices" else lambda: shelf.chunks_of(1000)
     estimator.set_params(max_memory=budget)
-    estimator.fit(shelf[0:2000], y[:2000])  # compiled and imported before it is measured
+    estimator.fit(shelf[0:1000], y[:1000])  # compiled and imported before it is measured
     _, fit = peak(estimator.fit, given, y)
     assert fit <= budget + n * PER_ROW
     estimator.set_params(max_memory=answer)
@@ -250,8 +261,8 @@ def test_feature_names(rows):
 )
 @pytest.mark.parametrize("max_memory", [None, "22MB"])
 def test_number_of_passes_over_the_data(rows, estimator, n_passes, max_memory):
-    """Beside the one that opens a function."""
-    X, y = (np.concatenate([some] * 20) for some in rows[:2])
+    """In addition to the one that opens a function."""
+    X, y = (np.concatenate([some] * 10) for some in rows[:2])
     X += np.random.default_rng(0).random(X.shape, np.float32)
     tap = ChunkFunction(X, y, chunk=700)
     estimator.set_params(max_memory=max_memory).fit(tap)

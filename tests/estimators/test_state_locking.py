@@ -88,7 +88,7 @@ READS_OR_SOLVES = {
 }
 
 
-@pytest.mark.parametrize("run", range(4))
+@pytest.mark.parametrize("run", range(2))
 @pytest.mark.parametrize("call", READS_OR_SOLVES.values(), ids=READS_OR_SOLVES)
 def test_no_sample_is_lost_while_another_thread_reads(call, run):
     model = partially_fitted()
@@ -101,7 +101,7 @@ def test_no_sample_is_lost_while_another_thread_reads(call, run):
     assert_has_all_samples(model)
 
 
-@pytest.mark.parametrize("run", range(4))
+@pytest.mark.parametrize("run", range(2))
 def test_several_threads_add_remove_and_merge(run):
     """In any order, the final model has each sample once."""
     model, others = partially_fitted(), [partially_fitted() for _ in range(4)]
@@ -125,7 +125,7 @@ def test_several_threads_add_remove_and_merge(run):
     assert_has_all_samples(model)
 
 
-@pytest.mark.parametrize("run", range(4))
+@pytest.mark.parametrize("run", range(2))
 @pytest.mark.parametrize("model", [MODEL, PROVISIONAL], ids=["given", "provisional"])
 def test_first_calls_of_partial_fit_may_be_concurrent(model, run):
     """One of them starts the sums or the buffer, and the others add to them."""
@@ -137,7 +137,7 @@ def test_first_calls_of_partial_fit_may_be_concurrent(model, run):
     assert model.solve()._incremental_state.statistics.total.n == N
 
 
-@pytest.mark.parametrize("run", range(4))
+@pytest.mark.parametrize("run", range(2))
 def test_predictions_are_of_a_state_that_existed(run):
     """Samples are removed and added alternately, so that there are two states."""
     layer = FrozenEstimator(TanhClassifier(8, feature_weights=None).fit(X, LABELS))
@@ -148,7 +148,7 @@ def test_predictions_are_of_a_state_that_existed(run):
         change(X[5:STEP], LABELS[5:STEP])
 
     def remove_and_add():
-        for _ in range(40):
+        for _ in range(25):
             model.forget(X[5:STEP], LABELS[5:STEP])
             model.partial_fit(X[5:STEP], LABELS[5:STEP])
 
@@ -158,7 +158,9 @@ def test_predictions_are_of_a_state_that_existed(run):
 
 
 @pytest.mark.parametrize("run", range(2))
-@pytest.mark.parametrize("model", [RBFClassifier(9, alpha=1.0), TanhProjector(9)], ids=str)
+@pytest.mark.parametrize(
+    "model", [RBFClassifier(9, kernel="gaussian", radius=2.0, alpha=1.0), TanhProjector(9)], ids=str
+)
 def test_a_fit_is_atomic(model, run):
     """Either 9 units and two classes, or 40 units and three classes."""
     sizes = (9, 40)
@@ -168,7 +170,7 @@ def test_a_fit_is_atomic(model, run):
     y = np.arange(N) % 3
 
     def fit():
-        for i in range(12):
+        for i in range(8):
             model.set_params(**{size: sizes[i % 2]}).fit(X, y if i % 2 else LABELS)
 
     widths = {9: 1, 40: 3} if is_answered == "decision_function" else {9: 9, 40: 40}
@@ -177,13 +179,13 @@ def test_a_fit_is_atomic(model, run):
         assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize("run", range(3))
+@pytest.mark.parametrize("run", range(2))
 def test_a_copy_is_of_a_state_that_existed(run):
     """It has all samples of a call or none."""
     model = partially_fitted()
 
     def add():
-        for part in PARTS:
+        for part in PARTS[:20]:
             model.partial_fit(X[part], Y[part])
 
     @cache
@@ -341,7 +343,7 @@ def test_a_forked_child_can_update_and_predict():
 
     def others():
         has_begun.set()
-        time.sleep(0.5)
+        time.sleep(0.2)
         yield from ()
 
     with ThreadPoolExecutor(1) as threads:
