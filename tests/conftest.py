@@ -72,7 +72,7 @@ def why_unavailable(name):
 
 
 def tested_engines(config):
-    """Return the engines that work, and those that `--require-engine` names, whose tests may fail."""
+    """Return the engines that work, and those that `--require-engine` names: their tests fail."""
     required = config.getoption("--require-engine")
     return [name for name in ENGINES if name in required or why_unavailable(name) is None]
 
