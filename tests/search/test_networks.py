@@ -83,7 +83,7 @@ NETWORKS = {
     ),
     "rbf, fewer centres than asked for": (
         "digits", clone(PLAIN_RBF).set_params(selection_radius=80.0),
-        {**SIZES_AND_PENALTIES, "n_hidden": [5, 60, 80]},
+        {**SIZES, "n_hidden": [5, 60, 80]},
     ),
     "rbf, random centres": (
         "classification",
@@ -91,12 +91,12 @@ NETWORKS = {
         {"n_hidden": [20, 5], "alpha": [1, 2.0], "radius": ["auto", 9]},
     ),
     "rbf, a search for each size": (
-        "iris", PLAIN_RBF, {"n_hidden": [20, 40], "alpha": [0.1, 1.0], "radius": [1.0, "auto"]}
+        "iris", PLAIN_RBF, {"n_hidden": [20, 40], "alpha": [1.0], "radius": [1.0, "auto"]}
     ),
     "rbf, None among sizes": (
         "digits",
         RBFClassifier(selection_radius=40.0, alpha=1.0, feature_weights=None),
-        {"n_hidden": [30, None, 10], "radius": ["auto", 60.0]},
+        {"n_hidden": [30, None, 10], "radius": [60.0]},
     ),
     "rbf, all that are novel": ("wine", RBFClassifier(), {"alpha": [0.1, 1.0]}),
     "rbf, the radius selects": ("iris", PLAIN_RBF, {"radius": [0.5, 0.7], "alpha": [1, 2]}),
@@ -109,7 +109,7 @@ NETWORKS = {
     "rbf, selections": (
         "iris",
         clone(PLAIN_RBF).set_params(n_hidden=20, alpha=1.0),
-        {"selection": ["global", "per_class"], "overlap": [1.0, 2.5], "shuffle": [True, False]},
+        [{"selection": ["global", "per_class"], "overlap": [1.0, 2.5]}, {"shuffle": [True, False]}],
     ),
     "candidates twice": (
         "wine",
@@ -158,7 +158,7 @@ def test_small_tiles(iris, network):
 
 def test_grids_of_different_parameters(digits):
     """Parameters that are shared in one grid may not be shared in another."""
-    network = clone(PLAIN_RBF).set_params(selection_radius=40.0, random_state=0)
+    network = clone(PLAIN_RBF).set_params(selection_radius=40.0, alpha=0.5, random_state=0)
     grids = [{"alpha": [0.1, 1.0]}, {"n_hidden": [15, 30]}, {"radius": [50.0], "n_hidden": [20]}]
     compare(network, grids, digits, **ALL_SCORES)
 
@@ -252,7 +252,7 @@ def test_steps_before_the_network(digits):
         TANH,
         RBF,
         clone(PLAIN_RBF).set_params(random_state=0),
-        RBFClassifier(40, selection_radius=5.0, random_state=0),
+        RBFClassifier(40, selection_radius=5.0, feature_weights=None, random_state=0),
     ],
 )
 def test_steps_that_learn_from_the_labels_of_the_split(digits, network):

@@ -206,7 +206,7 @@ def test_steps_before_the_network(kind, network):
 def test_uncovered_samples(kind):
     """They have the classes of the nearest unit of the candidate."""
     X, y = load_multioutput(kind)
-    grid = {"n_hidden": [5, 20], "radius": [0.6, 1.2]}
+    grid = {"n_hidden": [5, 20], "radius": [0.6, 1.2], "alpha": [1.0]}
     compare(TRIANGLES, grid, (X, y), scoring=DECISION_SCORER, return_train_score=True)
     clf = clone(TRIANGLES).set_params(n_hidden=20, radius=1.2).fit(X, y)
     assert 10 < (~naive.of_model(clf, X).any(axis=1)).sum() < len(X)
