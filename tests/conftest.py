@@ -2,6 +2,7 @@
 
 import gc
 import os
+from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -26,10 +27,15 @@ MISSING = [package for package in NEEDS if find_spec(package) is None]
 collect_ignore = [path for package in MISSING for path in NEEDS[package]]
 
 
-def pytest_report_header():
-    return [
+def pytest_report_header(config):
+    lines = [
         f"{package} is not installed: without {', '.join(NEEDS[package])}" for package in MISSING
     ]
+    tested = tested_engines(config)
+    for name in ENGINES:
+        if name not in tested:
+            lines.append(f"engine {name} is not tested: {why_unavailable(name)}")
+    return lines
 
 
 def pytest_addoption(parser):
@@ -58,6 +64,33 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+
+
+@cache
+def why_unavailable(name):
+    return ENGINES[name]().why_unavailable()
+
+
+def tested_engines(config):
+    """Return the engines that work, and those that `--require-engine` names: their tests fail."""
+    required = config.getoption("--require-engine")
+    return [name for name in ENGINES if name in required or why_unavailable(name) is None]
+
+
+# MKL has other products and another tanh than `blas`: tests of engines have both.
+MARKS_OF_DEVICES = {"mkl": pytest.mark.exhaustive}
+
+
+def pytest_generate_tests(metafunc):
+    """Generate variants of the tested engines only: 1,500 would be collected to be skipped."""
+    tested = tested_engines(metafunc.config)
+    if "engine_name" in metafunc.fixturenames:
+        metafunc.parametrize("engine_name", tested)
+    if "device_name" in metafunc.fixturenames:
+        marked = [pytest.param(name, marks=MARKS_OF_DEVICES.get(name, ())) for name in tested]
+        metafunc.parametrize("device_name", marked)
+    if "namespace_engine" in metafunc.fixturenames:  # of each namespace of arrays, one engine
+        metafunc.parametrize("namespace_engine", [n for n in tested if n in ("jit", "cuda")])
 
 
 def usable(name, config):
@@ -100,22 +133,16 @@ def idle(monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.tuning.other_load", lambda: 0.0)
 
 
-@pytest.fixture(params=list(ENGINES))
-def engine(request):
-    with usable(request.param, request.config) as engine:
+@pytest.fixture
+def engine(engine_name, request):
+    with usable(engine_name, request.config) as engine:
         yield engine
 
 
-# MKL has other products and another tanh than `blas`: tests of engines have both.
-MARKS_OF_DEVICES = {"mkl": pytest.mark.exhaustive}
-
-
-@pytest.fixture(
-    params=[pytest.param(name, marks=MARKS_OF_DEVICES.get(name, ())) for name in ENGINES]
-)
-def device(request):
-    usable(request.param, request.config)
-    return request.param
+@pytest.fixture
+def device(device_name, request):
+    usable(device_name, request.config)
+    return device_name
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 6
                 )
 
 
-def check_rounded_rows(engine, shape, dtype, n_batches=12):
+def check_rounded_rows(engine, shape, dtype, n_batches=5):
     """So do rounded activations in random batches: to the bit, or by one step for a few of them."""
     rng = np.random.default_rng(4)
     for X, layer in layers(shape, dtype):

@@ -74,12 +74,12 @@ def test_every_option_has_a_help(command, capsys):
 @pytest.mark.usefixtures("idle")
 def test_tune_stores_the_settings(capsys):
     kind = "tanh float32"
-    main(["tune", "--device", "jit", "--kind", kind, "--features", "4", "6", "--repeats", "1"])
+    main(["tune", "--device", "blas", "--kind", kind, "--features", "4", "6", "--repeats", "1"])
     output = capsys.readouterr().out
-    path = profiles.path_of(get_engine("jit").identity())
+    path = profiles.path_of(get_engine("blas").identity())
     assert f"stored in {path}" in output
     assert kind in output
-    assert list(profiles.read(get_engine("jit").identity())) == [kind]
+    assert list(profiles.read(get_engine("blas").identity())) == [kind]
 
 
 def test_errors_of_commands_are_one_line():

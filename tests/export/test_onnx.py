@@ -55,7 +55,9 @@ def find_uncovered(model, rows):
 @pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
 def test_quantised_activations(make, bits):
     """Rounding ties may be resolved differently."""
-    model = make(150, random_state=0, precision=bits).fit(X.astype(np.float32), Y)
+    model = make(50, random_state=0, feature_weights=None, alpha=0.1, precision=bits).fit(
+        X.astype(np.float32), Y
+    )
     rows = X_NEW.astype(np.float32)
     step = 2.0 ** (1 - bits) * np.abs(model.readout_coef_).max()
     outputs = onnx_outputs(model, rows, options={"raw_scores": True})["scores"]
@@ -68,13 +70,13 @@ def test_quantised_activations(make, bits):
 @pytest.mark.parametrize(
     "model",
     [
-        RBFClassifier(150, random_state=0),
-        RBFClassifier(150, random_state=0, feature_weights=np.linspace(0, 1, 64), alpha=0.1),
-        RBFClassifier(150, random_state=0, feature_weights=MAP, metric="euclidean", alpha=0.1),
-        RBFClassifier(150, random_state=0, **NARROW),
-        RBFClassifier(150, random_state=0, readout="lms"),
+        RBFClassifier(50, random_state=0),
+        RBFClassifier(50, random_state=0, feature_weights=np.linspace(0, 1, 64), alpha=0.1),
+        RBFClassifier(50, random_state=0, feature_weights=MAP, metric="euclidean", alpha=0.1),
+        RBFClassifier(50, random_state=0, **NARROW),
+        RBFClassifier(50, random_state=0, feature_weights=None, readout="lms"),
         TanhClassifier(80, random_state=0, readout="softmax", alpha=1.0, feature_weights=None),
-        TanhClassifier(150, random_state=0),
+        TanhClassifier(50, random_state=0),
     ],
     ids=["defaults", "weights", "map", "narrow", "lms", "softmax", "tanh"],
 )
@@ -204,8 +206,16 @@ MODELS = [
     (TanhClassifier(20, alpha=0.1), np.column_stack([DIGITS % 2, DIGITS > 6])),
     (RBFRegressor(20, alpha=0.1, feature_weights=MAP), DIGITS),
     (TanhRegressor(20, alpha=0.1), DIGITS),
-    (StackedClassifier([("a", TanhClassifier(20)), ("b", RBFClassifier(20))]), TEXT_LABELS),
-    (StackedRegressor([("a", TanhRegressor(20)), ("b", RBFRegressor(20))]), DIGITS),
+    (
+        StackedClassifier(
+            [("a", TanhClassifier(20, alpha=0.1)), ("b", RBFClassifier(20, alpha=0.1))]
+        ),
+        TEXT_LABELS,
+    ),
+    (
+        StackedRegressor([("a", TanhRegressor(20, alpha=0.1)), ("b", RBFRegressor(20, alpha=0.1))]),
+        DIGITS,
+    ),
 ]
 
 
@@ -267,7 +277,7 @@ def test_probabilities_of_scores_far_outside_0_and_1(y, is_old):
 @pytest.mark.parametrize("cls", [RBFRegressor, TanhRegressor])
 def test_regressors(cls, n_outputs, dtype):
     y = np.column_stack([X.mean(axis=1), -1e6 * X.std(axis=1)])[:, :n_outputs].squeeze()
-    model = cls(100, alpha=0.1, random_state=0).fit(X.astype(dtype), y)
+    model = cls(40, alpha=0.1, random_state=0).fit(X.astype(dtype), y)
     rows = X_NEW.astype(dtype)
     outputs = onnx_outputs(model, rows)["variable"]
     assert outputs.shape == (len(rows), n_outputs)
@@ -294,10 +304,10 @@ def test_incremental_fits():
 @pytest.mark.parametrize(
     "steps",
     [
-        (StandardScaler(), RBFClassifier(100, random_state=0)),
-        (StandardScaler(), TanhClassifier(100, random_state=0)),
-        (RBFProjector(100, radius=50.0, random_state=0), LogisticRegression(max_iter=1000)),
-        (StandardScaler(), TanhProjector(100, random_state=0), LogisticRegression()),
+        (StandardScaler(), RBFClassifier(40, random_state=0)),
+        (StandardScaler(), TanhClassifier(40, random_state=0)),
+        (RBFProjector(40, radius=50.0, random_state=0), LogisticRegression(max_iter=1000)),
+        (StandardScaler(), TanhProjector(40, random_state=0), LogisticRegression()),
     ],
     ids=["rbf", "tanh", "rbf projector", "tanh projector"],
 )

@@ -24,7 +24,7 @@ from sklearn_fsvc import (
 from sklearn_fsvc.export.onnx import register, to_onnx
 
 N, N_NEW = 900, 300
-FIXED = {"n_hidden": 30, "alpha": 0.1, "random_state": 0}
+FIXED = {"n_hidden": 30, "alpha": 0.1, "feature_weights": None, "random_state": 0}
 # Features are float32, and scores of ranks lie between -4 and 4.
 ATOL = 1e-6
 
@@ -63,8 +63,8 @@ NEW.loc[4, ["income", "hours per-week", "degrees"]] = -(2.0**90)
 
 
 def check_features(model, X, y, X_new):
-    """Fit a pipeline, and compare the outputs of its preprocessing; return their names."""
-    preprocessing = model.fit(X, y)[:-1]
+    """Fit the preprocessing of a pipeline, and compare its outputs; return their names."""
+    preprocessing = model[:-1].fit(X, y)
     features = onnx_outputs(preprocessing, X_new)["variable"]
     expected = preprocessing.transform(X_new)
     assert features.dtype == expected.dtype == np.float32
@@ -310,7 +310,7 @@ def test_other_columns(table, error, message):
 @pytest.mark.parametrize("stacked", [False, True])
 def test_transformed_targets(stacked, transform):
     """Predictions are means over the residuals, within the range of y."""
-    network = RBFRegressor(**FIXED)
+    network = RBFRegressor(**FIXED | {"feature_weights": "auto"})
     model = StackedRegressor([("rbf", network)], final_estimator=None) if stacked else network
     model.set_params(target_transform=transform)
     prices = np.exp(Y + np.random.default_rng(0).normal(size=N))

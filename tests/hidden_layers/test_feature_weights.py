@@ -25,6 +25,7 @@ from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 ALL_KERNELS = [*KERNELS.values(), Cauchy()]
+SOME_KERNELS = [KERNELS["triangular"], KERNELS["laplacian"], KERNELS["gaussian"], Cauchy()]
 RELEVANT, IRRELEVANT = [3, 7], [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
 
 
@@ -66,7 +67,7 @@ def test_every_engine_learns_the_same(engine, metric, dtype):
 
 @cache
 def learned_by_jit(metric, dtype):
-    return {kernel: learned(made(400, dtype), metric, kernel) for kernel in ALL_KERNELS}
+    return {kernel: learned(made(400, dtype), metric, kernel) for kernel in SOME_KERNELS}
 
 
 def after_another_round(samples, weights):
@@ -213,8 +214,9 @@ def test_deviations_that_no_weights_equalise_are_an_error():
 
 def test_random_state_draws_the_subset():
     samples = made(5000)
-    np.testing.assert_array_equal(learned(samples), learned(samples))
-    assert np.abs(learned(samples) - learned(samples, seed=1)).max() > 1e-3
+    weights = learned(samples)
+    np.testing.assert_array_equal(learned(samples), weights)
+    assert np.abs(weights - learned(samples, seed=1)).max() > 1e-3
 
 
 @pytest.mark.parametrize(("n_outputs", "n_samples"), [(2, 4000), (41, 909), (200, 500)])
@@ -244,7 +246,9 @@ def test_only_a_subset_of_many_samples_is_used(monkeypatch):
     assert seen == [(4000, 600, 4000 - 909, 909)] * 3
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.exhaustive)]
+)
 def test_the_memory_limit_is_kept(dtype):
     samples, limit = made(20_000, dtype), int((10.5 if dtype == np.float32 else 19) * MIB)
     learned(made(300, dtype))  # compiles before the measurement

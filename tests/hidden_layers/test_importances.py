@@ -127,8 +127,8 @@ def test_selection_does_not_depend_on_units(network):
     scaled = (X - X.mean()) / X.std()
     names = []
     for data in (X, scaled):
-        model = network(100, random_state=0)
-        eliminated = RFE(model, n_features_to_select=5, step=5).fit(data, y)
+        model = network(50, alpha=1.0, random_state=0)
+        eliminated = RFE(model, n_features_to_select=5, step=13).fit(data, y)
         chosen = SelectFromModel(model, max_features=5, threshold=-np.inf).fit(data, y)
         names += [eliminated.get_feature_names_out(), chosen.get_feature_names_out()]
     assert "worst area" in names[0]

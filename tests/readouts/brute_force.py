@@ -56,15 +56,26 @@ def unit_at_sample(clf, n=60):
 def without_each_row(H, Y, alpha, weight=None, own=None):
     """Scores (rows, classes) of each row by a readout trained on all other rows.
 
-    And on all units but that of the row in `own`.
+    And on all units but that of the row in `own`. Of several penalties there is an array for each:
+    all use the same singular value decompositions. A left-out row has the weight 0, and a left-out
+    unit no activations.
     """
-    scores, units = np.empty(Y.shape), np.arange(H.shape[1])
-    for i in range(len(H)):
-        others, kept = np.arange(len(H)) != i, units if own is None else units[units != own[i]]
-        of_others = None if weight is None else weight[others]
-        W, b = naive.ridge(H[np.ix_(others, kept)], Y[others], alpha, of_others)
-        scores[i] = H[i, kept] @ W.T + b
-    return scores
+    n, rows = len(H), np.arange(len(H))
+    w = np.tile(np.ones(n) if weight is None else weight, (n, 1))
+    w[rows, rows] = 0
+    h, y = (w @ each / w.sum(axis=1, keepdims=True) for each in (H, Y))
+    A = H - h[:, None]
+    if own is not None:
+        has_unit = (own >= 0) & (own < H.shape[1])
+        A[rows[has_unit], :, own[has_unit]] = 0
+    root = np.sqrt(w)[:, :, None]
+    U, s, V = np.linalg.svd(root * A, full_matrices=False)
+    B = U.transpose(0, 2, 1) @ (root * (Y - y[:, None]))
+    left_out = (V @ A[rows, rows, :, None]).transpose(0, 2, 1)
+    scores = [
+        (left_out * (s / (s**2 + each))[:, None] @ B)[:, 0] + y for each in np.atleast_1d(alpha)
+    ]
+    return np.array(scores) if np.ndim(alpha) else scores[0]
 
 
 def error_of(scores, Y, weight=None):

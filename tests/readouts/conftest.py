@@ -6,10 +6,9 @@ from readouts.brute_force import NETWORKS
 from sklearn_fsvc._src.layers import RBFLayer
 
 
-@pytest.fixture(params=["jit", "cuda"])
-def engine(request):
-    """Of each namespace of arrays, one engine."""
-    with usable(request.param, request.config) as engine:
+@pytest.fixture
+def engine(namespace_engine, request):
+    with usable(namespace_engine, request.config) as engine:
         yield engine
 
 

@@ -120,7 +120,7 @@ def test_real_valued_targets(network, rng):
             Job(engine), layer, Samples(X, NumericTarget(Y), weight), ALPHAS, True
         )
     H = naive.hidden(layer, X)
-    expected = [without_each_row(H, Y, alpha, weight) for alpha in ALPHAS]
+    expected = without_each_row(H, Y, ALPHAS, weight)
     errors = [error_of(scores, Y, weight) for scores in expected]
     np.testing.assert_allclose(chosen.errors, errors, rtol=1e-8)
     best = int(np.argmin(errors))
@@ -137,7 +137,7 @@ def test_on_every_device(device, network):
     clf = network.set_params(device=device, alpha=ALPHAS).fit(X, y, sample_weight=weight)
     H, Y, own = hidden_of(clf, X), np.eye(3)[y], unit_at_sample(clf)
     assert (own >= 0).sum() == (20 if hasattr(clf, "support_") else 0)
-    expected = [without_each_row(H, Y, alpha, weight, own) for alpha in ALPHAS]
+    expected = without_each_row(H, Y, ALPHAS, weight, own)
     errors = [error_of(scores, Y, weight) for scores in expected]
     np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)
     assert isinstance(clf.loo_errors_, np.ndarray)
@@ -286,7 +286,7 @@ def test_errors_with_fewer_rows_than_units(kind, dtype, seed):
     model = kind(n_units, alpha=alphas, **given).fit(X, y)
     H, Y = naive.of_model(model, X), (y[:, None] - y.mean()) / y.std()
     own = unit_at_sample(model)
-    expected = np.array([error_of(without_each_row(H, Y, a, own=own), Y) for a in alphas])
+    expected = np.array([error_of(s, Y) for s in without_each_row(H, Y, alphas, own=own)])
     is_known = np.isfinite(model.loo_errors_)
     assert is_known[2:].all()
     np.testing.assert_allclose(model.loo_errors_[is_known], expected[is_known], rtol=0.1)

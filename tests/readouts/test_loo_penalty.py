@@ -42,7 +42,7 @@ from sklearn_fsvc.engines import get_engine
 def errors_of(clf, X, y, alphas, weight=None):
     """Leave-one-out errors by brute force."""
     H, Y, own = hidden_of(clf, X).astype(float), np.eye(y.max() + 1)[y], unit_at_sample(clf, len(X))
-    return [error_of(without_each_row(H, Y, a, weight, own), Y, weight) for a in alphas]
+    return [error_of(scores, Y, weight) for scores in without_each_row(H, Y, alphas, weight, own)]
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 1, 1: 5, 2: 0.5}])
@@ -271,7 +271,7 @@ def best_by_brute_force(clf, X, y, weight=None, prefers_large=False):
     is_half = hasattr(clf, "support_") and H.shape[1] > module.MIN_HALVED_UNITS
     H = H[:, : -(-H.shape[1] // 2)] if is_half else H
     weight = np.ones(len(y)) if weight is None else weight
-    scores = [without_each_row(H, Y, a, weight, own) for a in PENALTIES]
+    scores = without_each_row(H, Y, PENALTIES, weight, own)
     losses = np.array([((Y - s) ** 2).sum(axis=1) for s in scores])
     share = weight / weight.sum()
     best = at = int((losses @ share).argmin())
@@ -316,7 +316,7 @@ def test_the_penalty_of_regressors_has_the_least_error(rng):
         (y[:, None] - y.mean()) / y.std(),
         unit_at_sample(model, 120),
     )
-    errors = [error_of(without_each_row(H, Y, a, own=own), Y) for a in PENALTIES]
+    errors = [error_of(scores, Y) for scores in without_each_row(H, Y, PENALTIES, own=own)]
     assert model.alpha_ == pytest.approx(PENALTIES[int(np.argmin(errors))])
 
 

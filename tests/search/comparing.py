@@ -30,7 +30,8 @@ TANH_OF_SPLITS = clone(TANH).set_params(scale="auto")
 RBF = clone(ALL_AUTO).set_params(kernel="laplacian", radius=20.0, feature_weights=None, alpha=1.0)
 # A kernel of bounded support, so that some samples are uncovered.
 TRIANGLES = clone(ALL_AUTO).set_params(kernel="triangular", feature_weights=None)
-SIZES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
+SIZES = {"n_hidden": [40, 10], "alpha": [1.0]}
+SIZES_AND_PENALTIES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
 ALL_PASSES = [TANH, TANH_OF_SPLITS, RBF]  # one for all splits, or one for each of them
 
 
@@ -158,7 +159,7 @@ def compare_networks(estimator, grid, data, *, scoring=None, **how):
     # With weights, scikit-learn accepts a plain function alone, but not among other scorers.
     each = [scoring, collect] if "fit_params" in how else [own | scoring]
     for scorers in each:
-        how = {"refit": "values", "return_train_score": True, **how, "scoring": scorers}
+        how = {"refit": False, "return_train_score": True, **how, "scoring": scorers}
         compare(estimator, grid, data, **how)
     theirs, ours = seen[: len(seen) // 2], seen[len(seen) // 2 :]
     for here, there in zip(ours, theirs, strict=True):

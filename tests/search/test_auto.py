@@ -14,6 +14,7 @@ from peak_memory import MIB, peak
 from search.comparing import (
     ALL_AUTO,
     ALL_SCORES,
+    RBF,
     TANH,
     TANH_AUTO,
     TRIANGLES,
@@ -40,7 +41,7 @@ NETWORKS = {
     "rbf, given": (clone(ALL_AUTO).set_params(**GIVEN), {"radius": [1.0, 30.0]}),
     "rbf, rows outside": (
         clone(TRIANGLES).set_params(n_hidden=20),
-        {"radius": [0.6, 1.2], "kernel": ["triangular", "laplacian"]},
+        {"radius": [1.2], "kernel": ["triangular", "laplacian"]},
     ),
     "rbf, kernels": (
         clone(ALL_AUTO).set_params(radius=5.0),
@@ -68,7 +69,8 @@ def test_penalties_of_rbf_networks_by_held_out_samples(wine, monkeypatch, set_sm
     """As of many samples: units whose centres are held out are left out, in all parts or in one."""
     monkeypatch.setattr(loo_penalty, "MAX_LOO_ROWS", 0)
     set_small_size(few)
-    ours = compare_networks(ALL_AUTO, {"n_hidden": [20, 40, 60], "alpha": [0.2, "auto"]}, wine)
+    network = clone(ALL_AUTO).set_params(**GIVEN)
+    ours = compare_networks(network, {"n_hidden": [20, 40, 60], "alpha": [0.2, "auto"]}, wine)
     assert len(set(alphas(ours))) > 1
 
 
@@ -77,14 +79,14 @@ def test_searched_penalties_with_sample_weights(wine, network):
     """Samples of weight 0 are neither trained on nor held out."""
     rng = np.random.default_rng(0)
     weight = rng.random(len(wine[1])) * (rng.random(len(wine[1])) > 0.33)
-    grid = {"n_hidden": [30], "alpha": [0.2, "auto"], "class_weight": [None, "balanced"]}
+    grid = {"n_hidden": [30], "alpha": ["auto"], "class_weight": [None, "balanced"]}
     compare_networks(network, grid, wine, fit_params={"sample_weight": weight})
 
 
 @pytest.mark.parametrize("network", [TANH, ALL_AUTO])
 def test_searched_penalties_in_a_pipeline(wine, weight, network):
     estimator = Pipeline([("scale", StandardScaler()), ("clf", network)])
-    grid = {"clf__n_hidden": [30], "clf__alpha": ["auto", 1.0]}
+    grid = {"clf__n_hidden": [30], "clf__alpha": ["auto"]}
     fit_params = {"clf__sample_weight": weight[: len(wine[1])]}
     compare_networks(estimator, grid, wine, fit_params=fit_params)
 
@@ -108,7 +110,7 @@ def test_small_networks_are_validated_on_all_parts(wine, monkeypatch, set_small_
     assert n_folds == 2 * n_parts
 
 
-@pytest.mark.parametrize("network", [TANH, ALL_AUTO])
+@pytest.mark.parametrize("network", [TANH, clone(ALL_AUTO).set_params(feature_weights=None)])
 def test_a_random_state_instance(wine, network):
     """Held-out samples are drawn last."""
     network = clone(network).set_params(random_state=np.random.RandomState(3))
@@ -119,7 +121,7 @@ def test_searched_and_given_parameters_in_one_grid(wine):
     """The search history of a candidate does not affect that of another, nor its first penalty."""
     grid = {"kernel": ["auto", "gaussian"], "radius": ["auto", 4.0],
             "alpha": ["auto", 1.0], "n_hidden": [20]}  # fmt: skip
-    ours = compare_networks(ALL_AUTO, grid, wine)
+    ours = compare_networks(ALL_AUTO, grid, wine, refit=False)
     tried = {
         (network.kernel, network.radius): set(
             zip(*(network.search_results_[name] for name in ("kernel", "radius")), strict=True)
@@ -140,8 +142,8 @@ def test_feature_weights(wine, selection_radius):
     selection = "per_class" if selection_radius else "random"
     network = clone(ALL_AUTO).set_params(selection=selection, selection_radius=selection_radius)
     grid = {"feature_weights": [None, "learned", by_hand, "auto"], "n_hidden": [10, 20],
-            "radius": [5.0], "kernel": ["laplacian"], "alpha": ["auto"]}  # fmt: skip
-    ours = compare_networks(network, grid, wine)
+            "radius": [5.0], "kernel": ["laplacian"], "alpha": [1.0]}  # fmt: skip
+    ours = compare_networks(network, grid, wine, refit=False)
     assert [n.feature_weights_ is None for n in ours if n.feature_weights is None] == [True] * 4
     assert not all(n.feature_weights_ is None for n in ours if n.feature_weights is not by_hand)
 
@@ -149,7 +151,7 @@ def test_feature_weights(wine, selection_radius):
 def test_a_custom_kernel(wine):
     """scikit-learn clones it for each candidate."""
     grid = {"kernel": [Laplacian(), "gaussian"], "radius": [5.0], "n_hidden": [10, 20]}
-    compare_networks(ALL_AUTO, grid, wine)
+    compare_networks(RBF, grid, wine)
 
 
 # More units than samples
@@ -158,7 +160,7 @@ def test_a_custom_kernel(wine):
 @pytest.mark.parametrize("grid", [{"alpha": [0.1, 1.0], "radius": [4.0]}, {"radius": [3.0, 6.0]}])
 def test_more_units_than_samples(wine, grid):
     """Larger sizes are the same network; both searches warn."""
-    network = clone(ALL_AUTO).set_params(kernel="gaussian")
+    network = clone(ALL_AUTO).set_params(kernel="gaussian", feature_weights=None)
     grid = {"n_hidden": [10, 500, 600, 20], **grid}
     with pytest.warns(UserWarning, match=r"n_hidden=\d+ is more than the 89 samples") as caught:
         ours = compare_networks(network, grid, wine, refit=False)
@@ -172,9 +174,10 @@ def test_more_units_than_samples_of_some_splits(wine):
     n, rows = len(wine[1]), np.arange(len(wine[1]))
     cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[: n // 2], rows[n // 2 :])]
     mixed = np.random.default_rng(0).permutation(n)
+    network = clone(ALL_AUTO).set_params(feature_weights=None)
     with pytest.warns(UserWarning, match="n_hidden=40 is more than the 30 samples"):
         ours = compare_networks(
-            ALL_AUTO, {"n_hidden": [10, 40]}, [each[mixed] for each in wine], cv=cv
+            network, {"n_hidden": [10, 40]}, [each[mixed] for each in wine], cv=cv
         )
     assert sorted(len(each.centers_) for each in ours) == [10, 10, 10, 30, 40, 40]
 
@@ -182,7 +185,7 @@ def test_more_units_than_samples_of_some_splits(wine):
 # Memory
 
 
-GROUP = {"n_hidden": [200, 40], "alpha": ["auto"], "radius": [3.0, 5.0, 8.0],
+GROUP = {"n_hidden": [200], "alpha": ["auto"], "radius": [3.0, 5.0, 8.0],
          "kernel": ["triangular", "gaussian"]}  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from search.comparing import assert_same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.search.cached_estimator import FitCache
 
-N, LIMIT = 20_000, 8 * MIB
+N, LIMIT = 10_000, 4 * MIB
 RBF = RBFClassifier(
     20, selection="random", radius=8.0, kernel="laplacian", feature_weights=None, alpha=1.0,
     random_state=0, device="jit",

@@ -28,6 +28,7 @@ from search.comparing import (
     DECISION_SCORER,
     RBF,
     SIZES,
+    SIZES_AND_PENALTIES,
     TANH,
     TANH_OF_SPLITS,
     TRIANGLES,
@@ -48,15 +49,17 @@ from sklearn_fsvc._src.parts import layer_of
 
 PLAIN_RBF = RBFClassifier(feature_weights=None, kernel="triangular")
 NETWORKS = {
-    "tanh, one pass": ("digits", TanhClassifier(feature_weights=None, scale=0.02), SIZES),
+    "tanh, one pass": (
+        "digits", TanhClassifier(feature_weights=None, scale=0.02), SIZES_AND_PENALTIES
+    ),
     "tanh, one pass, orthogonal": (
         "cancer",
         TanhClassifier(feature_weights=None, scale=1e-3, weights="orthogonal"),
-        SIZES,
+        SIZES_AND_PENALTIES,
     ),
-    "tanh, a pass for each split": ("wine", TanhClassifier(), SIZES),
+    "tanh, a pass for each split": ("wine", TanhClassifier(), SIZES_AND_PENALTIES),
     "tanh, orthogonal": (
-        "digits", TanhClassifier(feature_weights=None, weights="orthogonal"), SIZES
+        "digits", TanhClassifier(feature_weights=None, weights="orthogonal"), SIZES_AND_PENALTIES
     ),
     "tanh, other layers too": (
         "wine",
@@ -88,12 +91,12 @@ NETWORKS = {
         {"n_hidden": [20, 5], "alpha": [1, 2.0], "radius": ["auto", 9]},
     ),
     "rbf, a search for each size": (
-        "iris", PLAIN_RBF, {"n_hidden": [20, 40], "alpha": [0.1, 1.0], "radius": [1.0, "auto"]}
+        "iris", PLAIN_RBF, {"n_hidden": [20, 40], "alpha": [1.0], "radius": [1.0, "auto"]}
     ),
     "rbf, None among sizes": (
         "digits",
         RBFClassifier(selection_radius=40.0, alpha=1.0, feature_weights=None),
-        {"n_hidden": [30, None, 10], "radius": ["auto", 60.0]},
+        {"n_hidden": [30, None, 10], "radius": [60.0]},
     ),
     "rbf, all that are novel": ("wine", RBFClassifier(), {"alpha": [0.1, 1.0]}),
     "rbf, the radius selects": ("iris", PLAIN_RBF, {"radius": [0.5, 0.7], "alpha": [1, 2]}),
@@ -101,12 +104,12 @@ NETWORKS = {
         "cancer",
         clone(PLAIN_RBF).set_params(n_hidden=25, selection="random", alpha=1.0),
         {"metric": ["euclidean", "sqeuclidean"], "kernel": ["gaussian", "triangular"],
-         "radius": [150.0, "auto"]},
+         "radius": [150.0]},
     ),
     "rbf, selections": (
         "iris",
         clone(PLAIN_RBF).set_params(n_hidden=20, alpha=1.0),
-        {"selection": ["global", "per_class"], "overlap": [1.0, 2.5], "shuffle": [True, False]},
+        [{"selection": ["global", "per_class"], "overlap": [1.0, 2.5]}, {"shuffle": [True, False]}],
     ),
     "candidates twice": (
         "wine",
@@ -155,7 +158,7 @@ def test_small_tiles(iris, network):
 
 def test_grids_of_different_parameters(digits):
     """Parameters that are shared in one grid may not be shared in another."""
-    network = clone(PLAIN_RBF).set_params(selection_radius=40.0, random_state=0)
+    network = clone(PLAIN_RBF).set_params(selection_radius=40.0, alpha=0.5, random_state=0)
     grids = [{"alpha": [0.1, 1.0]}, {"n_hidden": [15, 30]}, {"radius": [50.0], "n_hidden": [20]}]
     compare(network, grids, digits, **ALL_SCORES)
 
@@ -168,7 +171,7 @@ def test_grids_of_layers_with_and_without_training_data(iris):
 @pytest.mark.parametrize("network", ALL_PASSES)
 def test_class_weights(wine, network):
     by_class = [{0: 1, 1: 5.0, 2: 0.1}, {1: 0.0}, "balanced", None]
-    grid = {"class_weight": by_class, "n_hidden": [10, 20], "alpha": [1.0]}
+    grid = {"class_weight": by_class, "n_hidden": [20], "alpha": [1.0]}
     compare(network, grid, wine, **ALL_SCORES)
 
 
@@ -211,7 +214,7 @@ def test_float32_and_uint8_samples(digits, network, dtype):
 @pytest.mark.parametrize("network", [TANH, RBF], ids=["tanh", "rbf"])
 def test_every_device(wine, device, network):
     network = clone(network).set_params(device=device)
-    grid = {**SIZES, "alpha": [0.2, "auto"]}
+    grid = {"n_hidden": [40, 10], "alpha": [0.2, "auto"]}
     if network.get_params().get("radius"):
         network.kernel = "laplacian"  # so that radii share a pass
         grid["radius"] = [4.0, 8.0]
@@ -238,7 +241,7 @@ def test_steps_before_the_network(digits):
         "pca__n_components": [3, 6],
         "clf__n_hidden": [10, 30],
         "clf__alpha": [1.0],
-        "scale__with_std": [True, False],
+        "scale__with_std": [False],
     }
     compare(estimator, grid, digits, **ALL_SCORES)
 
@@ -249,7 +252,7 @@ def test_steps_before_the_network(digits):
         TANH,
         RBF,
         clone(PLAIN_RBF).set_params(random_state=0),
-        RBFClassifier(40, selection_radius=5.0, random_state=0),
+        RBFClassifier(40, selection_radius=5.0, feature_weights=None, random_state=0),
     ],
 )
 def test_steps_that_learn_from_the_labels_of_the_split(digits, network):
@@ -263,7 +266,7 @@ def test_steps_that_learn_from_the_labels_of_the_split(digits, network):
 
 @pytest.mark.parametrize("network", ALL_PASSES)
 def test_a_pipeline_of_the_network_alone(wine, network):
-    grid = {"clf__n_hidden": [10, 20], "clf__alpha": [0.1, 1.0]}
+    grid = {"clf__n_hidden": [10, 20], "clf__alpha": [1.0]}
     compare(Pipeline([("clf", network)]), grid, wine, **ALL_SCORES)
 
 

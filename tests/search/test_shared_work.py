@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from search.comparing import (
     ALL_SCORES,
     RBF,
-    SIZES,
+    SIZES_AND_PENALTIES,
     TANH,
     assert_same_search,
     compare,
@@ -43,7 +43,7 @@ def test_steps_are_fitted_once_for_each_split(digits):
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_concurrent_passes_have_the_same_results(digits, network):
     """As consecutive passes."""
-    grid = {**SIZES, "class_weight": [None, "balanced"]}
+    grid = {**SIZES_AND_PENALTIES, "class_weight": [None, "balanced"]}
     one, two = (
         HiddenSizeSearchCV(network, grid, n_jobs=n_jobs, **ALL_SCORES).fit(*digits)
         for n_jobs in (1, 2)
@@ -55,14 +55,16 @@ def test_concurrent_passes_have_the_same_results(digits, network):
 def test_concurrent_passes_are_threads(wine, before_each_pass, n_jobs, in_main):
     threads = set()
     before_each_pass(lambda job, n_samples: threads.add(threading.current_thread()))
-    HiddenSizeSearchCV(RBF, SIZES, n_jobs=n_jobs, refit=False).fit(*wine)
+    HiddenSizeSearchCV(RBF, SIZES_AND_PENALTIES, n_jobs=n_jobs, refit=False).fit(*wine)
     assert (threading.main_thread() in threads) is in_main
 
 
 def test_the_backend_of_joblib_is_overridden(digits):
     with joblib.parallel_config("loky", n_jobs=2):
-        two = HiddenSizeSearchCV(RBF, SIZES, **ALL_SCORES).fit(*digits)
-    assert_same_search(two, HiddenSizeSearchCV(RBF, SIZES, **ALL_SCORES).fit(*digits), digits)
+        two = HiddenSizeSearchCV(RBF, SIZES_AND_PENALTIES, **ALL_SCORES).fit(*digits)
+    assert_same_search(
+        two, HiddenSizeSearchCV(RBF, SIZES_AND_PENALTIES, **ALL_SCORES).fit(*digits), digits
+    )
 
 
 def test_the_plan_is_printed(wine, capsys):
@@ -77,14 +79,14 @@ def test_the_plan_is_printed(wine, capsys):
 
 
 def test_without_verbose_nothing_is_printed(wine, capsys):
-    HiddenSizeSearchCV(TANH, SIZES).fit(*wine)
+    HiddenSizeSearchCV(TANH, SIZES_AND_PENALTIES).fit(*wine)
     assert capsys.readouterr().out == ""
 
 
 def test_candidates_of_a_failed_pass_are_fitted_alone(wine, before_each_pass):
     before_each_pass(mock.Mock(side_effect=MemoryError("too large")))
     with pytest.warns(UserWarning, match=r"4 candidates could not share.*MemoryError: too large"):
-        compare(TANH, SIZES, wine, alone=4 * 2, **ALL_SCORES)
+        compare(TANH, SIZES_AND_PENALTIES, wine, alone=4 * 2, **ALL_SCORES)
 
 
 def test_a_failed_pass_for_all_splits_is_repeated_for_each_split(wine, before_each_pass):
@@ -96,7 +98,7 @@ def test_a_failed_pass_for_all_splits_is_repeated_for_each_split(wine, before_ea
 
     before_each_pass(fail_for_all_splits)
     network = clone(TANH).set_params(random_state=np.random.RandomState(3))
-    compare(network, SIZES, wine, **ALL_SCORES)
+    compare(network, SIZES_AND_PENALTIES, wine, **ALL_SCORES)
 
 
 def test_ill_conditioned_candidates_are_listed(wine):
@@ -130,7 +132,7 @@ def test_warnings_point_to_the_line_of_the_fit(wine, before_each_pass):
         search.fit(*wine)
     before_each_pass(mock.Mock(side_effect=MemoryError))
     with pytest.warns(UserWarning, match="could not share") as not_shared:
-        HiddenSizeSearchCV(TANH, SIZES).fit(*wine)
+        HiddenSizeSearchCV(TANH, SIZES_AND_PENALTIES).fit(*wine)
     assert {w.filename for w in [*ill_conditioned, *not_shared]} == {__file__}
 
 
@@ -138,7 +140,7 @@ def test_warnings_point_to_the_line_of_the_fit(wine, before_each_pass):
 @pytest.mark.parametrize("readout", ["ridge", "lms"])
 def test_times_add_up_to_that_of_the_search(wine, scoring, readout):
     network = clone(RBF).set_params(readout=readout, max_iter=20)
-    grid = SIZES if readout == "ridge" else {"n_hidden": [40]}
+    grid = SIZES_AND_PENALTIES if readout == "ridge" else {"n_hidden": [40]}
     start = perf_counter()
     search = HiddenSizeSearchCV(network, grid, scoring=scoring, refit=False).fit(*wine)
     elapsed, results = perf_counter() - start, search.cv_results_
@@ -152,6 +154,10 @@ def test_times_add_up_to_that_of_the_search(wine, scoring, readout):
 
 def test_times_of_one_split_have_no_deviation(wine):
     rows = np.arange(len(wine[1]))
-    results = HiddenSizeSearchCV(TANH, SIZES, cv=[(rows[:90], rows[90:])]).fit(*wine).cv_results_
+    results = (
+        HiddenSizeSearchCV(TANH, SIZES_AND_PENALTIES, cv=[(rows[:90], rows[90:])])
+        .fit(*wine)
+        .cv_results_
+    )
     assert not results["std_fit_time"].any()
     assert not results["std_score_time"].any()

@@ -32,13 +32,14 @@ def own_score(estimator, X, y):
 
 
 TANH = TanhClassifier(30, feature_weights=None, **SMALL)
+RBF = RBFClassifier(30, feature_weights=None, radius=3.0, **SMALL)
 SEARCHES = {
     "one pass": (clone(TANH).set_params(scale=1.0), {"n_hidden": [10, 30], "alpha": [0.1, 1]}, {}),
-    "a pass for each split": (TANH, GRID, {"return_train_score": True}),
-    "any order": (RBFClassifier(30, **SMALL), {"n_hidden": [10, 30]}, {"cv": SHUFFLED}),
-    "fitted alone": (RBFClassifier(30, **SMALL), {"readout": ["none"], "n_hidden": [10]}, {}),
+    "a pass for each split": (TANH, GRID, {"return_train_score": True, "cv": 3}),
+    "any order": (RBF, {"n_hidden": [10, 30]}, {"cv": SHUFFLED}),
+    "fitted alone": (RBF, {"readout": ["none"], "n_hidden": [10]}, {}),
     "numbers": (TanhRegressor(30, **SMALL), {"alpha": [0.2, "auto"]}, {"cv": 3}),
-    "rows are scored": (TANH, {"n_hidden": [10, 30]}, {"scoring": own_score}),
+    "rows are scored": (TANH, {"n_hidden": [10, 30]}, {"scoring": own_score, "cv": 3}),
 }
 
 

@@ -196,10 +196,21 @@ def test_callbacks_of_base_estimators(data):
 
 
 @parametrize_with_checks(
-    [classifier(), regressor(), tanh_classifier(), with_final(classifier())],
-    expected_failed_checks=lambda model: LEAVES_ONE_OUT,
+    [regressor(), with_final(classifier())], expected_failed_checks=lambda model: LEAVES_ONE_OUT
 )
 def test_sklearn(estimator, check):
+    passes(estimator, check)
+
+
+@pytest.mark.exhaustive
+@parametrize_with_checks(
+    [classifier(), tanh_classifier()], expected_failed_checks=lambda model: LEAVES_ONE_OUT
+)
+def test_sklearn_without_a_final_estimator(estimator, check):
+    passes(estimator, check)
+
+
+def passes(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", ".* is more than the .*", UserWarning)

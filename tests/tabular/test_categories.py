@@ -176,7 +176,7 @@ def test_many_categories_are_encoded_by_their_mean_target(n_shops):
     """Without a warning. Up to 100 of them have one-hot features, too."""
     X, odds = make_shops(3000, n_shops=n_shops)
     X_test, test_odds = make_shops(1000, seed=1, n_shops=n_shops)
-    model = make_tabular_pipeline(RBFClassifier(random_state=0))
+    model = make_tabular_pipeline(RBFClassifier(50, feature_weights=None, random_state=0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(X, odds > 0)
@@ -254,7 +254,9 @@ def test_missing_and_unknown_shops():
     np.testing.assert_allclose(H[1, 0], (odds > 0).mean(), atol=1e-6)
 
 
-@pytest.mark.parametrize("estimator", [TanhClassifier(5), TanhRegressor(5)])
+@pytest.mark.parametrize(
+    "estimator", [TanhClassifier(5, feature_weights=None), TanhRegressor(5, feature_weights=None)]
+)
 def test_clone_and_refit_of_means(estimator):
     X, odds = make_shops(2000)
     y = (odds > 0).astype(int)

@@ -22,6 +22,7 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.tabular.interactions import InteractionEncoder
 from sklearn_fsvc.inspection import FeatureWeightsDisplay
 
+GIVEN = {"feature_weights": None, "alpha": 1.0}
 N = 600
 CODES = np.random.default_rng(0).integers(4, size=(N, 3))
 X = pd.DataFrame({name: list("wxyz") for name in "abc"}).apply(
@@ -34,7 +35,7 @@ VALUES = 3 * RULE + CODES[:, 2] + np.random.default_rng(1).normal(size=N)
 
 def interactions(X, y, estimator=None, **options):
     """Return the interaction features by fit_transform and by transform, and their names."""
-    pipeline = make_tabular_pipeline(estimator or TanhClassifier(2), **options)
+    pipeline = make_tabular_pipeline(estimator or TanhClassifier(2, **GIVEN), **options)
     encoder = pipeline["preprocessing"]
     H = encoder.fit_transform(X, y)
     names = encoder.get_feature_names_out()
@@ -85,15 +86,27 @@ def test_noise_is_not_encoded():
 @pytest.mark.parametrize(
     ("estimator", "y", "ends"),
     [
-        (TanhClassifier(2), np.where(RULE, "yes", "no"), [""]),
-        (TanhClassifier(2), np.array(["p", "q", "r"])[RULE * 1 + (CODES[:, 2] == 0)], list("pqr")),
-        (TanhClassifier(2), np.column_stack([RULE, CODES[:, 2] > 1]).astype(int), ["x0_1", "x1_1"]),
-        (TanhClassifier(2), csr_array(np.column_stack([RULE, ~RULE]) * 1), ["x0_1", "x1_1"]),
-        (TanhRegressor(2), VALUES, [""]),
-        (TanhRegressor(2), VALUES.round().astype(int), [""]),
-        (TanhRegressor(2), np.column_stack([VALUES, CODES[:, 2]]), ["0", "1"]),
+        (TanhClassifier(2, **GIVEN), np.where(RULE, "yes", "no"), [""]),
+        (
+            TanhClassifier(2, **GIVEN),
+            np.array(["p", "q", "r"])[RULE * 1 + (CODES[:, 2] == 0)],
+            list("pqr"),
+        ),
+        (
+            TanhClassifier(2, **GIVEN),
+            np.column_stack([RULE, CODES[:, 2] > 1]).astype(int),
+            ["x0_1", "x1_1"],
+        ),
+        (
+            TanhClassifier(2, **GIVEN),
+            csr_array(np.column_stack([RULE, ~RULE]) * 1),
+            ["x0_1", "x1_1"],
+        ),
+        (TanhRegressor(2, **GIVEN), VALUES, [""]),
+        (TanhRegressor(2, **GIVEN), VALUES.round().astype(int), [""]),
+        (TanhRegressor(2, **GIVEN), np.column_stack([VALUES, CODES[:, 2]]), ["0", "1"]),
         (LogisticRegression(), pd.Series(RULE), [""]),
-        (GridSearchCV(TanhRegressor(2), {"alpha": [1.0]}), VALUES.tolist(), [""]),
+        (GridSearchCV(TanhRegressor(2, **GIVEN), {"alpha": [1.0]}), VALUES.tolist(), [""]),
     ],
     ids=[
         "binary",
@@ -118,13 +131,13 @@ def test_types_of_targets(estimator, y, ends):
 
 def test_strongest_interaction_is_first():
     y = RULE + 2.0 * ((CODES[:, 1] < 2) ^ (CODES[:, 2] % 2 == 0))
-    _, _, names = interactions(X, y, TanhRegressor(2))
+    _, _, names = interactions(X, y, TanhRegressor(2, **GIVEN))
     assert names == ["a", "b", "c", "b*c", "a*b"]
 
 
 def test_encodings_do_not_depend_on_the_unit_of_y():
-    H, _, _ = interactions(X, VALUES, TanhRegressor(2))
-    other, _, _ = interactions(X, 1e6 * VALUES - 7, TanhRegressor(2))
+    H, _, _ = interactions(X, VALUES, TanhRegressor(2, **GIVEN))
+    other, _, _ = interactions(X, 1e6 * VALUES - 7, TanhRegressor(2, **GIVEN))
     np.testing.assert_allclose(other, H, atol=1e-9)
     assert abs(H).max() < 2
 
@@ -190,7 +203,7 @@ def test_missing_and_unknown_categories(library):
     module = pytest.importorskip(library)
     values = {name: X[name].to_list() for name in X}
     values["a"] = [None if value == "w" else value for value in values["a"]]
-    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"]
+    encoder = make_tabular_pipeline(TanhClassifier(2, **GIVEN))["preprocessing"]
     encoder.fit(module.DataFrame(values), RULE)
     new = module.DataFrame({"a": [None, "x", "?"], "b": ["w", "w", "w"], "c": ["w", "?", None]})
     H = encoder.transform(new)[:, -4:]
@@ -203,7 +216,7 @@ def test_missing_and_unknown_categories(library):
 
 def test_empty_column():
     table = X.assign(c=pd.Series([None] * N, dtype="category"))
-    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"].fit(table, RULE)
+    encoder = make_tabular_pipeline(TanhClassifier(2, **GIVEN))["preprocessing"].fit(table, RULE)
     H = encoder.transform(X)
     assert encoder.get_feature_names_out()[-1] == "interactions__a*b"
     np.testing.assert_allclose(H[:, -2], RULE.mean())
@@ -214,7 +227,7 @@ def test_infrequent_categories_share_a_cell():
     towns = np.where(rng.random(N) < 0.5, "big", [f"town {i % 150}" for i in range(N)])
     y = (towns == "big") ^ (CODES[:, 0] < 2)
     table = pd.DataFrame({"town": towns, "a": X["a"]})
-    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"]
+    encoder = make_tabular_pipeline(TanhClassifier(2, **GIVEN))["preprocessing"]
     encoder.fit(table, y)
     assert encoder.get_feature_names_out()[-1] == "interactions__town*a"
     assert len(encoder.named_transformers_["interactions"].means_[0]) <= 102
@@ -240,13 +253,13 @@ def test_clone_and_pickle():
 
 def test_refit():
     """A second fit replaces the interactions of the first."""
-    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"].fit(X, RULE)
+    encoder = make_tabular_pipeline(TanhClassifier(2, **GIVEN))["preprocessing"].fit(X, RULE)
     assert encoder.transform(X).shape == (N, 16)
     assert encoder.fit(X, CODES[:, 0] < 2).transform(X).shape == (N, 12)
 
 
 def test_set_output():
-    encoder = make_tabular_pipeline(TanhClassifier(2))["preprocessing"]
+    encoder = make_tabular_pipeline(TanhClassifier(2, **GIVEN))["preprocessing"]
     H = encoder.set_output(transform="pandas").fit_transform(X, RULE)
     assert list(H.columns[-4:]) == [
         "interactions__a",
@@ -266,7 +279,7 @@ def test_sample_weights():
 def test_search_fits_interactions_in_each_split():
     """As GridSearchCV does, from training samples only."""
     grid = {"tanhclassifier__alpha": [0.1, 10.0]}
-    pipeline = make_tabular_pipeline(TanhClassifier(5, random_state=0))
+    pipeline = make_tabular_pipeline(TanhClassifier(5, feature_weights=None, random_state=0))
     ours = HiddenSizeSearchCV(pipeline, grid, cv=3).fit(X, RULE)
     theirs = GridSearchCV(pipeline, grid, cv=3).fit(X, RULE)
     np.testing.assert_allclose(
@@ -277,7 +290,9 @@ def test_search_fits_interactions_in_each_split():
 def test_display_of_feature_weights():
     pytest.importorskip("matplotlib").use("agg")
     weights = np.arange(1.0, 17)
-    model = make_tabular_pipeline(RBFClassifier(20, feature_weights=weights)).fit(X, RULE)
+    model = make_tabular_pipeline(RBFClassifier(20, feature_weights=weights, alpha=1.0)).fit(
+        X, RULE
+    )
     display = FeatureWeightsDisplay.from_estimator(model)
     assert display.ax_.get_yticklabels()[-1].get_text() == "a*b"
 

@@ -38,7 +38,8 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_rules(rule):
     X, y, name = RULES[rule]
-    model = make_tabular_pipeline(TanhClassifier(300, random_state=0)).fit(X[:N], y[:N])
+    network = TanhClassifier(200, alpha=0.01, random_state=0)
+    model = make_tabular_pipeline(network).fit(X[:N], y[:N])
     names = model[:-1].get_feature_names_out().tolist()
     assert f"numerical_interactions__{name}" in names
     assert model.score(X[N:], y[N:]) > 0.97
@@ -105,7 +106,9 @@ def test_extreme_and_missing_values(library):
 
     model = make_tabular_pipeline(TanhProjector(2))["preprocessing"]
     assert not any("interactions" in n for n in model.fit(as_table(X), y).get_feature_names_out())
-    model = make_tabular_pipeline(RBFRegressor(20, random_state=0)).fit(as_table(X), y)
+    model = make_tabular_pipeline(
+        RBFRegressor(20, feature_weights=None, alpha=0.1, random_state=0)
+    ).fit(as_table(X), y)
     encoder = model["preprocessing"].named_transformers_["numerical_interactions"]
     assert encoder.get_feature_names_out().tolist() == ["x0-x1"]
     H = encoder.transform(as_table(new))

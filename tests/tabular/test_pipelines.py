@@ -233,7 +233,8 @@ def test_grid_search(mixed):
         "preprocessing__categorical__max_categories": [3, 100],
         "preprocessing__numerical__ranks__n_quantiles": [2, 1000],
     }
-    pipeline = make_tabular_pipeline(RBFClassifier(random_state=0))
+    network = RBFClassifier(feature_weights=None, alpha=1.0, random_state=0)
+    pipeline = make_tabular_pipeline(network)
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
     assert len(search.cv_results_["mean_test_score"]) == 8
     search.best_estimator_.set_params(preprocessing__transformer_weights={"missing": 3}).fit(X, y)
@@ -243,9 +244,9 @@ def test_grid_search(mixed):
 def test_hidden_size_search(mixed):
     X, y = mixed
     grid = {"tanhclassifier__n_hidden": [2, 10, 30], "tanhclassifier__alpha": [0.1, 10.0]}
-    pipeline = make_tabular_pipeline(TanhClassifier(random_state=0))
-    ours = HiddenSizeSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
-    theirs = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    pipeline = make_tabular_pipeline(TanhClassifier(feature_weights=None, random_state=0))
+    ours = HiddenSizeSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
+    theirs = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
     np.testing.assert_allclose(
         ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
     )

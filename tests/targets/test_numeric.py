@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_fsvc import HiddenSizeSearchCV, PatchRegressor, RBFRegressor, TanhRegressor
 
-NETWORK = RBFRegressor(100, random_state=0)
+NETWORK = RBFRegressor(50, feature_weights=None, random_state=0)
 
 
 def make_data(n=600, noise=0.3):
@@ -42,7 +42,7 @@ def test_the_recommended_transform_reduces_the_error(cls, name):
     (message,) = (str(warning.message) for warning in caught)
     assert message.startswith("y has a heavy tail")
     assert f'target_transform="auto" of {cls.__name__}' in message
-    better = cls(100, random_state=0, target_transform="auto")
+    better = clone(model).set_params(target_transform="auto")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         better.fit(X[part], y[part])
@@ -115,7 +115,9 @@ def test_intervals_of_a_transformed_target():
     assert 0.8 < ((low < y) & (y < high)).mean() < 0.97
 
 
-@pytest.mark.parametrize("network", [NETWORK, TanhRegressor(100, alpha="loo", random_state=0)])
+@pytest.mark.parametrize(
+    "network", [NETWORK, TanhRegressor(50, feature_weights=None, alpha="loo", random_state=0)]
+)
 def test_predictions_estimate_the_mean_and_not_the_median(network):
     """Of log-normal noise, the mean is exp(1 / 2) = 1.65 times the median."""
     rng = np.random.default_rng(0)
@@ -129,7 +131,9 @@ def test_predictions_estimate_the_mean_and_not_the_median(network):
         assert model.smearing_.shape == (32, 1)
 
 
-@pytest.mark.parametrize("network", [NETWORK, TanhRegressor(100, random_state=0)])
+@pytest.mark.parametrize(
+    "network", [NETWORK, TanhRegressor(50, feature_weights=None, random_state=0)]
+)
 def test_auto_leaves_other_targets_unchanged(network):
     X, z = make_data()
     auto = clone(network).set_params(target_transform="auto").fit(X, z)
