@@ -320,7 +320,8 @@ def test_targets_of_partial_fit_are_copied_once():
     ],
     ids=repr,
 )  # fmt: skip
-def test_wide_data_with_few_samples_is_not_copied(device, model, limit):
+def test_wide_data_with_few_samples_is_not_copied(device, model, limit, monkeypatch):
+    monkeypatch.setattr("sklearn_fsvc._src.engines.blas.n_threads", lambda: 2)
     X, y = np.random.default_rng(0).random((50, 10_000), np.float32), np.arange(50) % 2
     model = clone(model).set_params(device=device, max_memory=limit, random_state=0)
     model.fit(X[:, :10], y).predict(X[:, :10])  # compiled and imported before it is measured
