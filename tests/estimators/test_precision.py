@@ -190,8 +190,12 @@ AS_MADE = {"random_state": 0, "device": "jit"}
 
 
 @pytest.mark.parametrize(
-    ("make", "dtype"), [*((make, "f4") for make in PREDICTORS), (RBFClassifier, "f8")]
-)
+    ("make", "dtype"),
+    [
+        *((make, "f4") for make in PREDICTORS), (RBFClassifier, "f8"),
+        *(pytest.param(make, "f8", marks=pytest.mark.exhaustive) for make in PREDICTORS[1:]),
+    ],
+)  # fmt: skip
 def test_auto_uses_8_bits_if_the_penalty_allows(make, dtype, any_size, monkeypatch):
     monkeypatch.setattr(HostAlgebra, "blocking", Blocking(byte_work=np.inf))  # exact, by floats
     rows, new = X[TRAIN].astype(dtype), X[TEST].astype(dtype)
