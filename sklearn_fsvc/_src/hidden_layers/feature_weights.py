@@ -167,6 +167,13 @@ def invert_weights(weights: npt.NDArray) -> npt.NDArray:
     return np.divide(1, weights, out=np.zeros(len(weights)), where=weights > 0)
 
 
+def square_ratios(weights: npt.NDArray, equalising: npt.NDArray) -> npt.NDArray:
+    """Return weights whose ratios to the equalising weights are squared, with a maximum of 1."""
+    ratios = weights * invert_weights(equalising)
+    squared = weights * (ratios / ratios.max())
+    return squared / squared.max()
+
+
 def _check_deviations(deviations, dtype):
     """Raise if the dtype cannot represent the ratio of two standard deviations."""
     least, most = int(deviations.argmin()), int(deviations.argmax())

@@ -9,7 +9,8 @@ be. If the layer has many more units than the proxy, that makes no difference.
 The search is greedy, one group of parameters after another:
 
 1. Feature weights: the candidates (none, equal standard deviations, learned weights, a learned
-   linear map) are compared with Laplacian units at their natural radius.
+   linear map) are compared with Laplacian units at their natural radius. If learned weights are
+   best, sharper ones are tried: see `_ProxySearch._sharpen`.
 2. Kernels: each candidate is evaluated at the first of its widths.
 3. Widths: the best kernel is evaluated at its other widths; if the narrowest or the widest one is
    best, the search continues in that direction as long as the error falls.
@@ -38,7 +39,7 @@ from ..readouts.penalty_search import SearchHistory, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import FIRST_ALPHA, RBFParameters, fit_rbf_layer
-from .feature_weights import invert_weights, learn_weights
+from .feature_weights import invert_weights, learn_weights, square_ratios
 from .importances import importances_of
 from .linear_map import learn_map
 from .ordered_rows import OrderedSamples
@@ -61,6 +62,11 @@ _MIN_FRACTION = 0.75
 # The search for the best penalty of a network is skipped if its error at the first penalty exceeds
 # the lowest error so far by this factor: no penalty would make up for it.
 _SKIP_FACTOR = 1.1
+# Sharper feature weights must reduce the error by this factor at first: proxy networks gain more
+# from them than layers of thousands of units. Without a minimum they were selected on 12 of 16
+# classification datasets, and the layers lost up to 2.6 points of accuracy.
+_MIN_SHARPENING_GAIN = 1.5
+_MAX_SQUARINGS = 3
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
 # Maximum number of layers whose statistics are computed in one pass over the samples.
@@ -253,12 +259,36 @@ class _ProxySearch:
         # The radius is replaced below; a number avoids that it is estimated.
         at_random = replace(parameters, selection="random", kernel=LAPLACIAN, radius=1.0)
         centers = self._centers(at_random, given, max(_FEW_UNITS, parameters.n_units or MAX_UNITS))
-        for weights in candidates:
+
+        def error_of(weights, lowest):
             layer, distance = self._weight(replace(centers, kernel=LAPLACIAN), weights)
             # Weights change the distances, and the natural radius with them.
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
-            errors += self._errors([layer], min(errors, default=np.inf))
-        return candidates[int(np.argmin(errors))], importances
+            (error,) = self._errors([layer], lowest)
+            return error
+
+        for weights in candidates:
+            errors.append(error_of(weights, min(errors, default=np.inf)))
+        best, error = candidates[int(np.argmin(errors))], min(errors)
+        if learns_weights and best is learned:
+            best = self._sharpen(error_of, learned, equalising, error)
+            importances = importances_of(best, invert_weights(equalising))
+        return best, importances
+
+    @staticmethod
+    def _sharpen(error_of, learned, equalising, error):
+        """Return learned weights, their ratios to equal ones squared as often as the error falls.
+
+        If few of many features are relevant, noise gives all others a weight that is too large.
+        """
+        weights, maximum = learned, error / _MIN_SHARPENING_GAIN
+        for _ in range(_MAX_SQUARINGS):
+            sharper = square_ratios(weights, equalising)
+            error = error_of(sharper, error)
+            if not error < maximum:
+                break
+            weights, maximum = sharper, error
+        return weights
 
     def select_layer(self, parameters, weights, space):
         """Return the proxy layer with the lowest error over kernels and widths."""
