@@ -273,7 +273,7 @@ def test_auto_learning_rate_is_stable(digits):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-def test_dtypes(digits, dtype, classifier):
+def test_dtypes_of_scores_and_centres(digits, dtype, classifier):
     X, X_test, y, _ = digits
     clf = classifier.fit(X.astype(dtype), y)
     expected = np.float64 if dtype == np.float64 else np.float32
@@ -338,7 +338,7 @@ def test_a_memmap_is_read_in_place(tmp_path, digits, classifier):
     )
 
 
-def test_pickle(digits, classifier):
+def test_pickled_models_predict_the_same(digits, classifier):
     X, X_test, y, _ = digits
     clf = classifier.fit(X[:200], y[:200])
     copy = pickle.loads(pickle.dumps(clf))

@@ -98,7 +98,7 @@ def test_model_and_predictions_equal_those_of_arrays(data, model, scheduler, mon
     assert not any(hasattr(value, "__dask_graph__") for value in vars(found).values())
 
 
-def test_return_std(data):
+def test_standard_deviations_equal_those_of_arrays(data):
     X, y = data
     model = TanhRegressor(uncertainty=True, **SIZED).fit(X, y)
     for found, expected in zip(
@@ -109,7 +109,7 @@ def test_return_std(data):
         assert_lazy_and_equal(found, expected)
 
 
-def test_several_outputs(data):
+def test_several_outputs_equal_those_of_arrays(data):
     X, y = data
     Y = np.column_stack([y, y > 0])
     model = TanhClassifier(feature_weights=None, **SIZED).fit(blocks(X, 100), blocks(Y, 200))
@@ -121,7 +121,7 @@ def test_several_outputs(data):
     assert_lazy_and_equal(model.predict(blocks(X, 100)), model.predict(X))
 
 
-def test_sample_weight(data):
+def test_sample_weights_may_have_other_blocks_than_X(data):
     X, y = data
     weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
     model = TanhClassifier(alpha="loo", **SIZED)
@@ -138,7 +138,7 @@ def test_sample_weight(data):
         *(pytest.param(d, marks=pytest.mark.exhaustive) for d in (np.uint8, bool)),
     ],
 )
-def test_dtypes(data, dtype):
+def test_centres_have_the_dtype_of_X(data, dtype):
     X, y = data
     X = (10 * X).astype(dtype)
     model = RBFClassifier(alpha=1.0, radius=9.0, selection_radius=5.0, **SIZED)
@@ -148,7 +148,7 @@ def test_dtypes(data, dtype):
     assert_lazy_and_equal(found.decision_function(blocks(X, 77)), expected.decision_function(X))
 
 
-def test_dask_dataframes(data):
+def test_dask_dataframes_have_feature_names(data):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     X, y = data
     table = pd.DataFrame(X, columns=list("abcde"))
@@ -180,7 +180,7 @@ def test_unknown_lengths_and_columns_in_blocks(data):
     np.testing.assert_array_equal(predictions.compute(), found.predict(X[mask]))
 
 
-def test_search(data):
+def test_a_search_equals_that_on_arrays(data):
     X, y = data
     grid = {"n_hidden": [10, 30], "alpha": [1.0, "auto"]}
     rbf = RBFClassifier(selection_radius=0.8, kernel="laplacian", radius=1.0)
@@ -203,7 +203,7 @@ def with_nan(X, block, row):
     return X.map_blocks(set_nan, dtype=X.dtype)
 
 
-def test_bad_input(data):
+def test_invalid_data_raises(data):
     X, y = data
     lazy, model = blocks(X, 100), TanhClassifier(alpha=1.0, **SIZED)
     with pytest.raises(ValueError, match="NaN in row 107, column 1"):

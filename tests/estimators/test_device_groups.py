@@ -92,7 +92,7 @@ def test_equals_the_model_of_one_device(data, model, weighted):
 
 
 @pytest.mark.parametrize("source", [SliceableFile, ChunkFunction])
-def test_sources(data, source):
+def test_files_and_functions_equal_arrays(data, source):
     X, y = data
     model = TanhClassifier(alpha=1.0, device="half:all", **SIZED)
     given = (source(X), y) if source is SliceableFile else (source(X, y),)
@@ -100,7 +100,7 @@ def test_sources(data, source):
     np.testing.assert_allclose(found, model.fit(X, y).readout_coef_, rtol=1e-4, atol=1e-6)
 
 
-def test_uncovered_samples(data):
+def test_scores_of_uncovered_samples_equal_those_of_one_device(data):
     X, y = data
     model = RBFClassifier(radius=0.2, kernel="triangular", selection_radius=0.5, **SIZED)
     model.set_params(n_hidden=10, device="half:all").fit(X, y)
@@ -110,7 +110,7 @@ def test_uncovered_samples(data):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_search_and_incremental_fits(data):
+def test_searches_and_incremental_fits_equal_those_of_one_device(data):
     X, y = data
     grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0, "auto"]}
     single, device_group = (
@@ -208,11 +208,11 @@ def test_a_large_selection_is_distributed(data, monkeypatch):
 
 
 def test_all_devices_evaluate(data, monkeypatch):
-    seen = set()
+    device_threads = set()
 
     class Recording(FakeDevice):
         def hidden(self, *args, **kwargs):
-            seen.add((self.index, threading.get_ident()))
+            device_threads.add((self.index, threading.get_ident()))
             return super().hidden(*args, **kwargs)
 
     monkeypatch.setitem(ENGINES, FakeDevice.name, Recording)
@@ -220,10 +220,10 @@ def test_all_devices_evaluate(data, monkeypatch):
     model = RBFClassifier(selection_radius=0.5, alpha=1.0, radius=0.5, device="half:all", **SIZED)
     model.fit(X, y)
     for work in (lambda: model.fit(X, y), lambda: model.predict(X)):
-        seen.clear()
+        device_threads.clear()
         work()
-        assert {index for index, _ in seen} == {0, 1}
-        assert len(seen) == 2  # one thread per device
+        assert {index for index, _ in device_threads} == {0, 1}
+        assert len(device_threads) == 2  # one thread per device
 
 
 @pytest.mark.parametrize("index", [0, 1])

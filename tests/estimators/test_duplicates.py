@@ -17,7 +17,7 @@ ESTIMATORS = [
 
 
 def cells(n, rng):
-    """Return samples of 24 different rows, and the probability of the second class of each."""
+    """Return samples of 24 distinct values, and the probability of the second class of each."""
     X = np.column_stack([rng.integers(0, size, n) for size in (4, 3, 2)])
     odds = np.random.default_rng(1).normal(0, 1.5, (4, 3, 2))
     return X.astype(float), 1 / (1 + np.exp(-odds[tuple(X.T)]))
@@ -37,7 +37,7 @@ def test_probabilities_are_those_of_each_cell(model, n):
     assert model.score(X_test, y_test) > best - 0.01
 
 
-def test_regression_of_cells():
+def test_means_and_intervals_are_those_of_each_cell():
     rng = np.random.default_rng(0)
     (X, p), (X_test, p_test) = cells(1500, rng), cells(5000, rng)
     y = p + rng.normal(0, 0.2, len(X))

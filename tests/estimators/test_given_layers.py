@@ -82,7 +82,7 @@ def test_auto_parameters_are_searched_for_given_centres():
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-def test_dtypes(dtype):
+def test_dtypes_of_centres_and_readouts(dtype):
     rows = np.abs(50 * X).astype(dtype)
     model = RBFClassifier(layer=rows[:20].astype(float), radius=100.0, alpha=1.0).fit(rows, Y)
     assert model.centers_.dtype == (np.float64 if dtype == np.uint8 else dtype)

@@ -253,7 +253,7 @@ def test_invalid_forgetting_factor(forgetting_factor):
 
 @pytest.mark.parametrize("step", [1, 7, N])
 @pytest.mark.parametrize("layer", [LAYER, None], ids=["given", "provisional"])
-def test_forgetting_factor(step, layer):
+def test_a_forgetting_factor_equals_decaying_sample_weights(step, layer):
     present = np.random.default_rng(0).random(N) > 0.2  # samples of weight 0 are ignored
     age = present[::-1].cumsum()[::-1] - 1
     model = TanhClassifier(N_TANH, layer=layer, forgetting_factor=0.97, **PLAIN)

@@ -175,7 +175,7 @@ def test_a_changed_layer_raises(model):
 
 
 Y60 = np.where(Y == "c", "a", Y)[:60]
-INVALID_REMOVALS = [
+GONE = [
     (X[:60], np.array(["c"] * 60), None, "class c can have been added.*more of it"),
     (X[:60], np.array(["b"] * 60), None, "class b can have been added"),
     (X[:20], Y60[:20], np.full(20, 3.5), "class a can have been added"),
@@ -185,7 +185,7 @@ INVALID_REMOVALS = [
 ]
 
 
-@pytest.mark.parametrize(("rows", "y", "weight", "match"), INVALID_REMOVALS)
+@pytest.mark.parametrize(("rows", "y", "weight", "match"), GONE)
 def test_forget_of_unknown_samples_raises(model, rows, y, weight, match):
     with raises_unchanged(model, ValueError, match):
         model.forget(rows, y, weight)

@@ -165,7 +165,7 @@ def test_removed_and_merged_samples_leave_the_same_units_out():
     assert len(errors_of(less)) == 5  # one fold is empty
     again = copy.deepcopy(less).partial_fit(DIGITS[part], Y[part])
     np.testing.assert_allclose(errors_of(again), errors_of(first), rtol=1e-8)
-    halves = [copy.deepcopy(first).forget(DIGITS[gone], Y[gone]) for gone in (part, kept)]
+    halves = [copy.deepcopy(first).forget(DIGITS[rows], Y[rows]) for rows in (part, kept)]
     merged = pickle.loads(pickle.dumps(halves[0])).merge(halves[1:])
     np.testing.assert_allclose(errors_of(merged), errors_of(first), rtol=1e-8)
     assert merged.alpha_ == again.alpha_ == first.alpha_

@@ -34,7 +34,7 @@ load.__module__ = "recipe"
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("library", ["joblib", "ray", "pyspark"])
-def test_recipe(library, monkeypatch):
+def test_the_documented_recipe_equals_one_fit(library, monkeypatch):
     """Ray and Spark are not in any extra; the test runs if they are installed."""
     pytest.importorskip(library)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)

@@ -38,7 +38,7 @@ def targets(cls):
 
 
 def train(model, rows, size=100, y=Y, **options):
-    """Return the model after calls with batches of the rows."""
+    """Return the model after `partial_fit` with batches of these samples."""
     for part in np.split(rows, np.arange(size, len(rows), size)):
         model.partial_fit(X[part], y[part], **options)
     return model
@@ -384,7 +384,7 @@ class TestMerge:
         np.testing.assert_allclose(merged.readout_coef_, expected.readout_coef_, atol=1e-9)
         train(merged, np.arange(300, 310), y=y).forget(X[:5], y[:5])
 
-    def test_classes(self):
+    def test_classes_of_merged_models(self):
         """Listed classes must agree; otherwise the merged model has the classes of both."""
         listed = train(clone(TANH), np.arange(9), classes=["low", "high", "a"])
         other = clone(TANH).partial_fit(X[:9], list("aabbaabba"))
@@ -535,7 +535,7 @@ def test_an_invalid_device_raises_in_the_first_call():
         TanhClassifier(9, device="gpu").partial_fit(X[:9], Y[:9])
 
 
-def test_drift():
+def test_drift_rises_if_the_target_changes():
     """The error on new samples rises if the target changes, and not otherwise."""
     rng = np.random.default_rng(1)
     model = TanhRegressor(20, alpha=1.0, random_state=0).partial_fit(X, Z)
@@ -558,7 +558,7 @@ def test_drift():
         assert not hasattr(fresh, "drift_")
 
 
-def test_drift_of_a_window():
+def test_drift_of_a_window_counts_new_samples_only():
     """The estimate counts the new samples, and not those that `forget` removes."""
     rng = np.random.default_rng(1)
     model = TanhRegressor(20, alpha=1.0, random_state=0).partial_fit(X, Z).solve()
