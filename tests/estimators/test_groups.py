@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from modified_parts import composed
+from modified_parts import with_parts
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
@@ -113,7 +113,7 @@ def test_stacked_ensembles(with_final, max_samples):
         final_estimator=final, random_state=0,
     )  # fmt: skip
     limits = dict.fromkeys(("max_weight_samples", "max_final_samples"), max_samples)
-    model = composed(model, weighting=limits)
+    model = with_parts(model, weighting=limits)
     plain, grouped = clone(model).fit(X, y), clone(model).fit(X, y, groups=groups)
     X_new, y_new, _ = make_data(3000, 900)
     test_error = np.square(grouped.predict(X_new) - y_new).mean() / y.var()

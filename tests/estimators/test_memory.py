@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from modified_parts import composed
+from modified_parts import with_parts
 from peak_memory import MIB, PER_ROW, peak
 from sklearn_fsvc import (
     PatchClassifier,
@@ -148,7 +148,7 @@ def test_max_memory_of_calibration(data_with_many_classes, alpha, with_duplicate
     if with_duplicates:
         X = X[np.arange(N) // 2]
     clf = TanhClassifier(50, feature_weights=None, alpha=alpha, random_state=0, device="jit")
-    clf = composed(clf, task={"max_calibration_scores": 2**17})
+    clf = with_parts(clf, task={"max_calibration_scores": 2**17})
     clf.fit(X[:1000], y[:1000]).set_params(max_memory=6 * MIB)
     _, found = peak(clf.fit, X, y)
     assert found <= 6 * MIB + N * PER_ROW
