@@ -144,7 +144,7 @@ def extreme_samples(dtype):
 
 def models(device):
     shared = {"device": device, "random_state": 0}
-    # Searches and readouts are the same code on all CPU engines.
+    # Searches and readouts are the same code on all engines of the host.
     yield from (make(**shared) for make in (PREDICTORS if device == "jit" else PREDICTORS[::3]))
     for kernel in KERNELS:
         for metric in METRICS:
