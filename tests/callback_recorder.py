@@ -2,14 +2,14 @@
 
 
 class Recorder:
-    """Records the tasks that begin and end.
+    """Record the begin and end of tasks.
 
     Attributes
     ----------
     tasks : list of str
-        Such as "begin fit".
+        Calls in their order, such as "begin fit".
     contexts : list
-        Of all tasks that ended.
+        Contexts of all tasks that ended.
     """
 
     max_propagation_depth = None

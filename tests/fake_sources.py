@@ -1,4 +1,4 @@
-"""Sources for tests: strict fakes, and files of real libraries."""
+"""Data sources for tests: fakes that reject unexpected access, and files of h5py and zarr."""
 
 import numpy as np
 import pytest
@@ -20,41 +20,47 @@ class TiledArray(ArraySource):
 
 
 class SliceableFile:
-    """A file that returns slices of at most `most` rows, and refuses any other access."""
+    """A file that returns slices of at most `max_rows` rows, and rejects any other access."""
 
-    def __init__(self, X, most=np.inf, chunks=None):
-        self._X, self._most = X, most
+    def __init__(self, X, max_rows=np.inf, chunks=None):
+        self._X, self._max_rows = X, max_rows
         self.shape, self.dtype, self.chunks = X.shape, X.dtype, chunks
-        self.asked = []
+        self.slices = []
 
     def __getitem__(self, key):
         assert isinstance(key, slice), f"indexed by {key!r}"
         start, stop, step = key.indices(len(self._X))
-        assert 0 < stop - start <= self._most, f"{stop - start} rows at a time"
+        assert 0 < stop - start <= self._max_rows, f"reads {stop - start} rows at once"
         assert step == 1
-        self.asked.append((start, stop))
+        self.slices.append((start, stop))
         return self._X[start:stop].copy()
 
     def __array__(self, dtype=None, copy=None):
-        raise AssertionError("read whole")
+        raise AssertionError("converted to an array as a whole")
 
     def __iter__(self):
-        raise AssertionError("read row by row")
+        raise AssertionError("iterated row by row")
 
 
 class ChunkFunction:
-    """A function that returns a generator of chunks; counts calls, closed generators and chunks."""
+    """A function that returns a generator of chunks.
+
+    Attributes
+    ----------
+    calls, closed, n_chunks : int
+        Numbers of calls, of closed generators, and of all generated chunks.
+    """
 
     def __init__(self, *arrays, chunk=CHUNK):
         self._arrays, self._chunk = arrays, chunk
-        self.calls = self.closed = self.given = 0
+        self.calls = self.closed = self.n_chunks = 0
 
     def __call__(self):
         self.calls += 1
         try:
             for start in range(0, len(self._arrays[0]), self._chunk):
                 parts = tuple(a[start : start + self._chunk] for a in self._arrays)
-                self.given += 1
+                self.n_chunks += 1
                 yield parts if len(parts) > 1 else parts[0]
         finally:
             self.closed += 1
@@ -74,7 +80,7 @@ def batches(X, **columns):
     return read
 
 
-def written(library, path, X):
+def write_dataset(library, path, X):
     """Write X to a file of a library, in chunks of `CHUNK` rows, and return the dataset."""
     if library == "zarr":
         zarr = pytest.importorskip("zarr")

@@ -1,10 +1,10 @@
-"""Programs in processes of their own, one after the other."""
+"""Run programs in separate processes, one after the other."""
 
 import os
 import subprocess
 import sys
 
-# What they import takes longer than they do: it is imported once, where there is a fork.
+# Imports take longer than the programs: where fork is available, the module is imported once.
 CODE = """
 import os, sys, {module}
 *programs, last = sys.argv[1:]
@@ -13,7 +13,7 @@ for program in programs:
     if child == 0:
         break
     if os.waitpid(child, 0)[1]:
-        sys.exit("the first that failed is above")
+        sys.exit("the traceback above is that of the first failed program")
 else:
     program = last
 exec(program)
@@ -21,10 +21,10 @@ exec(program)
 
 
 def run_in_turn(*programs, module="contract", **environment):
-    """Run each program in a process of its own, in which a module is imported already."""
+    """Run each program in a process of its own that has imported the module."""
     helpers = {"PYTHONPATH": os.path.dirname(__file__)}
-    for some in [programs] if hasattr(os, "fork") else zip(programs):
-        command = [sys.executable, "-c", CODE.format(module=module), *some]
+    for batch in [programs] if hasattr(os, "fork") else zip(programs):
+        command = [sys.executable, "-c", CODE.format(module=module), *batch]
         environment = os.environ | helpers | environment
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr

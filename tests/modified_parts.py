@@ -1,18 +1,22 @@
-"""Estimators with modified parts."""
+"""Estimators with modified internal settings."""
 
 from dataclasses import replace
 
 
-def composed(model, **changes):
-    """Return the model with other fields of its parts, such as ``task={"most_scored": 100}``."""
+def with_parts(model, **changes):
+    """Return a clone with changed fields of its parts.
+
+    For example ``task={"max_calibration_scores": 100}`` changes a field of ``parts.task``.
+    """
     method = "_stacked_parts" if hasattr(model, "_stacked_parts") else "_parts"
-    make = getattr(type(model), method)
+    make_parts = getattr(type(model), method)
 
-    def parts(self):
-        made = make(self)
-        return replace(
-            made, **{name: replace(getattr(made, name), **new) for name, new in changes.items()}
-        )
+    def modified_parts(self):
+        parts = make_parts(self)
+        modified = {
+            name: replace(getattr(parts, name), **fields) for name, fields in changes.items()
+        }
+        return replace(parts, **modified)
 
-    kind = type(type(model).__name__, (type(model),), {method: parts})
-    return kind(**model.get_params(deep=False))
+    cls = type(type(model).__name__, (type(model),), {method: modified_parts})
+    return cls(**model.get_params(deep=False))

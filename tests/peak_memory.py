@@ -4,14 +4,14 @@ import gc
 import tracemalloc
 
 MIB = 2**20
-# Bytes per sample of results and encoded targets, which are not temporary memory.
+# Bytes per sample of results and encoded targets, which do not count as temporary memory.
 PER_ROW = 64
 
 
 def peak(function, *args):
-    """Return (result, peak of the bytes that are allocated during the call).
+    """Return the result of the call, and the peak number of bytes allocated during it.
 
-    Garbage collection is disabled: its time is random, and no large array may depend on it.
+    Garbage collection is disabled: large arrays must be freed by their reference counts alone.
     """
     gc.collect()
     gc.disable()

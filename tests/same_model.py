@@ -1,4 +1,4 @@
-"""Digests of models that every machine makes alike: ``python tests/same_model.py [DEVICE ...]``."""
+"""Hashes of models that are equal on all machines: ``python tests/same_model.py [DEVICE ...]``."""
 
 import hashlib
 import sys
@@ -16,29 +16,29 @@ FITTED = (
 )  # fmt: skip
 
 
-def bytes_of(n_rows=600, n_classes=4):
-    """Return samples of bytes, and classes."""
+def make_byte_data(n_samples=600, n_classes=4):
+    """Return uint8 samples and their classes."""
     rng = np.random.default_rng(0)
     means = 128 + 40 * rng.normal(size=(3 * n_classes, 20))
-    y = rng.integers(0, len(means), n_rows)
-    X = means[y] + 40 * rng.normal(size=(n_rows, 20))
+    y = rng.integers(0, len(means), n_samples)
+    X = means[y] + 40 * rng.normal(size=(n_samples, 20))
     return np.clip(X, 0, 255).astype(np.uint8), y % n_classes
 
 
 def digests(device):
-    """Return hashes of the fitted attributes of some models."""
-    X, y = bytes_of()
-    of_models = [
+    """Return hashes of the fitted attributes of several models."""
+    X, y = make_byte_data()
+    variants = [
         ({}, y), ({"kernel": "laplacian"}, y), ({"precision": 15}, y),
         ({"n_hidden": 100}, np.column_stack([y, y % 2])),
     ]  # fmt: skip
-    found = []
-    for changes, target in of_models:
-        how = {"n_hidden": 400, "alpha": 1e-3, "device": device} | GIVEN | changes
-        model = RBFClassifier(**how).fit(X, target)
+    hashes = []
+    for changes, target in variants:
+        params = {"n_hidden": 400, "alpha": 1e-3, "device": device} | GIVEN | changes
+        model = RBFClassifier(**params).fit(X, target)
         content = b"".join(np.asarray(getattr(model, name)).tobytes() for name in FITTED)
-        found.append(hashlib.sha256(content).hexdigest()[:16])
-    return found
+        hashes.append(hashlib.sha256(content).hexdigest()[:16])
+    return hashes
 
 
 if __name__ == "__main__":

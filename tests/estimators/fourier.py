@@ -1,8 +1,8 @@
-"""What a stranger writes to have units of a new kind: one layer, one class of units, three faces.
+"""Random Fourier features as a third-party extension: a layer, a class of units, three estimators.
 
 Random Fourier features (A. Rahimi, B. Recht, "Random features for large-scale kernel machines",
-NIPS 2007): ``H = cos(X W' + b)`` with normal weights, whose inner products go to the Gaussian
-kernel as units become more.
+NIPS 2007): ``H = cos(X W' + b)`` with normal weights, whose inner products converge to the
+Gaussian kernel with the number of units.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class CosLayer(LinearLayer):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fourier(Units):
-    """Random Fourier features of a Gaussian of some radius."""
+    """Random Fourier features of a Gaussian kernel with a given radius."""
 
     radius: Any
     random_state: Any

@@ -28,27 +28,27 @@ CODE = """
         X = rng.normal(size=(100, 4)).astype(dtype)
         y = (X[:, 0] > 0).astype(int)
         model = getattr(sklearn_fsvc, name)(10, random_state=0)
-        ours = clone(model).fit(xp.asarray(X), xp.asarray(y))
-        plain = model.fit(X, y)
-        how = "transform" if hasattr(model, "transform") else "predict"
-        answers = getattr(ours, how)(xp.asarray(X))
-        assert type(answers) is np.ndarray
-        np.testing.assert_array_equal(answers, getattr(plain, how)(X))
-        if how == "predict":
+        dispatched = clone(model).fit(xp.asarray(X), xp.asarray(y))
+        expected = model.fit(X, y)
+        method = "transform" if hasattr(model, "transform") else "predict"
+        outputs = getattr(dispatched, method)(xp.asarray(X))
+        assert type(outputs) is np.ndarray
+        np.testing.assert_array_equal(outputs, getattr(expected, method)(X))
+        if method == "predict":
             weight = rng.random(100)
             clone(model).fit(xp.asarray(X), xp.asarray(y), xp.asarray(weight))
-            known = dict(classes=[0, 1]) if hasattr(model, "classes_") else dict()
-            summed = clone(model).partial_fit(xp.asarray(X), xp.asarray(y), **known)
-            summed.forget(xp.asarray(X[:5]), xp.asarray(y[:5]))
-            there = xp.asarray(X), xp.asarray(y), xp.asarray(weight)
-            assert ours.score(*there) == plain.score(X, y, weight)
+            classes = dict(classes=[0, 1]) if hasattr(model, "classes_") else dict()
+            incremental = clone(model).partial_fit(xp.asarray(X), xp.asarray(y), **classes)
+            incremental.forget(xp.asarray(X[:5]), xp.asarray(y[:5]))
+            arguments = xp.asarray(X), xp.asarray(y), xp.asarray(weight)
+            assert dispatched.score(*arguments) == expected.score(X, y, weight)
 """
 
 
-def test_dispatch():
-    # scikit-learn wants SCIPY_ARRAY_API to be set before SciPy is imported.
-    done = subprocess.run(
+def test_array_api_dispatch_gives_the_results_of_numpy():
+    # scikit-learn requires SCIPY_ARRAY_API to be set before SciPy is imported.
+    result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(CODE)],
         env=os.environ | {"SCIPY_ARRAY_API": "1"}, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -125,9 +125,9 @@ def cases():
     yield RBFProjector, {"feature_weights": "auto"}, ValueError, "feature_weights='auto' is not"
     yield RBFProjector, {"kernel": "auto"}, ValueError, "kernel='auto' is not known"
     for readout in ("lms", "none"):
-        for way in ("learned", "map"):
-            bad = {"feature_weights": way, "readout": readout}
-            match = f'feature_weights="{way}" is validated by the ridge'
+        for weights in ("learned", "map"):
+            bad = {"feature_weights": weights, "readout": readout}
+            match = f'feature_weights="{weights}" is validated by the ridge'
             yield RBFClassifier, bad, ValueError, match
     yield RBFClassifier, {"learning_rate": 0}, ValueError, "learning_rate=0 must be"
     yield RBFClassifier, {"max_iter": 0}, ValueError, "max_iter=0 must be at least 1"
@@ -205,9 +205,9 @@ def test_invalid_X(cls, bad, message):
     with pytest.raises(ValueError, match=message):
         cls(**{size_of(cls): 5}).fit(bad, Y[: len(bad)])
     fitted = cls(**{size_of(cls): 5}).fit(X, Y)
-    answer = fitted.predict if hasattr(cls, "predict") else fitted.transform
+    method = fitted.predict if hasattr(cls, "predict") else fitted.transform
     with pytest.raises(ValueError, match=message):
-        answer(bad)
+        method(bad)
 
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
@@ -223,7 +223,7 @@ def test_invalid_labels(cls):
 
 
 class OwnClassifier(TanhClassifier):
-    """A subclass of a user, of which there is no regression version."""
+    """A subclass of a user, for which the package has no regression version."""
 
 
 @pytest.mark.parametrize(
@@ -240,8 +240,8 @@ class OwnClassifier(TanhClassifier):
     ],
     ids=str,
 )
-def test_numbers_as_labels(classifier, regressor):
-    """Errors name the estimator for such y, also after valid batches."""
+def test_continuous_labels_raise_with_the_remedy(classifier, regressor):
+    """The error names the regressor, also after valid batches of `partial_fit`."""
     message = f"Unknown label type: continuous.*{regressor}"
     for y in (X[:, 0], X[:, :2]):
         with pytest.raises(ValueError, match=message):
@@ -256,7 +256,7 @@ def test_numbers_as_labels(classifier, regressor):
 
 @pytest.mark.parametrize("cls", [*ALL, PatchClassifier, PatchProjector, PatchRegressor])
 @pytest.mark.parametrize("n_channels", [None, 3])
-def test_images_instead_of_rows(cls, n_channels):
+def test_images_that_are_not_flattened_raise(cls, n_channels):
     shape = (2, 2) if n_channels is None else (2, 2, n_channels)
     images = np.random.default_rng(0).normal(size=(30, *shape))
     remedy = rf"X has shape {re.escape(str(images.shape))}.* give X\.reshape\(len\(X\), -1\)"
@@ -271,7 +271,7 @@ def test_images_instead_of_rows(cls, n_channels):
     model = cls(**{size_of(cls): 5})
     if hasattr(cls(), "pool"):
         model.set_params(image_shape=shape)
-    model.fit(images.reshape(30, -1), Y)  # as the message says
+    model.fit(images.reshape(30, -1), Y)  # the remedy of the message
     with pytest.raises(ValueError, match=remedy):
         (model.transform if hasattr(cls, "transform") else model.predict)(images)
 
@@ -362,7 +362,7 @@ def test_weights_that_require_class_labels(weights):
 def test_constrained_weights_of_one_class():
     with pytest.raises(ValueError, match=r'"constrained" are differences.*one class'):
         TanhProjector(5, weights="constrained").fit(X, np.zeros(30))
-    TanhProjector(5, weights="class_informed").fit(X, np.zeros(30))  # sums need no other
+    TanhProjector(5, weights="class_informed").fit(X, np.zeros(30))  # sums of one class are defined
 
 
 def test_class_weight_of_an_unknown_class():
@@ -398,8 +398,10 @@ def test_samples_whose_squares_overflow(metric, factor, selection):
     with pytest.raises(ValueError, match=f"metric='{metric}'.*feature .*Scale the features of X"):
         model.fit(rows)
     assert RBFProjector(5, random_state=0).fit(rows).transform(rows).any()
-    held = model.fit(rows.astype(np.float64)).transform(rows.astype(np.float64))
-    np.testing.assert_allclose(held, model.fit(X.astype("f")).transform(X.astype("f")), atol=1e-5)
+    transformed = model.fit(rows.astype(np.float64)).transform(rows.astype(np.float64))
+    np.testing.assert_allclose(
+        transformed, model.fit(X.astype("f")).transform(X.astype("f")), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("cls", ALL)
@@ -415,11 +417,11 @@ def test_samples_whose_squares_overflow(metric, factor, selection):
     ids=["missing", "category"],
 )
 def test_non_numeric_features_have_a_remedy(cls, table, what):
-    """In fit, in what answers, and in partial_fit: the pipeline for such tables."""
+    """Errors of all methods that take X recommend the pipeline for tabular data."""
     remedy = f"make_tabular_pipeline({cls.__name__}(...))"
     fitted = cls(**{size_of(cls): 5}).fit(X, Y)
-    answer = getattr(fitted, "predict", None) or fitted.transform
-    calls = [lambda: cls().fit(table, Y), lambda: answer(table)]
+    method = getattr(fitted, "predict", None) or fitted.transform
+    calls = [lambda: cls().fit(table, Y), lambda: method(table)]
     if hasattr(cls, "partial_fit"):
         classes = {} if cls in REGRESSORS else {"classes": range(3)}
         calls.append(lambda: cls(**{size_of(cls): 5}).partial_fit(table, Y, **classes))
@@ -444,7 +446,7 @@ def test_non_numeric_columns_of_a_dataframe(column, what):
         RBFClassifier().fit(table, Y)
 
 
-def test_the_remedy_works():
+def test_the_recommended_pipeline_accepts_missing_values():
     table = np.where(X > 0.9, np.nan, X)
     make_tabular_pipeline(RBFClassifier(10)).fit(table, Y).predict(table)
 
@@ -452,8 +454,8 @@ def test_the_remedy_works():
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("place", [(0, 0), (-1, -1)])
 def test_large_arrays_are_validated_by_all_threads(bad, place):
-    """In the first and in the last of the parts that threads take."""
-    rows = np.full((300_001, 4), 1e33, np.float32)  # whose sums overflow
+    """The first and the last thread find invalid values in their parts of the array."""
+    rows = np.full((300_001, 4), 1e33, np.float32)  # finite, but their sums overflow
     assert TanhProjector(2).fit(rows).n_features_in_ == 4
     rows[place] = bad
     with pytest.raises(ValueError, match="Input X contains"):

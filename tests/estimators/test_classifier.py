@@ -109,7 +109,7 @@ def test_without_n_hidden_most_samples_are_centres(digits, selection):
     X, _, y, _ = digits
     clf = RBFClassifier(selection=selection, random_state=0).fit(X, y)
     assert 0.72 * len(X) <= len(clf.centers_) <= 0.75 * len(X)
-    # Selection has a radius of its own, and the units another.
+    # The radius of the selection is not the radius of the units.
     assert clf.selection_radius_ != clf.radius_
 
 
@@ -127,7 +127,7 @@ def test_a_smaller_network_has_the_first_units(digits):
     )
     np.testing.assert_array_equal(small.support_, large.support_[:400])
     assert len(large.support_) == 420
-    # Of more units than the small networks have that choose it, it is the same.
+    # Small networks choose the radius, so it does not depend on the final number of units.
     assert small.radius_ == large.radius_
     small, large = (TanhClassifier(n, random_state=0).fit(X, y) for n in (50, 120))
     np.testing.assert_allclose(small.components_, large.components_[:50], atol=1e-12)
@@ -148,8 +148,8 @@ def test_random_centres_of_a_smaller_network_are_the_first(digits, shuffle):
     assert max(many) > 500
 
 
-def test_fewer_units_than_groups(digits):
-    """No radius leaves so few novel; never more than asked for all the same."""
+def test_fewer_units_than_classes(digits):
+    """No radius selects so few novel samples, but n_hidden is never exceeded."""
     X, _, y, _ = digits
     assert len(RBFClassifier(7, random_state=0).fit(X, y).centers_) == 7
 
@@ -180,7 +180,7 @@ def test_uncovered_samples_get_the_class_of_the_nearest_centre(readout, n_classe
 
 
 def test_the_penalty_shrinks_scores_of_uncovered_samples():
-    """To the class means, as those of all other rows."""
+    """They shrink to the class means, like the scores of all other samples."""
     X, y = np.arange(30.0)[:, None], np.arange(30) % 3
     far, given = np.array([[0.5], [80.0], [200.0]]), {"kernel": "triangular", "radius": 0.1}
     clf = RBFClassifier(alpha=1e9, feature_weights=None, random_state=0, **given).fit(X, y)
@@ -199,7 +199,7 @@ def test_integer_sample_weights_equal_repetitions(rng, readout):
     weighted = RBFClassifier(**common).fit(X, y, sample_weight=times)
     repeated = RBFClassifier(**common).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     np.testing.assert_array_equal(weighted.centers_, repeated.centers_)
-    if readout != "lms":  # LMS corrects after each repetition, not once for all
+    if readout != "lms":  # LMS updates the readout after each repetition
         np.testing.assert_allclose(
             weighted.decision_function(X), repeated.decision_function(X), atol=1e-9
         )
@@ -233,8 +233,8 @@ def test_class_weight_equals_sample_weight(classifier):
     X, y = make_classification(300, 8, weights=[0.9], random_state=0)
     by_class = clone(classifier).set_params(class_weight="balanced").fit(X, y)
     counts = np.bincount(y)
-    by_row = clone(classifier).fit(X, y, sample_weight=(300 / 2 / counts)[y])
-    np.testing.assert_allclose(by_class.readout_coef_, by_row.readout_coef_, atol=1e-9)
+    by_sample = clone(classifier).fit(X, y, sample_weight=(300 / 2 / counts)[y])
+    np.testing.assert_allclose(by_class.readout_coef_, by_sample.readout_coef_, atol=1e-9)
     plain = clone(classifier).fit(X, y)
     assert (by_class.predict(X) == 1).sum() > (plain.predict(X) == 1).sum()
 
@@ -254,7 +254,7 @@ def test_lms_equals_the_update_rule_in_order_of_presentation():
 
 
 def test_a_random_state_object_is_drawn_from_once():
-    """fit draws one order: selection and LMS see the rows alike."""
+    """Selection and LMS process the samples in the same order."""
     X, y = load_iris(return_X_y=True)
     common = {"radius": 0.7, "readout": "lms", "max_iter": 2}
     a = RBFClassifier(random_state=np.random.RandomState(5), **common).fit(X, y)
@@ -269,11 +269,11 @@ def test_auto_learning_rate_is_stable(digits):
     assert np.isfinite(clf.readout_coef_).all()
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"learning_rate=0.5 makes"):
         clf.set_params(learning_rate=0.5).fit(X, y)
-    assert clf.score(X_test, y_test) > 0.8  # the fit before is still there
+    assert clf.score(X_test, y_test) > 0.8  # the failed fit did not change the model
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-def test_dtypes(digits, dtype, classifier):
+def test_dtypes_of_scores_and_centres(digits, dtype, classifier):
     X, X_test, y, _ = digits
     clf = classifier.fit(X.astype(dtype), y)
     expected = np.float64 if dtype == np.float64 else np.float32
@@ -281,7 +281,7 @@ def test_dtypes(digits, dtype, classifier):
     assert scores.dtype == clf.readout_coef_.dtype == expected
     if isinstance(clf, RBFClassifier):
         assert clf.centers_.dtype == dtype
-    # A model answers rows of any dtype.
+    # Predictions accept any dtype.
     for other in (np.uint8, np.float32, np.float64):
         np.testing.assert_allclose(clf.decision_function(X_test.astype(other)), scores, atol=2e-4)
 
@@ -294,15 +294,15 @@ def test_uint8_euclidean(digits):
 
 def test_same_seed_same_model_on_every_device(digits, device, classifier):
     X, X_test, y, _ = digits
-    here = clone(classifier).set_params(device=device).fit(X[:200], y[:200])
-    there = clone(classifier).set_params(device="jit").fit(X[:200], y[:200])
-    if isinstance(here, RBFClassifier):
-        np.testing.assert_array_equal(here.support_, there.support_)
-    # Weights are learned from products in float32, of which another BLAS rounds others.
+    model = clone(classifier).set_params(device=device).fit(X[:200], y[:200])
+    expected = clone(classifier).set_params(device="jit").fit(X[:200], y[:200])
+    if isinstance(model, RBFClassifier):
+        np.testing.assert_array_equal(model.support_, expected.support_)
+    # Feature weights are learned from float32 products, which another BLAS rounds differently.
     tolerance = 1e-8 if device != "torch" else 1e-5
     np.testing.assert_allclose(
-        here.decision_function(X_test),
-        there.decision_function(X_test),
+        model.decision_function(X_test),
+        expected.decision_function(X_test),
         rtol=tolerance,
         atol=tolerance,
     )
@@ -338,7 +338,7 @@ def test_a_memmap_is_read_in_place(tmp_path, digits, classifier):
     )
 
 
-def test_pickle(digits, classifier):
+def test_pickled_models_predict_the_same(digits, classifier):
     X, X_test, y, _ = digits
     clf = classifier.fit(X[:200], y[:200])
     copy = pickle.loads(pickle.dumps(clf))
@@ -376,7 +376,7 @@ def test_a_failed_fit_does_not_change_the_estimator(digits, classifier):
 
 
 def test_verbose_shows_progress(digits, capsys):
-    """2 says where the time of each pass goes."""
+    """verbose=2 prints the time of each stage of a pass."""
     X, _, y, _ = digits
     RBFClassifier(50, random_state=0, verbose=2).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
@@ -407,10 +407,10 @@ def test_verbose_prints_one_line_of_progress_per_second(digits, capsys, monkeypa
     assert [line.split(":")[0] for line in lines] == [
         "[RBFClassifier fit] hidden layer", "[RBFClassifier fit] readout",
     ]  # fmt: skip
-    now[0] = 5.0  # a prediction does not begin with a line, however long ago the last one was
+    now[0] = 5.0  # predict prints nothing at its start, however long ago the last line was
     model.predict(X)
     assert capsys.readouterr().out == ""
-    step = 0.4  # seconds between two looks at the clock
+    step = 0.4  # seconds between two readings of the clock
     model.fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     progress = [line for line in lines if "hidden layer: " not in line and "readout: " not in line]
@@ -423,7 +423,7 @@ def test_verbose_prints_one_line_of_progress_per_second(digits, capsys, monkeypa
 
 @pytest.mark.parametrize("selector", [RFE, SelectFromModel])
 def test_feature_selectors_reject_the_readout_coefficients(selector, classifier):
-    """It has a column for each unit: a `coef_` of that shape would select wrong features."""
+    """Its columns are units: a `coef_` of that shape would select wrong features."""
     X, y = load_iris(return_X_y=True)
     unweighted = clone(classifier).set_params(feature_weights=None)  # it has no importances
     with pytest.raises((ValueError, AttributeError), match=r"coef_|importance"):
@@ -433,5 +433,5 @@ def test_feature_selectors_reject_the_readout_coefficients(selector, classifier)
     assert fitted.readout_coef_.shape == (3, len(layer_of(fitted).units))
     state = {name for name, value in vars(fitted).items() if name.endswith("_")
              and not isinstance(value, (np.ndarray, int, float, str, type(None)))}  # fmt: skip
-    # A model is arrays, numbers and strings.
+    # All other fitted attributes are arrays, numbers and strings.
     assert state == {"search_results_", "conformity_scores_"}

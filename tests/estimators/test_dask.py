@@ -45,19 +45,19 @@ def scheduler(request):
 
 
 @pytest.fixture(scope="module")
-def rows():
+def data():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 401)
     return (rng.random((401, 5)) + y[:, None] / 3).astype(np.float32), y
 
 
 def blocks(array, *sizes):
-    """A Dask array with blocks of these sizes and the rest, one of them empty."""
+    """Return a Dask array with blocks of these sizes, and the rest as the last block."""
     rest = len(array) - sum(sizes)
     return da.from_array(array, chunks=((*sizes, rest), *array.shape[1:]))
 
 
-def compare(found, expected, tolerance=2e-5):
+def assert_lazy_and_equal(found, expected, tolerance=2e-5):
     assert isinstance(found, da.Array)
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
@@ -78,10 +78,10 @@ def compare(found, expected, tolerance=2e-5):
     ],
     ids=str, indirect=["scheduler"],
 )  # fmt: skip
-def test_model_and_predictions_equal_those_of_arrays(rows, model, scheduler, monkeypatch):
-    # No leaf of several blocks, so that sums of several are added.
+def test_model_and_predictions_equal_those_of_arrays(data, model, scheduler, monkeypatch):
+    # Each block is a leaf of its own, so that sums of several leaves are added.
     monkeypatch.setattr("sklearn_fsvc._src.data.dask_blocks._LEAF_ROWS", 100)
-    X, y = rows
+    X, y = data
     lazy = blocks(X, 100, 0, 57, 150)
     expected = clone(model).fit(X, y)
     found = clone(model).fit(lazy, blocks(y, 200, 100))
@@ -90,40 +90,39 @@ def test_model_and_predictions_equal_those_of_arrays(rows, model, scheduler, mon
         np.testing.assert_array_equal(found.centers_, expected.centers_)
     for name in METHODS:
         if hasattr(expected, name):
-            compare(getattr(found, name)(lazy), getattr(expected, name)(X), 1e-3)
-            # One model says the same to rows here and there.
-            here = getattr(found, name)(X)
-            compare(getattr(found, name)(lazy), here)
+            assert_lazy_and_equal(getattr(found, name)(lazy), getattr(expected, name)(X), 1e-3)
+            # The same model predicts the same for arrays and for Dask arrays.
+            assert_lazy_and_equal(getattr(found, name)(lazy), getattr(found, name)(X))
     if hasattr(expected, "score"):
         assert found.score(lazy, blocks(y, 13)) == pytest.approx(expected.score(X, y), abs=1e-4)
     assert not any(hasattr(value, "__dask_graph__") for value in vars(found).values())
 
 
-def test_return_std(rows):
-    X, y = rows
+def test_standard_deviations_equal_those_of_arrays(data):
+    X, y = data
     model = TanhRegressor(uncertainty=True, **SIZED).fit(X, y)
     for found, expected in zip(
         model.predict(blocks(X, 100), return_std=True),
         model.predict(X, return_std=True),
         strict=True,
     ):
-        compare(found, expected)
+        assert_lazy_and_equal(found, expected)
 
 
-def test_several_outputs(rows):
-    X, y = rows
+def test_several_outputs_equal_those_of_arrays(data):
+    X, y = data
     Y = np.column_stack([y, y > 0])
     model = TanhClassifier(feature_weights=None, **SIZED).fit(blocks(X, 100), blocks(Y, 200))
     for name in ("decision_function", "predict_proba"):
         found, expected = getattr(model, name)(blocks(X, 100)), getattr(model, name)(X)
         assert len(found) == len(expected) == 2
         for one, other in zip(found, expected, strict=True):
-            compare(one, other)
-    compare(model.predict(blocks(X, 100)), model.predict(X))
+            assert_lazy_and_equal(one, other)
+    assert_lazy_and_equal(model.predict(blocks(X, 100)), model.predict(X))
 
 
-def test_sample_weight(rows):
-    X, y = rows
+def test_sample_weights_may_have_other_blocks_than_X(data):
+    X, y = data
     weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
     model = TanhClassifier(alpha="loo", **SIZED)
     expected = clone(model).fit(X, y, weight).readout_coef_
@@ -139,19 +138,19 @@ def test_sample_weight(rows):
         *(pytest.param(d, marks=pytest.mark.exhaustive) for d in (np.uint8, bool)),
     ],
 )
-def test_dtypes(rows, dtype):
-    X, y = rows
+def test_centres_have_the_dtype_of_X(data, dtype):
+    X, y = data
     X = (10 * X).astype(dtype)
     model = RBFClassifier(alpha=1.0, radius=9.0, selection_radius=5.0, **SIZED)
     expected, found = clone(model).fit(X, y), clone(model).fit(blocks(X, 100), y)
     assert found.centers_.dtype == expected.centers_.dtype
     np.testing.assert_array_equal(found.support_, expected.support_)
-    compare(found.decision_function(blocks(X, 77)), expected.decision_function(X))
+    assert_lazy_and_equal(found.decision_function(blocks(X, 77)), expected.decision_function(X))
 
 
-def test_dask_dataframes(rows):
+def test_dask_dataframes_have_feature_names(data):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
-    X, y = rows
+    X, y = data
     table = pd.DataFrame(X, columns=list("abcde"))
     table["y"] = np.array(["red", "green", "blue"])[y]
     lazy = dd.from_pandas(table, npartitions=3)
@@ -159,30 +158,30 @@ def test_dask_dataframes(rows):
     expected = clone(model).fit(table[list("abcde")], table["y"])
     found = clone(model).fit(lazy[list("abcde")], lazy["y"])
     assert list(found.feature_names_in_) == list("abcde")
-    answers = found.predict(lazy[list("abcde")])
-    assert (answers.compute() == expected.predict(table[list("abcde")])).all()
+    predictions = found.predict(lazy[list("abcde")])
+    assert (predictions.compute() == expected.predict(table[list("abcde")])).all()
     with pytest.raises(ValueError, match="feature names"):
         found.predict(lazy[list("edcba")])
 
 
-def test_unknown_lengths_and_columns_in_blocks(rows):
-    X, y = rows
+def test_unknown_lengths_and_columns_in_blocks(data):
+    X, y = data
     lazy = da.from_array(X, chunks=(100, 2))
-    some = lazy[lazy[:, 0] > 0.5]
-    here = X[:, 0] > 0.5
+    selected = lazy[lazy[:, 0] > 0.5]
+    mask = X[:, 0] > 0.5
     model = TanhClassifier(alpha=1.0, **SIZED)
-    found = clone(model).fit(some, da.from_array(y, chunks=50)[here])
+    found = clone(model).fit(selected, da.from_array(y, chunks=50)[mask])
     np.testing.assert_allclose(
-        found.readout_coef_, model.fit(X[here], y[here]).readout_coef_, rtol=1e-3, atol=1e-4
+        found.readout_coef_, model.fit(X[mask], y[mask]).readout_coef_, rtol=1e-3, atol=1e-4
     )
-    assert np.isnan(some.chunks[0]).all()  # the user's own is as it was
-    answers = found.predict(some)
-    assert np.isnan(answers.chunks[0]).all()
-    np.testing.assert_array_equal(answers.compute(), found.predict(X[here]))
+    assert np.isnan(selected.chunks[0]).all()  # the user's array is unchanged
+    predictions = found.predict(selected)
+    assert np.isnan(predictions.chunks[0]).all()
+    np.testing.assert_array_equal(predictions.compute(), found.predict(X[mask]))
 
 
-def test_search(rows):
-    X, y = rows
+def test_a_search_equals_that_on_arrays(data):
+    X, y = data
     grid = {"n_hidden": [10, 30], "alpha": [1.0, "auto"]}
     rbf = RBFClassifier(selection_radius=0.8, kernel="laplacian", radius=1.0)
     for model in (TanhClassifier(), rbf):
@@ -191,26 +190,26 @@ def test_search(rows):
         found = HiddenSizeSearchCV(model, grid, cv=2).fit(blocks(X, 100, 100), blocks(y, 50))
         for name in ("mean_test_score", "std_test_score"):
             np.testing.assert_allclose(found.cv_results_[name], expected.cv_results_[name])
-        compare(found.predict(blocks(X, 90)), expected.predict(X))
+        assert_lazy_and_equal(found.predict(blocks(X, 90)), expected.predict(X))
 
 
-def bad(X, block, row):
-    def spoil(part, block_info):
+def with_nan(X, block, row):
+    def set_nan(part, block_info):
         if block_info[0]["chunk-location"][0] == block:
             part = part.copy()
             part[row, 1] = np.nan
         return part
 
-    return X.map_blocks(spoil, dtype=X.dtype)
+    return X.map_blocks(set_nan, dtype=X.dtype)
 
 
-def test_bad_input(rows):
-    X, y = rows
+def test_invalid_data_raises(data):
+    X, y = data
     lazy, model = blocks(X, 100), TanhClassifier(alpha=1.0, **SIZED)
     with pytest.raises(ValueError, match="NaN in row 107, column 1"):
-        model.fit(bad(lazy, 1, 7), y)
+        model.fit(with_nan(lazy, 1, 7), y)
     with pytest.raises(ValueError, match="NaN"):
-        model.fit(X, y).predict(bad(lazy, 1, 7)).compute()
+        model.fit(X, y).predict(with_nan(lazy, 1, 7)).compute()
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.fit(lazy, blocks(y, 30)[:-1])
     with pytest.raises(ValueError, match="Expected 2D array"):
@@ -227,26 +226,26 @@ def test_bad_input(rows):
         model.fit(lazy.astype(object), y)
 
 
-def test_a_failed_fit_does_not_change_the_model(rows):
-    X, y = rows
+def test_a_failed_fit_does_not_change_the_model(data):
+    X, y = data
     model = TanhClassifier(alpha=1.0, **SIZED).fit(X, y)
     before = dict(vars(model))
     with pytest.raises(ValueError, match="NaN"):
-        model.fit(bad(blocks(X, 100), 1, 7), y)
+        model.fit(with_nan(blocks(X, 100), 1, 7), y)
     assert vars(model) == before
 
 
-def test_blocks_are_not_fetched(rows, monkeypatch):
-    """What comes back of a fit are sums and few rows."""
-    X, y = rows
+def test_blocks_are_not_fetched(data, monkeypatch):
+    """A fit fetches only sums and a few samples."""
+    X, y = data
     fetched, compute = [], dask.compute
 
-    def noted(*tasks, **options):
+    def record(*tasks, **options):
         found = compute(*tasks, **options)
         fetched.extend(part for part in found if isinstance(part, np.ndarray))
         return found
 
-    monkeypatch.setattr(dask, "compute", noted)
+    monkeypatch.setattr(dask, "compute", record)
     model = RBFClassifier(
         selection_radius=0.5, radius=0.5, kernel="triangular", alpha="auto", **SIZED
     )
@@ -254,17 +253,17 @@ def test_blocks_are_not_fetched(rows, monkeypatch):
     assert sum(part.nbytes for part in fetched if part.ndim == 2) <= 2 * 40 * X.shape[1] * 4
 
 
-def test_quantiles_are_lazy(rows):
-    X, y = rows
+def test_quantiles_are_lazy(data):
+    X, y = data
     model = TanhRegressor(alpha=1.0, feature_weights=None, **SIZED).fit(X, y)
     found = model.predict_quantiles(blocks(X, 150, 0, 100), quantiles=[0.1, 0.9])
-    compare(found, model.predict_quantiles(X, [0.1, 0.9]))
+    assert_lazy_and_equal(found, model.predict_quantiles(X, [0.1, 0.9]))
     model.fit(blocks(X, 150, 0, 100), np.column_stack([y, -y]))
-    compare(model.predict_interval(blocks(X, 150, 0, 100)), model.predict_interval(X))
+    assert_lazy_and_equal(model.predict_interval(blocks(X, 150, 0, 100)), model.predict_interval(X))
 
 
-def test_prediction_sets_of_blocks(rows):
-    X, y = rows
+def test_prediction_sets_of_blocks(data):
+    X, y = data
     model = TanhClassifier(alpha=1.0, feature_weights=None, **SIZED)
     for labels in (y > 0, np.column_stack([y > 0, y > 1]), np.column_stack([y > 0, y])):
         model.fit(blocks(X, 150, 0, 100), labels.astype(int))
@@ -272,6 +271,6 @@ def test_prediction_sets_of_blocks(rows):
         expected = model.predict_set(X, 0.99)
         for one, other in zip(*map(as_array_list, (found, expected)), strict=True):
             assert one.dtype == bool
-            compare(one, other)
+            assert_lazy_and_equal(one, other)
     with pytest.raises(ValueError, match="confidence_level=2 must be between 0 and 1"):
         model.predict_set(blocks(X, 150, 0, 100), confidence_level=2)

@@ -15,7 +15,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.exhaustive,
-    # Of Dask's own, as workers are killed and clusters end.
+    # Dask warns when workers are killed and clusters are closed.
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore:Port:UserWarning"),
@@ -31,15 +31,15 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def rows():
+def data():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 24_000)
     return (rng.random((24_000, 8)) + y[:, None] / 3).astype(np.float32), y
 
 
-def fits(rows, n_workers, kill_after=None):
-    """The models, fitted with so many workers, one of which may be killed as rows are chosen."""
-    X, y = rows
+def fit_on_cluster(data, n_workers, kill_after=None):
+    """Return models fitted by `n_workers`; one worker may be killed while centres are selected."""
+    X, y = data
     lazy, labels, models = da.from_array(X, chunks=(2000, -1)), da.from_array(y, chunks=5000), {}
     with (
         distributed.LocalCluster(
@@ -55,13 +55,15 @@ def fits(rows, n_workers, kill_after=None):
             if kill_after is None or name != "RBF":
                 models[name] = clone(model).fit(lazy, labels)
                 continue
-            # With an end, for on a busy machine a worker may not come back.
+            # With a timeout: on a busy machine a worker may not be restarted.
             client.wait_for_workers(n_workers, timeout=120)
             killer = kill_later(next(iter(cluster.workers.values())).pid, kill_after)
             models[name] = clone(model).fit(lazy, labels)
             killer.join()
-        answers = models["probabilities"].predict_proba(lazy).compute()
-        np.testing.assert_allclose(answers, models["probabilities"].predict_proba(X), atol=1e-5)
+        probabilities = models["probabilities"].predict_proba(lazy).compute()
+        np.testing.assert_allclose(
+            probabilities, models["probabilities"].predict_proba(X), atol=1e-5
+        )
     return models
 
 
@@ -75,15 +77,15 @@ def kill_later(process, seconds):
     return thread
 
 
-def test_bitwise_equal_for_any_number_of_workers(rows):
-    one = fits(rows, 1)
-    two = fits(rows, 2, kill_after=0.3)
+def test_bitwise_equal_for_any_number_of_workers(data):
+    one = fit_on_cluster(data, 1)
+    two = fit_on_cluster(data, 2, kill_after=0.3)
     for name, model in two.items():
         np.testing.assert_array_equal(model.readout_coef_, one[name].readout_coef_)
     np.testing.assert_array_equal(two["RBF"].support_, one["RBF"].support_)
     for name in ("temperature_", "score_scale_"):
         assert getattr(two["probabilities"], name) == getattr(one["probabilities"], name)
     for name, model in MODELS.items():
-        alone = clone(model).fit(*rows)
-        np.testing.assert_allclose(alone.readout_coef_, one[name].readout_coef_, atol=1e-3)
-    np.testing.assert_array_equal(alone.support_, one["RBF"].support_)
+        local = clone(model).fit(*data)
+        np.testing.assert_allclose(local.readout_coef_, one[name].readout_coef_, atol=1e-3)
+    np.testing.assert_array_equal(local.support_, one["RBF"].support_)

@@ -39,18 +39,18 @@ MODELS = [
 
 
 @pytest.fixture(autouse=True)
-def halves(monkeypatch):
+def fake_devices(monkeypatch):
     monkeypatch.setitem(ENGINES, FakeDevice.name, FakeDevice)
 
 
 @pytest.fixture(scope="module")
-def rows():
+def data():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 401)
     return (rng.random((401, 5)) + y[:, None] / 3).astype(np.float32), y
 
 
-def answers(model, X):
+def outputs_of(model, X):
     if hasattr(model, "transform"):
         return [model.transform(X)]
     if hasattr(model, "decision_function"):
@@ -63,43 +63,45 @@ def answers(model, X):
     ("weighted", "model"),
     [
         *((False, model) for model in MODELS), *((True, model) for model in MODELS[1:9:3]),
-        *(  # those without a readout or a search of their own
+        *(  # they share readouts and searches with the models above
             pytest.param(True, model, marks=pytest.mark.exhaustive)
             for model in MODELS[:9] if model not in MODELS[1:9:3]
         ),
     ],
     ids=str,
 )  # fmt: skip
-def test_equals_the_model_of_one_device(rows, model, weighted):
-    X, y = rows
+def test_equals_the_model_of_one_device(data, model, weighted):
+    X, y = data
     weight = {}
     if weighted and hasattr(model, "predict"):
         weight = {"sample_weight": np.random.default_rng(1).integers(0, 3, len(X)).astype(float)}
-    alone = clone(model).set_params(device="half").fit(X, y, **weight)
+    single = clone(model).set_params(device="half").fit(X, y, **weight)
     device_group = clone(model).set_params(device="half:all").fit(X, y, **weight)
-    assert (alone.device_, device_group.device_) == ("half:0", "half:0,1")
-    if hasattr(alone, "support_"):
-        np.testing.assert_array_equal(device_group.support_, alone.support_)
-    for found, expected in zip(answers(device_group, X), answers(alone, X), strict=True):
+    assert (single.device_, device_group.device_) == ("half:0", "half:0,1")
+    if hasattr(single, "support_"):
+        np.testing.assert_array_equal(device_group.support_, single.support_)
+    for found, expected in zip(outputs_of(device_group, X), outputs_of(single, X), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
-    # But for the rounding of products of other tiles, a model answers the same.
+    # The same model predicts the same on one device, up to the rounding of other tiles.
     for found, expected in zip(
-        answers(device_group, X), answers(device_group.set_params(device="half"), X), strict=True
+        outputs_of(device_group, X),
+        outputs_of(device_group.set_params(device="half"), X),
+        strict=True,
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("source", [SliceableFile, ChunkFunction])
-def test_sources(rows, source):
-    X, y = rows
+def test_files_and_functions_equal_arrays(data, source):
+    X, y = data
     model = TanhClassifier(alpha=1.0, device="half:all", **SIZED)
     given = (source(X), y) if source is SliceableFile else (source(X, y),)
     found = clone(model).fit(*given).readout_coef_
     np.testing.assert_allclose(found, model.fit(X, y).readout_coef_, rtol=1e-4, atol=1e-6)
 
 
-def test_uncovered_samples(rows):
-    X, y = rows
+def test_scores_of_uncovered_samples_equal_those_of_one_device(data):
+    X, y = data
     model = RBFClassifier(radius=0.2, kernel="triangular", selection_radius=0.5, **SIZED)
     model.set_params(n_hidden=10, device="half:all").fit(X, y)
     far = np.vstack([X[:5], X[:5] + 100, X[:5] - 100])
@@ -108,16 +110,16 @@ def test_uncovered_samples(rows):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_search_and_incremental_fits(rows):
-    X, y = rows
+def test_searches_and_incremental_fits_equal_those_of_one_device(data):
+    X, y = data
     grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0, "auto"]}
-    alone, device_group = (
+    single, device_group = (
         HiddenSizeSearchCV(TanhClassifier(random_state=0, device=device), grid, cv=2).fit(X, y)
         for device in ("half", "half:all")
     )
     for name in ("mean_test_score", "std_test_score"):
         np.testing.assert_allclose(
-            device_group.cv_results_[name], alone.cv_results_[name], atol=1e-6
+            device_group.cv_results_[name], single.cv_results_[name], atol=1e-6
         )
     streams = [
         TanhClassifier(alpha=1.0, device=device, **SIZED).partial_fit(X, y, classes=range(3))
@@ -128,13 +130,13 @@ def test_search_and_incremental_fits(rows):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_distributed_rows_are_not_read_again(rows, monkeypatch, model):
-    """The first device reads the rows that it needs from the devices, not from the host."""
-    X, y = rows
-    expected = answers(clone(model).set_params(device="half:all").fit(X, y), X)
+def test_distributed_samples_are_not_read_again(data, monkeypatch, model):
+    """The first device reads the samples it needs from the devices, not from the host."""
+    X, y = data
+    expected = outputs_of(clone(model).set_params(device="half:all").fit(X, y), X)
 
-    class Emptying(FakeDevice):
-        """Sets the rows on the host to 0 when they are uploaded."""
+    class ClearsHost(FakeDevice):
+        """Sets the samples on the host to 0 when they are uploaded."""
 
         def upload_if_fits(self, X, limit):
             if X.flags.owndata:  # a random sample, which the first device drew
@@ -143,88 +145,90 @@ def test_distributed_rows_are_not_read_again(rows, monkeypatch, model):
             X[...] = 0
             return uploaded
 
-    monkeypatch.setitem(ENGINES, FakeDevice.name, Emptying)
+    monkeypatch.setitem(ENGINES, FakeDevice.name, ClearsHost)
     found = clone(model).set_params(device="half:all").fit(X.copy(), y)
-    for some, others in zip(answers(found, X), expected, strict=True):
-        np.testing.assert_allclose(some, others, rtol=1e-5, atol=1e-5)
+    for actual, reference in zip(outputs_of(found, X), expected, strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=1e-5, atol=1e-5)
 
 
-def test_small_networks_use_the_first_device_only(rows, monkeypatch):
-    calls, each = [], DeviceGroup.map
+def test_small_networks_use_the_first_device_only(data, monkeypatch):
+    calls, plain_map = [], DeviceGroup.map
 
-    def noted(self, work, tasks):
-        calls.append("each")
-        return each(self, work, tasks)
+    def record_map(self, work, tasks):
+        calls.append("map")
+        return plain_map(self, work, tasks)
 
-    def within(*args):
-        calls.append("choice")
-        found = choose(*args)
-        calls.append("chosen")
+    def record_choice(*args):
+        calls.append("choice begins")
+        found = select_kernel(*args)
+        calls.append("choice ends")
         return found
 
-    choose = rbf.select_kernel
-    monkeypatch.setattr(DeviceGroup, "map", noted)
-    monkeypatch.setattr(rbf, "select_kernel", within)
-    X, y = rows
+    select_kernel = rbf.select_kernel
+    monkeypatch.setattr(DeviceGroup, "map", record_map)
+    monkeypatch.setattr(rbf, "select_kernel", record_choice)
+    X, y = data
     model = RBFClassifier(feature_weights="learned", device="half:all", **SIZED).fit(X, y)
     assert len(model.search_results_["alpha"]) > 10
-    at = calls.index("choice")
-    assert calls[at + 1] == "chosen"
-    # Rows are sharded before; then there are the sums of all rows, and of those held out.
-    assert calls[:at] == ["each"]
-    assert set(calls[at + 2 :]) == {"each"}
+    start = calls.index("choice begins")
+    assert calls[start + 1] == "choice ends"
+    # Samples are distributed before; the sums of all and of held-out samples follow.
+    assert calls[:start] == ["map"]
+    assert set(calls[start + 2 :]) == {"map"}
 
 
-def test_a_large_selection_is_distributed(rows, monkeypatch):
-    """And gives the centres of one engine, as does a small one."""
+def test_a_large_selection_is_distributed(data, monkeypatch):
+    """Large and small selections give the centres of one engine."""
 
     class SmallGroups(FakeDevice):
         group_bytes = 0  # no group of candidates is evaluated at once
 
     monkeypatch.setitem(ENGINES, FakeDevice.name, SmallGroups)
-    X, y = rows
-    seen, begin = set(), ActiveCandidates.__init__
+    X, y = data
+    used_devices, plain_init = set(), ActiveCandidates.__init__
 
-    def noted(self, shown, *args):
-        seen.add(shown.engine.index)
-        begin(self, shown, *args)
+    def record(self, ordered, *args):
+        used_devices.add(ordered.engine.index)
+        plain_init(self, ordered, *args)
 
-    monkeypatch.setattr(ActiveCandidates, "__init__", noted)
+    monkeypatch.setattr(ActiveCandidates, "__init__", record)
     given = {"feature_weights": None, "kernel": "gaussian", "alpha": 1.0, **SIZED}
-    for least, members in ((2**32, {0}), (0, {0, 1})):
-        monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.novelty._MIN_SHARED_ELEMENTS", least)
+    for min_elements, expected_devices in ((2**32, {0}), (0, {0, 1})):
+        monkeypatch.setattr(
+            "sklearn_fsvc._src.hidden_layers.novelty._MIN_SHARED_ELEMENTS", min_elements
+        )
         for selection in ("global", "per_class"):
-            seen.clear()
-            alone, device_group = (
+            used_devices.clear()
+            single, device_group = (
                 RBFClassifier(selection=selection, device=device, **given).fit(X, y)
                 for device in ("half", "half:all")
             )
-            np.testing.assert_array_equal(device_group.support_, alone.support_)
-            assert seen == members
+            np.testing.assert_array_equal(device_group.support_, single.support_)
+            assert used_devices == expected_devices
 
 
-def test_all_devices_evaluate(rows, monkeypatch):
-    seen = set()
+def test_all_devices_evaluate(data, monkeypatch):
+    device_threads = set()
 
     class Recording(FakeDevice):
         def hidden(self, *args, **kwargs):
-            seen.add((self.index, threading.get_ident()))
+            device_threads.add((self.index, threading.get_ident()))
             return super().hidden(*args, **kwargs)
 
     monkeypatch.setitem(ENGINES, FakeDevice.name, Recording)
-    X, y = rows
+    X, y = data
     model = RBFClassifier(selection_radius=0.5, alpha=1.0, radius=0.5, device="half:all", **SIZED)
     model.fit(X, y)
     for work in (lambda: model.fit(X, y), lambda: model.predict(X)):
-        seen.clear()
+        device_threads.clear()
         work()
-        assert {index for index, _ in seen} == {0, 1}
-        assert len(seen) == 2  # a thread for each
+        assert {index for index, _ in device_threads} == {0, 1}
+        assert len(device_threads) == 2  # one thread per device
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_failed_fit_leaves_the_model_and_no_thread(rows, monkeypatch, index):
-    X, y = rows
+def test_a_failed_fit_keeps_the_model_and_ends_its_threads(data, monkeypatch, index):
+    X, y = data
     model = TanhClassifier(alpha=1.0, device="half:all", **SIZED).fit(X, y)
     before = dict(vars(model))
 

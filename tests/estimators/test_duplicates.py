@@ -1,4 +1,4 @@
-"""Data in which most samples are equal to others, such as tables of a few categories."""
+"""Data in which most samples have duplicates, such as tables of a few categories."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from sklearn.metrics import log_loss, r2_score
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, StackedClassifier, TanhClassifier
 
-# Samples whose penalties are selected by leave-one-out, by all of these, and by held-out samples.
+# Estimators that select the penalty by leave-one-out errors or by held-out samples, and sizes.
 ESTIMATORS = [
     (RBFClassifier(), 1500),
     (RBFClassifier(alpha="loo"), 1500),
@@ -17,7 +17,7 @@ ESTIMATORS = [
 
 
 def cells(n, rng):
-    """Return samples of 24 different rows, and the probability of the second class of each."""
+    """Return samples of 24 distinct values, and the probability of the second class of each."""
     X = np.column_stack([rng.integers(0, size, n) for size in (4, 3, 2)])
     odds = np.random.default_rng(1).normal(0, 1.5, (4, 3, 2))
     return X.astype(float), 1 / (1 + np.exp(-odds[tuple(X.T)]))
@@ -25,8 +25,8 @@ def cells(n, rng):
 
 @pytest.mark.filterwarnings("ignore:.*samples differ enough")
 @pytest.mark.parametrize(("model", "n"), ESTIMATORS, ids=repr)
-def test_probabilities_are_those_of_the_cells(model, n):
-    """Left out together, copies would say nothing of each other."""
+def test_probabilities_are_those_of_each_cell(model, n):
+    """Duplicates are left out one at a time: the others estimate the class frequencies."""
     rng = np.random.default_rng(0)
     (X, p), (X_test, p_test) = cells(n, rng), cells(5000, rng)
     y, y_test = (p > rng.random(n)).astype(int), (p_test > rng.random(5000)).astype(int)
@@ -37,7 +37,7 @@ def test_probabilities_are_those_of_the_cells(model, n):
     assert model.score(X_test, y_test) > best - 0.01
 
 
-def test_regression_of_cells():
+def test_means_and_intervals_are_those_of_each_cell():
     rng = np.random.default_rng(0)
     (X, p), (X_test, p_test) = cells(1500, rng), cells(5000, rng)
     y = p + rng.normal(0, 0.2, len(X))

@@ -10,14 +10,14 @@ import naive
 from sklearn_fsvc import RBFClassifier, RBFRegressor
 
 IRIS, SPECIES = load_iris(return_X_y=True)
-# Words, so that a label is not taken for its code.
-WORDS = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
-GIVEN = {"kernel": "triangular", "feature_weights": None, "alpha": 0.1, "random_state": 0}
+# Strings, which differ from the integer codes of the classes.
+NAMES = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
+PARAMS = {"kernel": "triangular", "feature_weights": None, "alpha": 0.1, "random_state": 0}
 
 
-def check(model, X, column, signs, n=4, output=0, **how):
-    """`explain` against the sum ``sign * (W h + b)`` of the score that a row's answer has."""
-    found = model.explain(X, n, output, **how)
+def check_explanation(model, X, column, signs, n=4, output=0, **options):
+    """Compare `explain` with the terms of ``sign * (W h + b)``, the score of the prediction."""
+    found = model.explain(X, n, output, **options)
     H = naive.of_model(model, X)
     W, b = model.readout_coef_.astype(float), model.readout_intercept_.astype(float)
     parts = signs[:, None] * H * W[column]
@@ -25,9 +25,9 @@ def check(model, X, column, signs, n=4, output=0, **how):
     expected = np.take_along_axis(parts, order, axis=1)
     scale = np.abs(W).max()
     np.testing.assert_allclose(found.contributions, expected, atol=1e-5 * scale)
-    # The units themselves, and not only how much they add; equals may change places.
-    own = np.take_along_axis(parts, found.units, axis=1)
-    np.testing.assert_allclose(found.contributions, own, atol=1e-5 * scale)
+    # The units belong to the contributions; units with equal contributions may be swapped.
+    of_units = np.take_along_axis(parts, found.units, axis=1)
+    np.testing.assert_allclose(found.contributions, of_units, atol=1e-5 * scale)
     rest = parts.sum(axis=1) - expected.sum(axis=1)
     np.testing.assert_allclose(found.rest, rest, atol=1e-4 * scale)
     np.testing.assert_allclose(found.intercept, signs * b[column], rtol=1e-6)
@@ -38,31 +38,33 @@ def check(model, X, column, signs, n=4, output=0, **how):
 
 
 def test_three_classes(device):
-    model = RBFClassifier(40, device=device, **GIVEN).fit(IRIS, WORDS)
+    model = RBFClassifier(40, device=device, **PARAMS).fit(IRIS, NAMES)
     scores = model.decision_function(IRIS)
-    found = check(model, IRIS, scores.argmax(axis=1), np.ones(len(IRIS)))
+    found = check_explanation(model, IRIS, scores.argmax(axis=1), np.ones(len(IRIS)))
     np.testing.assert_allclose(found.scores, scores.max(axis=1), atol=1e-6)
     assert (found.predictions == model.predict(IRIS)).all()
     np.testing.assert_array_equal(found.support, model.support_[found.units])
-    np.testing.assert_array_equal(found.targets, WORDS[found.support])
+    np.testing.assert_array_equal(found.targets, NAMES[found.support])
 
 
 def test_two_classes():
-    """There is one score, and where the first class is answered all change their sign."""
-    X, y = IRIS[50:], WORDS[50:]
-    model = RBFClassifier(40, **GIVEN).fit(X, y)
+    """There is one score; all signs are reversed where the first class is predicted."""
+    X, y = IRIS[50:], NAMES[50:]
+    model = RBFClassifier(40, **PARAMS).fit(X, y)
     scores = model.decision_function(X)
     signs = np.where(scores > 0, 1.0, -1.0)
     assert set(signs) == {1.0, -1.0}
-    found = check(model, X, np.zeros(len(X), int), signs)
+    found = check_explanation(model, X, np.zeros(len(X), int), signs)
     np.testing.assert_allclose(found.scores, np.abs(scores), atol=1e-6)
     assert (found.predictions == model.predict(X)).all()
 
 
 @pytest.mark.parametrize("weights", [[1, 0.5, 2, 0], IRIS[:4]], ids=["weights", "map"])
 def test_feature_weights_and_learned_kernel(weights):
-    model = RBFClassifier(30, random_state=0, feature_weights=weights).fit(IRIS, WORDS)
-    found = check(model, IRIS, model.decision_function(IRIS).argmax(1), np.ones(len(IRIS)))
+    model = RBFClassifier(30, random_state=0, feature_weights=weights).fit(IRIS, NAMES)
+    found = check_explanation(
+        model, IRIS, model.decision_function(IRIS).argmax(1), np.ones(len(IRIS))
+    )
     assert (found.predictions == model.predict(IRIS)).all()
 
 
@@ -70,26 +72,26 @@ def test_feature_weights_and_learned_kernel(weights):
 def test_regression(size):
     X, y = load_diabetes(return_X_y=True)
     X, y = X.astype(np.float32), size * y  # coefficients in float64, H in float32
-    model = RBFRegressor(60, **GIVEN).fit(X, y)
-    found = check(model, X, np.zeros(len(X), int), np.ones(len(X)))
+    model = RBFRegressor(60, **PARAMS).fit(X, y)
+    found = check_explanation(model, X, np.zeros(len(X), int), np.ones(len(X)))
     np.testing.assert_allclose(found.scores, model.predict(X), rtol=1e-4)
     np.testing.assert_allclose(found.predictions, model.predict(X), rtol=1e-4)
     np.testing.assert_allclose(found.targets, y[found.support], rtol=1e-12)
 
 
 def test_several_outputs():
-    Y = np.column_stack([WORDS, IRIS[:, 0] > 6, SPECIES + 10])
-    model = RBFClassifier(40, **GIVEN).fit(IRIS, Y)
+    Y = np.column_stack([NAMES, IRIS[:, 0] > 6, SPECIES + 10])
+    model = RBFClassifier(40, **PARAMS).fit(IRIS, Y)
     _, second, third = model.decision_function(IRIS)
-    found = check(model, IRIS, 4 + third.argmax(axis=1), np.ones(len(IRIS)), output=2)
+    found = check_explanation(model, IRIS, 4 + third.argmax(axis=1), np.ones(len(IRIS)), output=2)
     np.testing.assert_allclose(found.scores, third.max(axis=1), atol=1e-6)
     assert (found.predictions == model.predict(IRIS)[:, 2]).all()
     np.testing.assert_array_equal(found.targets, Y[found.support, 2])
     signs = np.where(second > 0, 1.0, -1.0)
-    check(model, IRIS, np.full(len(IRIS), 3), signs, output=1)
+    check_explanation(model, IRIS, np.full(len(IRIS), 3), signs, output=1)
     Y = IRIS[:, :2] * 100
-    model = RBFRegressor(40, **GIVEN).fit(IRIS, Y)
-    found = check(model, IRIS, np.ones(len(IRIS), int), np.ones(len(IRIS)), output=1)
+    model = RBFRegressor(40, **PARAMS).fit(IRIS, Y)
+    found = check_explanation(model, IRIS, np.ones(len(IRIS), int), np.ones(len(IRIS)), output=1)
     np.testing.assert_allclose(found.scores, model.predict(IRIS)[:, 1], rtol=1e-5)
     with pytest.raises(ValueError, match="output=2: y has 2"):
         model.explain(IRIS, output=2)
@@ -97,23 +99,23 @@ def test_several_outputs():
 
 @pytest.mark.parametrize("options", [{}, {"readout": "none"}])
 def test_an_uncovered_sample_is_explained_by_the_nearest_centre(options):
-    model = RBFClassifier(40, **GIVEN | options).fit(IRIS, WORDS)
+    model = RBFClassifier(40, **PARAMS | options).fit(IRIS, NAMES)
     far = np.array([[1e4, 1e4, 1e4, 1e4], IRIS[3], [-1e4, 0, 0, 0]])
     found = model.explain(far, 3)
     nearest = np.abs(far[:, None] - model.centers_).sum(axis=2).argmin(axis=1)
-    outside = [0, 2]
-    np.testing.assert_array_equal(found.units[outside, 0], nearest[outside])
-    assert not found.contributions[outside, 1:].any()
-    assert not found.rest[outside].any()
-    assert not found.intercept[outside].any()
-    np.testing.assert_array_equal(found.shares[outside], [[1, 0, 0], [1, 0, 0]])
+    uncovered = [0, 2]
+    np.testing.assert_array_equal(found.units[uncovered, 0], nearest[uncovered])
+    assert not found.contributions[uncovered, 1:].any()
+    assert not found.rest[uncovered].any()
+    assert not found.intercept[uncovered].any()
+    np.testing.assert_array_equal(found.shares[uncovered], [[1, 0, 0], [1, 0, 0]])
     assert found.rest[1] != 0
     np.testing.assert_array_equal(found.predictions, model.predict(far))
     np.testing.assert_allclose(found.scores, model.decision_function(far).max(axis=1), atol=1e-6)
 
 
 def test_an_uncovered_sample_of_a_regressor_is_explained_by_the_intercept():
-    model = RBFRegressor(40, **GIVEN).fit(IRIS, SPECIES * 7.0)
+    model = RBFRegressor(40, **PARAMS).fit(IRIS, SPECIES * 7.0)
     found = model.explain(np.full((1, 4), 1e4), 3)
     assert not found.contributions.any()
     assert not found.shares.any()
@@ -121,8 +123,8 @@ def test_an_uncovered_sample_of_a_regressor_is_explained_by_the_intercept():
 
 
 def test_a_given_layer_has_no_support():
-    pretrained = RBFClassifier(20, **GIVEN).fit(IRIS, WORDS)
-    model = RBFClassifier(layer=FrozenEstimator(pretrained), alpha=0.1).fit(IRIS, WORDS)
+    pretrained = RBFClassifier(20, **PARAMS).fit(IRIS, NAMES)
+    model = RBFClassifier(layer=FrozenEstimator(pretrained), alpha=0.1).fit(IRIS, NAMES)
     found = model.explain(IRIS[:2])
     assert found.support is None
     assert found.targets is None
@@ -132,9 +134,9 @@ def test_a_given_layer_has_no_support():
 
 
 def test_tiles_and_memory(rng):
-    """The same numbers tile by tile; what does not fit is refused."""
+    """Small tiles give the same numbers; a limit that is too small raises."""
     X = rng.normal(size=(400, 3))
-    model = RBFClassifier(50, **GIVEN).fit(X, X[:, 0] > 0)
+    model = RBFClassifier(50, **PARAMS).fit(X, X[:, 0] > 0)
     whole = model.explain(X)
     small = model.set_params(max_memory="60kB").explain(X)
     np.testing.assert_array_equal(whole.contributions, small.contributions)
@@ -144,18 +146,18 @@ def test_tiles_and_memory(rng):
 
 
 def test_after_partial_fit():
-    """The readout is solved when it is needed; `support` holds samples in order of arrival."""
-    model = RBFClassifier(20, **GIVEN).partial_fit(IRIS[::2], WORDS[::2], classes=np.unique(WORDS))
-    model.partial_fit(IRIS[1::2], WORDS[1::2])
+    """explain solves the readout; `support` counts samples in the order of their addition."""
+    model = RBFClassifier(20, **PARAMS).partial_fit(IRIS[::2], NAMES[::2], classes=np.unique(NAMES))
+    model.partial_fit(IRIS[1::2], NAMES[1::2])
     found = model.explain(IRIS)
     np.testing.assert_allclose(found.scores, model.decision_function(IRIS).max(axis=1), atol=1e-6)
-    arrived = np.concatenate([WORDS[::2], WORDS[1::2]])
-    np.testing.assert_array_equal(found.targets, arrived[found.support])
+    added = np.concatenate([NAMES[::2], NAMES[1::2]])
+    np.testing.assert_array_equal(found.targets, added[found.support])
 
 
 def test_to_frame():
-    model = RBFRegressor(10, **GIVEN).fit(IRIS, SPECIES)
-    found = model.explain(IRIS[:3], n=20)  # more than there are
+    model = RBFRegressor(10, **PARAMS).fit(IRIS, SPECIES)
+    found = model.explain(IRIS[:3], n=20)  # more than there are units
     table = found.to_frame()
     assert found.units.shape == (3, 10)
     sums = table.groupby("row")["contribution"].sum() + found.rest + found.intercept
@@ -172,7 +174,7 @@ def test_to_frame():
 def test_bad_input():
     with pytest.raises(NotFittedError):
         RBFClassifier().explain(IRIS)
-    model = RBFClassifier(10, **GIVEN).fit(IRIS, WORDS)
+    model = RBFClassifier(10, **PARAMS).fit(IRIS, NAMES)
     for n, error in ((0, ValueError), (2.5, TypeError)):
         with pytest.raises(error, match=f"n={n}"):
             model.explain(IRIS, n)

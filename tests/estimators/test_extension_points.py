@@ -1,17 +1,17 @@
-"""Hidden units and a readout of another package: they work like those of this one."""
+"""Third-party hidden units and readouts work like the built-in ones."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.linear_model import Ridge as Oracle
+from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NearestCentroid
 
 from conftest import usable
 from estimators.fourier import FourierClassifier, FourierProjector, FourierRegressor
-from estimators.test_sklearn import checks
+from estimators.test_sklearn import parametrize_checks
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 from sklearn_fsvc._src.parts import parts_of
 from sklearn_fsvc._src.readouts.linear import Solution
@@ -19,11 +19,11 @@ from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc.parts import Linear, Parts
 
 IRIS, SPECIES = load_iris(return_X_y=True)
-ROWS, Y = load_diabetes(return_X_y=True)
-GIVEN = {"radius": 2.0, "alpha": 0.5, "random_state": 0}
+DIABETES, Y = load_diabetes(return_X_y=True)
+PARAMS = {"radius": 2.0, "alpha": 0.5, "random_state": 0}
 
 
-@checks(
+@parametrize_checks(
     [
         FourierClassifier(20, alpha=1.0),
         FourierRegressor(50, radius=5.0, alpha=0.1),
@@ -47,27 +47,27 @@ def test_activations_are_cosines(device, dtype, request):
 
 
 def test_the_readout_equals_ridge_regression():
-    model = FourierRegressor(30, **GIVEN).fit(ROWS, Y)
-    H = np.cos(ROWS @ model.components_.T + model.hidden_intercept_)
-    oracle = Oracle(0.5).fit(H, Y / Y.std())
-    np.testing.assert_allclose(model.predict(ROWS), oracle.predict(H) * Y.std(), rtol=1e-8)
+    model = FourierRegressor(30, **PARAMS).fit(DIABETES, Y)
+    H = np.cos(DIABETES @ model.components_.T + model.hidden_intercept_)
+    ridge = Ridge(0.5).fit(H, Y / Y.std())
+    np.testing.assert_allclose(model.predict(DIABETES), ridge.predict(H) * Y.std(), rtol=1e-8)
 
 
 def test_a_search_shares_passes_over_the_data():
     grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0]}
-    ours = HiddenSizeSearchCV(FourierClassifier(**GIVEN), grid, cv=3)
+    search = HiddenSizeSearchCV(FourierClassifier(**PARAMS), grid, cv=3)
     with pytest.MonkeyPatch.context() as patched:
         fits, fit = [], FourierClassifier._fit
         patched.setattr(FourierClassifier, "_fit", lambda *args: fits.append(1) or fit(*args))
-        ours.fit(IRIS, SPECIES)
-    theirs = GridSearchCV(FourierClassifier(**GIVEN), grid, cv=3).fit(IRIS, SPECIES)
-    assert len(fits) == 1  # the best one, on all rows
+        search.fit(IRIS, SPECIES)
+    expected = GridSearchCV(FourierClassifier(**PARAMS), grid, cv=3).fit(IRIS, SPECIES)
+    assert len(fits) == 1  # the refit of the best candidate
     for name in ("mean_test_score", "split1_test_score"):
-        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+        np.testing.assert_allclose(search.cv_results_[name], expected.cv_results_[name])
 
 
 def test_partial_fit_forget_and_merge():
-    model = FourierClassifier(20, **GIVEN)
+    model = FourierClassifier(20, **PARAMS)
     parts = [slice(i, None, 3) for i in range(3)]
     each = [clone(model).partial_fit(IRIS[p], SPECIES[p], classes=range(3)) for p in parts]
     merged = (
@@ -78,17 +78,17 @@ def test_partial_fit_forget_and_merge():
 
 
 class Centroids(Linear):
-    """A readout: each row is of the class whose mean of H is the nearest."""
+    """A nearest-centroid readout of the activations."""
 
     def train(self, training):
         (sums,) = gather(training.job, [training.layer], training.samples)
-        of_class = sums.y  # rows of each, for targets are 0 and 1
-        means = (sums.hy / of_class + sums.shift[:, None]).T
-        found = Solution(means, -0.5 * (means**2).sum(axis=1))
-        return self.with_solution(training, found)
+        class_counts = sums.y  # the targets are 0 and 1
+        means = (sums.hy / class_counts + sums.shift[:, None]).T
+        solution = Solution(means, -0.5 * (means**2).sum(axis=1))
+        return self.with_solution(training, solution)
 
     def why_not_incremental(self):
-        return "Class means are not taken apart again."
+        return "Class means cannot be updated."
 
 
 class CentroidClassifier(TanhClassifier):
@@ -105,9 +105,9 @@ def test_a_custom_readout():
     np.testing.assert_array_equal(model.predict(IRIS), expected)
     assert not hasattr(model, "partial_fit")
     assert not hasattr(model, "alpha_")
-    grid = {"n_hidden": [5, 25]}  # which shares nothing, for there is no ridge
+    grid = {"n_hidden": [5, 25]}  # candidates share no work without a ridge readout
     search = HiddenSizeSearchCV(model, grid, cv=3).fit(IRIS, SPECIES)
-    theirs = GridSearchCV(model, grid, cv=3).fit(IRIS, SPECIES)
+    expected = GridSearchCV(model, grid, cv=3).fit(IRIS, SPECIES)
     np.testing.assert_allclose(
-        search.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+        search.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
     )

@@ -43,20 +43,20 @@ def test_the_choices_of_rbf_units(lines_of):
     layer, readout = lines_of(model.fit, DIGITS, LABELS)
     results = pd.DataFrame(model.search_results_)
     n_layers = int(layer.split()[-3])
-    of_layers, of_readout = results[:n_layers], results[n_layers:]
+    layer_results, readout_results = results[:n_layers], results[n_layers:]
     is_weighted = model.feature_weights_ is not None
-    chosen = of_layers.query("kernel == @model.kernel_ and weighted == @is_weighted")
+    chosen = layer_results.query("kernel == @model.kernel_ and weighted == @is_weighted")
     chosen = chosen[np.isclose(chosen["radius"], model.radius_)]
     assert layer == (
         f"[RBFClassifier fit] hidden layer: 40 units (manhattan {model.kernel_}), width "
         f"{model.radius_:.4g}{', feature weights' * is_weighted}; validation error "
         f"{chosen['error'].min():.4g}, {n_layers} readouts evaluated"
     )
-    (error,) = of_readout["error"][of_readout["alpha"] == model.alpha_]
-    assert error < 1.02 * of_readout["error"].min()
+    (error,) = readout_results["error"][readout_results["alpha"] == model.alpha_]
+    assert error < 1.02 * readout_results["error"].min()
     assert readout == (
         f"[RBFClassifier fit] readout: ridge, alpha {model.alpha_:.4g}; validation error "
-        f"{error:.4g}, {len(of_readout)} penalties"
+        f"{error:.4g}, {len(readout_results)} penalties"
     )
     assert lines_of(clone(model).set_params(verbose=0).fit, DIGITS, LABELS) == []
 

@@ -36,11 +36,12 @@ PAIRS = [
 @pytest.mark.parametrize(
     ("pretrained", "cls", "y"), PAIRS, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_the_layer_is_that_of_the_pretrained_estimator(pretrained, cls, y, frozen):
+def test_the_layer_equals_that_of_the_pretrained_estimator(pretrained, cls, y, frozen):
     pretrained.fit(X[:100], Z[:100] if is_regressor(pretrained) else Y[:100])
     layer = FrozenEstimator(pretrained) if frozen else pretrained
     model = cls(3, layer=layer, alpha=1.0, random_state=0)
-    found = parts_of(model).units.fit(None, Samples(X), None)  # there is no job for a selection
+    # Nothing is selected, so no job is needed.
+    found = parts_of(model).units.fit(None, Samples(X), None)
     np.testing.assert_array_equal(found.layer.units, layer_of(pretrained).units)
     expected, layer = layer_of(pretrained), layer_of(model.fit(X, y))
     np.testing.assert_array_equal(expected.units, layer.units)
@@ -49,11 +50,11 @@ def test_the_layer_is_that_of_the_pretrained_estimator(pretrained, cls, y, froze
     assert model.readout_coef_.shape[1] == len(expected.units)
 
 
-def test_the_same_samples_yield_the_same_network():
-    for own in (RBFClassifier(20, kernel="laplacian", random_state=0), TanhClassifier(20)):
-        own.set_params(alpha=0.5).fit(X, Y)
-        again = type(own)(layer=own, alpha=0.5).fit(X, Y)
-        np.testing.assert_array_equal(own.decision_function(X), again.decision_function(X))
+def test_a_fit_with_a_pretrained_layer_equals_the_pretrained_model():
+    for pretrained in (RBFClassifier(20, kernel="laplacian", random_state=0), TanhClassifier(20)):
+        pretrained.set_params(alpha=0.5).fit(X, Y)
+        model = type(pretrained)(layer=pretrained, alpha=0.5).fit(X, Y)
+        np.testing.assert_array_equal(pretrained.decision_function(X), model.decision_function(X))
 
 
 def test_an_array_of_centres():
@@ -81,15 +82,15 @@ def test_auto_parameters_are_searched_for_given_centres():
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-def test_dtypes(dtype):
+def test_dtypes_of_centres_and_readouts(dtype):
     rows = np.abs(50 * X).astype(dtype)
     model = RBFClassifier(layer=rows[:20].astype(float), radius=100.0, alpha=1.0).fit(rows, Y)
     assert model.centers_.dtype == (np.float64 if dtype == np.uint8 else dtype)
     pretrained = RBFProjector(20, radius=100.0).fit(np.abs(50 * X).astype(np.uint8))
     model = RBFClassifier(layer=pretrained, alpha=1.0).fit(rows, Y)
-    again = RBFClassifier(layer=pretrained, alpha=1.0).fit(rows.astype(float), Y)
+    in_float64 = RBFClassifier(layer=pretrained, alpha=1.0).fit(rows.astype(float), Y)
     assert model.readout_coef_.dtype == (np.float64 if dtype == np.float64 else np.float32)
-    assert (model.predict(rows) == again.predict(rows)).mean() > 0.95
+    assert (model.predict(rows) == in_float64.predict(rows)).mean() > 0.95
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
@@ -110,11 +111,11 @@ def test_the_scores_of_an_uncovered_sample_are_the_intercepts():
     kernel = {"kernel": "triangular", "radius": 0.5, "feature_weights": None, "alpha": 1.0}
     model = RBFClassifier(layer=X[:20], **kernel).fit(X, Y)
     np.testing.assert_array_equal(model.decision_function(far)[0], model.readout_intercept_)
-    left_out = RBFClassifier(layer=X[:20], **kernel).fit(X, Y)
-    assert np.isfinite(left_out.predict_proba(np.vstack([far, X]))).all()
+    calibrated = RBFClassifier(layer=X[:20], **kernel).fit(X, Y)
+    assert np.isfinite(calibrated.predict_proba(np.vstack([far, X]))).all()
     own = RBFClassifier(20, **kernel).fit(X, Y)
     assert np.abs(own.decision_function(far)[0] - own.readout_intercept_).min() > 0.05
-    own.set_params(layer=X[:20]).fit(X, Y)  # the targets of the previous centres are gone
+    own.set_params(layer=X[:20]).fit(X, Y)  # the targets of the previous centres are deleted
     np.testing.assert_array_equal(own.decision_function(far)[0], own.readout_intercept_)
     assert not hasattr(own, "n_support_")
 
@@ -158,7 +159,7 @@ def test_clones_keep_a_frozen_layer():
     assert np.isfinite(cross_val_score(frozen, X, Y, cv=3, error_score="raise")).all()
 
 
-def test_a_search_with_a_given_layer_is_gridsearchcv():
+def test_a_search_with_a_given_layer_equals_grid_search():
     big = FrozenEstimator(TanhProjector(40, random_state=0).fit(X))
     model = TanhClassifier(10, layer=big, alpha=1.0)
     grid = {"alpha": [0.1, 10.0], "layer": [big, FrozenEstimator(TANH)]}

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from modified_parts import composed
+from modified_parts import with_parts
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
@@ -31,7 +31,7 @@ def routing():
 
 
 def make_data(n=600, n_groups=40):
-    """Return X, y and groups: each group has its own place and its own, unpredictable offset."""
+    """Return X, y and groups: each group has its own centre and an unpredictable offset."""
     rng = np.random.default_rng(0)
     groups = rng.integers(0, n_groups, n)
     X = 3 * rng.normal(size=(n_groups, 3))[groups] + 0.3 * rng.normal(size=(n, 3))
@@ -48,7 +48,7 @@ def make_data(n=600, n_groups=40):
     ],
 )
 def test_the_penalty_is_larger_for_groups(network):
-    """Other samples of a group predict its offset, and other groups do not."""
+    """Samples of the same group reveal its offset; samples of other groups do not."""
     X, y, groups = make_data()
     plain, grouped = clone(network).fit(X, y), clone(network).fit(X, y, groups=groups)
     assert grouped.alpha_ > 3 * plain.alpha_
@@ -57,7 +57,7 @@ def test_the_penalty_is_larger_for_groups(network):
 
 
 @pytest.mark.parametrize("readout", ["ridge", "softmax"])
-def test_classifiers(readout):
+def test_penalties_of_classifiers_are_larger_for_groups(readout):
     X, y, groups = make_data()
     model = TanhClassifier(200, readout=readout, **TANH)
     plain, grouped = clone(model).fit(X, y > 0), clone(model).fit(X, y > 0, groups=groups)
@@ -105,7 +105,7 @@ def test_leave_one_out_and_groups(alpha):
     ],
 )  # fmt: skip
 def test_stacked_ensembles(with_final, max_samples):
-    """Their error is that for other groups, and that of plain ones is far too small."""
+    """loo_error_ estimates the error on new groups; without groups it is far too small."""
     X, y, groups = make_data(1200, 120)
     final = TanhRegressor(100, **TANH) if with_final else None
     model = StackedRegressor(
@@ -113,15 +113,15 @@ def test_stacked_ensembles(with_final, max_samples):
         final_estimator=final, random_state=0,
     )  # fmt: skip
     limits = dict.fromkeys(("max_weight_samples", "max_final_samples"), max_samples)
-    model = composed(model, weighting=limits)
+    model = with_parts(model, weighting=limits)
     plain, grouped = clone(model).fit(X, y), clone(model).fit(X, y, groups=groups)
     X_new, y_new, _ = make_data(3000, 900)
     test_error = np.square(grouped.predict(X_new) - y_new).mean() / y.var()
     assert plain.loo_error_ < test_error / 2
     assert 0.5 < grouped.loo_error_ / test_error < 2
     assert grouped.score(X_new, y_new) > plain.score(X_new, y_new)
-    alone = TanhRegressor(300, **TANH).fit(X, y, groups=groups)
-    assert grouped.named_estimators_["a"].alpha_ == alone.alpha_
+    single = TanhRegressor(300, **TANH).fit(X, y, groups=groups)
+    assert grouped.named_estimators_["a"].alpha_ == single.alpha_
 
 
 @pytest.mark.usefixtures("routing")
@@ -143,8 +143,8 @@ def test_groups_are_routed_by_default():
 @pytest.mark.parametrize(
     "network", [TanhRegressor(**TANH), RBFRegressor(feature_weights=None, random_state=0)]
 )
-def test_searches(network):
-    """Also of a penalty that is "auto", whose passes are shared."""
+def test_searches_equal_grid_search(network):
+    """Also with alpha="auto", for which candidates share passes over the data."""
     X, y, groups = make_data()
     grid = {"n_hidden": [20, 60]}
     scores = [
@@ -156,7 +156,7 @@ def test_searches(network):
 
 @pytest.mark.usefixtures("routing")
 def test_mean_targets_of_categories_are_cross_fitted_by_group():
-    """Shops of one group each: their mean targets say nothing of shops in other groups."""
+    """Each shop is in one group, so mean targets of shops do not predict other groups."""
     rng = np.random.default_rng(0)
     groups = rng.integers(0, 60, 1200)
     y = rng.normal(size=60)[groups] + 0.1 * rng.normal(size=1200)

@@ -25,19 +25,19 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 3))
 PLAIN = {"alpha": 0.1, "feature_weights": None, "random_state": 0}
 RBF = {"kernel": "gaussian", "radius": 1.0, "selection": "random", **PLAIN}
-RADIAL, TANH = (15,), (12,)
+N_RBF, N_TANH = 15, 12
 
 
 @dataclass
 class Case:
-    """A model, what it learns, and what it must be told."""
+    """A model, its targets, and further arguments of its first call."""
 
     model: object
     y: np.ndarray
-    known: dict
+    options: dict
 
 
-def answers(n_outputs):
+def make_targets(n_outputs):
     return np.sin(X @ RNG.normal(size=(3, n_outputs))) * 100 + 1e4
 
 
@@ -45,18 +45,16 @@ CLASSES = np.array(["a", "b", "c"])[(X @ [2, 1, -1]).astype(int) % 3]
 LABELS = (X[:, :2] + X[:, 1:] > 0).astype(int)
 BOTH = np.column_stack([CLASSES == "a", np.arange(N) % 4])
 CASES = {
-    "tanh": Case(TanhClassifier(*TANH, **PLAIN), CLASSES, {"classes": ["c", "b", "a"]}),
-    "two classes": Case(TanhClassifier(*TANH, **PLAIN), CLASSES == "a", {"classes": [0, 1]}),
-    "rbf": Case(RBFClassifier(*RADIAL, **RBF), CLASSES, {"classes": ["a", "b", "c"]}),
-    "labels": Case(TanhClassifier(*TANH, **PLAIN), LABELS, {}),
-    "outputs": Case(
-        RBFClassifier(*RADIAL, **RBF), BOTH.astype(int), {"classes": [[0, 1], range(4)]}
-    ),
+    "tanh": Case(TanhClassifier(N_TANH, **PLAIN), CLASSES, {"classes": ["c", "b", "a"]}),
+    "two classes": Case(TanhClassifier(N_TANH, **PLAIN), CLASSES == "a", {"classes": [0, 1]}),
+    "rbf": Case(RBFClassifier(N_RBF, **RBF), CLASSES, {"classes": ["a", "b", "c"]}),
+    "multilabel": Case(TanhClassifier(N_TANH, **PLAIN), LABELS, {}),
+    "outputs": Case(RBFClassifier(N_RBF, **RBF), BOTH.astype(int), {"classes": [[0, 1], range(4)]}),
     "class weights": Case(
-        TanhClassifier(*TANH, class_weight={"a": 3.0}, **PLAIN), CLASSES, {"classes": list("abc")}
+        TanhClassifier(N_TANH, class_weight={"a": 3.0}, **PLAIN), CLASSES, {"classes": list("abc")}
     ),
-    "number": Case(TanhRegressor(*TANH, **PLAIN), answers(1)[:, 0], {}),
-    "numbers": Case(RBFRegressor(*RADIAL, **RBF), answers(3), {}),
+    "regression": Case(TanhRegressor(N_TANH, **PLAIN), make_targets(1)[:, 0], {}),
+    "several targets": Case(RBFRegressor(N_RBF, **RBF), make_targets(3), {}),
 }
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
@@ -68,12 +66,12 @@ GIVEN = TanhClassifier(layer=LAYER, **PLAIN)
 
 @pytest.fixture
 def tanh():
-    """A classifier with a given layer that has met all rows, and knows class "d" too."""
+    """Return a classifier with a given layer, trained on all samples, with an extra class "d"."""
     return clone(GIVEN).partial_fit(X, CLASSES, classes=list("abcd"))
 
 
 def refit(case, model, rows, weight):
-    """The same layer, fitted to some rows."""
+    """Return a model with the same layer, fitted to some of the samples."""
     other = clone(case.model).set_params(layer=FrozenEstimator(model))
     return other.fit(X[rows], case.y[rows], sample_weight=weight[rows])
 
@@ -86,79 +84,80 @@ def assert_same(model, other, tolerance=1e-8):
 
 
 OPERATIONS = st.tuples(
-    st.sampled_from(["learn", "forget", "half", "pickle", "ask", "merge", "alpha"]),
+    st.sampled_from(["add", "remove", "remove half", "pickle", "predict", "merge", "alpha"]),
     st.integers(1, PARTS - 1),
 )
 
 
-def let_wait(model, most):
-    """Let no more than so many rows of the model wait, from now on."""
-    learning = model._incremental_state
-    model._incremental_state = replace(
-        learning, statistics=replace(learning.statistics, max_rows=most)
-    )
+def set_buffer_size(model, max_rows):
+    """Limit the number of buffered samples of the model."""
+    state = model._incremental_state
+    statistics = replace(state.statistics, max_rows=max_rows)
+    model._incremental_state = replace(state, statistics=statistics)
 
 
 @each_case
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(operations=st.lists(OPERATIONS, max_size=40), most=st.integers(1, 100), data=st.data())
-def test_random_operations_equal_a_fit_to_the_present_samples(case, operations, most, data):
-    """Part 0 stays, for a fit needs all classes; the others come and go.
+@given(
+    operations=st.lists(OPERATIONS, max_size=40), buffer_size=st.integers(1, 100), data=st.data()
+)
+def test_random_operations_equal_a_fit_to_the_present_samples(case, operations, buffer_size, data):
+    """Parts of the data are added and removed in random order, with a fixed or provisional layer.
 
-    In a layer that is fixed, and in a provisional one.
+    Part 0 is never removed, since the fit for comparison needs all classes.
     """
     is_weighted = data.draw(st.booleans())
     weight = np.random.default_rng(1).random(N) + 0.1 if is_weighted else np.ones(N)
     parts = np.array_split(np.arange(N), PARTS)
-    there = np.zeros(N)  # how much of each row's weight
+    present = np.zeros(N)  # the present weight of each sample
 
-    def learn(model, part, factor=1.0):
+    def add(model, part, factor=1.0):
         given = weight[part] * factor if is_weighted or factor != 1 else None
-        model.partial_fit(X[part], case.y[part], sample_weight=given, **case.known)
-        there[part] += factor * weight[part]
+        model.partial_fit(X[part], case.y[part], sample_weight=given, **case.options)
+        present[part] += factor * weight[part]
 
     model = clone(case.model)
-    learn(model, parts[0])
+    add(model, parts[0])
     if data.draw(st.booleans()):
-        let_wait(model.solve(fix_layer=True), most)
+        set_buffer_size(model.solve(fix_layer=True), buffer_size)
     for operation, i in operations:
         part = parts[i]
-        if operation == "learn":
-            learn(model, part)
-        elif operation in ("forget", "half") and there[part[0]] > 0:
-            gone = there[part] * (0.5 if operation == "half" else 1.0)
-            model.forget(X[part], case.y[part], gone)
-            there[part] -= gone
+        if operation == "add":
+            add(model, part)
+        elif operation in ("remove", "remove half") and present[part[0]] > 0:
+            removed = present[part] * (0.5 if operation == "remove half" else 1.0)
+            model.forget(X[part], case.y[part], removed)
+            present[part] -= removed
         elif operation == "pickle":
             model = pickle.loads(pickle.dumps(model))
-        elif operation == "ask":
+        elif operation == "predict":
             model.predict(X[:2])
         elif operation == "merge":
             other = clone(case.model).set_params(layer=FrozenEstimator(copy.deepcopy(model)))
-            learn(other, part)
+            add(other, part)
             if "target_mean_" in vars(model):
                 assert np.array_equal(other.target_mean_, model.target_mean_)
             model.merge([other])
         elif operation == "alpha":
             model.set_params(alpha=0.1 * i)
             assert model.solve().alpha_ == 0.1 * i
-    case = Case(clone(case.model).set_params(alpha=model.alpha), case.y, case.known)
-    model.solve()  # the layer may be chosen anew
-    assert_same(model, refit(case, model, there > 0, there))
+    case = Case(clone(case.model).set_params(alpha=model.alpha), case.y, case.options)
+    model.solve()  # the layer may be chosen again
+    assert_same(model, refit(case, model, present > 0, present))
 
 
 @each_case
-def test_forget_a_tenth(case):
-    model = clone(case.model).partial_fit(X, case.y, **case.known).solve(fix_layer=True)
-    gone = np.random.default_rng(0).permutation(N)[: N // 10]
-    model.forget(X[gone], case.y[gone])
-    rest = np.setdiff1d(np.arange(N), gone)
+def test_forget_of_a_tenth_equals_a_fit_to_the_rest(case):
+    model = clone(case.model).partial_fit(X, case.y, **case.options).solve(fix_layer=True)
+    removed = np.random.default_rng(0).permutation(N)[: N // 10]
+    model.forget(X[removed], case.y[removed])
+    rest = np.setdiff1d(np.arange(N), removed)
     assert_same(model, refit(case, model, rest, np.ones(N)), 1e-10)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_forget_in_single_precision_is_accurate(dtype):
-    """Products of H in float32 would leave 1e-4 of the coefficients behind."""
+    """float32 products of H would cause errors of 1e-4 in the coefficients."""
     rows = (50 * np.abs(X)).astype(dtype)
     model = TanhClassifier(60, feature_weights=None, alpha=1e-4, random_state=0)
     first = clone(model).partial_fit(rows, CLASSES, classes=list("abc")).solve(fix_layer=True)
@@ -169,21 +168,21 @@ def test_forget_in_single_precision_is_accurate(dtype):
 
 @pytest.fixture
 def gathered(monkeypatch):
-    """The rows of each pass: (how many, their dtype)."""
-    passes, plain = [], incremental.gather
+    """Return a list of (number of samples, dtype) of each pass over samples."""
+    passes, plain_gather = [], incremental.gather
 
     def gather(job, layers, samples, **params):
         passes.append((len(samples), samples.X.dtype.char))
-        return plain(job, layers, samples, **params)
+        return plain_gather(job, layers, samples, **params)
 
     monkeypatch.setattr(incremental, "gather", gather)
     return passes
 
 
 def test_batches_of_several_dtypes(gathered):
-    """None is widened while it waits: that would be eight times the memory."""
+    """Buffered batches keep their dtypes: float64 would take eight times the memory of uint8."""
     rows = (50 * np.abs(X)).astype(np.uint8)
-    model = TanhClassifier(*TANH, **PLAIN)
+    model = TanhClassifier(N_TANH, **PLAIN)
     for part, dtype in zip(np.array_split(np.arange(N), 6), "BBfddB", strict=True):
         model.partial_fit(rows[part].astype(dtype), CLASSES[part], classes=list("abc"))
     again = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
@@ -194,17 +193,17 @@ def test_batches_of_several_dtypes(gathered):
 @each_case
 def test_the_layer_is_that_of_fit(case):
     chosen = clone(case.model).set_params(alpha="auto")
-    if chosen.get_params().get("weights"):  # a tanh network, whose feature weights may be, too
+    if chosen.get_params().get("weights"):  # tanh networks can also choose feature weights
         chosen.set_params(feature_weights="auto")
     model, fitted = clone(chosen), chosen.fit(X, case.y)
     for part in np.array_split(np.arange(N), 7):
-        model.partial_fit(X[part], case.y[part], **case.known)
+        model.partial_fit(X[part], case.y[part], **case.options)
     model.solve(fix_layer=True)
     np.testing.assert_array_equal(layer_of(model).units, layer_of(fitted).units)
-    if "Tanh" in type(model).__name__:  # an RBF network leaves out one sample at a time
-        # The parts of the rows that validate the penalty are others, six of equal size nearly.
-        least = [each.search_results_["error"].min() for each in (model, fitted)]
-        np.testing.assert_allclose(*least, rtol=0.1)
+    if "Tanh" in type(model).__name__:  # RBF networks use leave-one-out errors
+        # The errors differ a little, since the six validation folds are not those of fit.
+        min_errors = [each.search_results_["error"].min() for each in (model, fitted)]
+        np.testing.assert_allclose(*min_errors, rtol=0.1)
     refitted = clone(chosen).set_params(layer=FrozenEstimator(model), alpha=model.alpha_)
     assert_same(model, refitted.fit(X, case.y))
 
@@ -225,7 +224,7 @@ def test_another_penalty_needs_no_data(tanh):
         tanh.set_params(alpha="loo").predict(X)
 
 
-REFUSED = [
+NOT_INCREMENTAL = [
     (TanhClassifier(alpha="loo"), "alpha='loo'.*give a number"),
     (TanhRegressor(alpha=[0.1, 1.0]), r"alpha=\[0.1, 1.0\].*give a number"),
     (RBFClassifier(readout="lms"), "readout='lms'.*ridge"),
@@ -235,7 +234,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("model", "reason"), REFUSED)
+@pytest.mark.parametrize(("model", "reason"), NOT_INCREMENTAL)
 def test_parameters_that_need_several_passes_have_no_partial_fit(model, reason):
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as error:
@@ -254,16 +253,16 @@ def test_invalid_forgetting_factor(forgetting_factor):
 
 @pytest.mark.parametrize("step", [1, 7, N])
 @pytest.mark.parametrize("layer", [LAYER, None], ids=["given", "provisional"])
-def test_forgetting_factor(step, layer):
-    present = np.random.default_rng(0).random(N) > 0.2  # a row of weight 0 is no row
+def test_a_forgetting_factor_equals_decaying_sample_weights(step, layer):
+    present = np.random.default_rng(0).random(N) > 0.2  # samples of weight 0 are ignored
     age = present[::-1].cumsum()[::-1] - 1
-    model = TanhClassifier(*TANH, layer=layer, forgetting_factor=0.97, **PLAIN)
+    model = TanhClassifier(N_TANH, layer=layer, forgetting_factor=0.97, **PLAIN)
     for start in range(0, N, step):
         part = slice(start, start + step)
         if present[part].any():
             model.partial_fit(X[part], CLASSES[part], list("abc"), present[part].astype(float))
             if layer is not None:
-                let_wait(model, 50)
+                set_buffer_size(model, 50)
     fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
     assert_same(model, fitted.fit(X, CLASSES, present * 0.97**age), 1e-9)
     np.testing.assert_allclose(model.temperature_, fitted.temperature_, rtol=1e-6)
@@ -274,8 +273,8 @@ def test_forgetting_factor(step, layer):
 
 @pytest.mark.parametrize("factors", [(0.95, 1.0, 0.9, 1.0), (1.0, 0.9, 1.0, 0.95)])
 def test_the_forgetting_factor_may_change(factors):
-    """Also while rows wait that came before anything faded."""
-    model = TanhClassifier(*TANH, **PLAIN)
+    """Also for buffered samples that were added before the first decay."""
+    model = TanhClassifier(N_TANH, **PLAIN)
     parts, weight = np.array_split(np.arange(N), 4), np.ones(N)
     for part, factor in zip(parts, factors, strict=True):
         model.set_params(forgetting_factor=factor).partial_fit(X[part], CLASSES[part], list("abc"))
@@ -295,8 +294,8 @@ def test_ill_conditioned_equations_warn():
 
 
 def test_a_small_forgetting_factor_underflows_to_zero():
-    """Weights far under the smallest float: neither NaN nor a warning."""
-    model = TanhClassifier(*TANH, forgetting_factor=0.3, **PLAIN)
+    """Weights far below the smallest float cause neither NaN nor a warning."""
+    model = TanhClassifier(N_TANH, forgetting_factor=0.3, **PLAIN)
     model.partial_fit(X, CLASSES, classes=list("abc")).predict(X)
     for _ in range(5):
         model.partial_fit(X, CLASSES).predict(X)
@@ -321,7 +320,7 @@ def test_all_samples_may_be_removed_and_added_again(tanh):
 
 @pytest.mark.parametrize("classes", [list("abc"), ["a", "b"]], ids=len)
 def test_the_only_class_so_far_is_predicted(classes):
-    model = TanhClassifier(*TANH, **PLAIN).partial_fit(X[:20], ["b"] * 20, classes=classes)
+    model = TanhClassifier(N_TANH, **PLAIN).partial_fit(X[:20], ["b"] * 20, classes=classes)
     assert set(model.predict(X)) == {"b"}
     radial = RBFClassifier(10, random_state=0)
     radial.partial_fit(X[:20], ["b"] * 20, classes=classes)
@@ -330,18 +329,18 @@ def test_the_only_class_so_far_is_predicted(classes):
     assert radial.solve().n_iter_ == 1
     assert set(radial.predict(X)) == {"b"}
     with pytest.raises(ValueError, match="one class"):
-        TanhClassifier(*TANH).fit(X[:20], ["b"] * 20)
+        TanhClassifier(N_TANH).fit(X[:20], ["b"] * 20)
 
 
 def test_buffered_samples_are_copies():
     rows, y, weight = X.copy(), CLASSES.copy(), np.ones(N)
-    model = TanhClassifier(*TANH, **PLAIN).partial_fit(rows, y, list("abc"), weight)
+    model = TanhClassifier(N_TANH, **PLAIN).partial_fit(rows, y, list("abc"), weight)
     rows[:], y[:], weight[:] = 0, "a", 0
-    assert_same(model, TanhClassifier(*TANH, **PLAIN).fit(X, CLASSES))
+    assert_same(model, TanhClassifier(N_TANH, **PLAIN).fit(X, CLASSES))
 
 
 def test_the_buffer_is_limited(gathered):
-    """100 calls, and two products; what is too large for the memory is not kept waiting."""
+    """100 calls need two passes; batches that exceed the limit of the buffer are not buffered."""
     model = clone(GIVEN)
     for _ in range(100):
         model.partial_fit(X[:12], CLASSES[:12], classes=list("abc"))
@@ -374,15 +373,14 @@ def test_copies_are_independent(tanh, tmp_path):
 
 def test_buffered_samples_are_pickled(tanh):
     tanh.partial_fit(X[:30], CLASSES[:30])
-    travelled = pickle.loads(pickle.dumps(tanh))
+    restored = pickle.loads(pickle.dumps(tanh))
     assert (
-        sum(len(each.samples) for each in travelled._incremental_state.statistics.buffered)
-        == N + 30
+        sum(len(each.samples) for each in restored._incremental_state.statistics.buffered) == N + 30
     )
     solved = pickle.loads(pickle.dumps(tanh.solve()))
     assert not solved._incremental_state.statistics.buffered
     assert (
-        travelled.solve()._incremental_state.statistics.total.n
+        restored.solve()._incremental_state.statistics.total.n
         == solved._incremental_state.statistics.total.n
         == N + 30
     )
@@ -390,24 +388,24 @@ def test_buffered_samples_are_pickled(tanh):
 
 @each_case
 def test_rounding_errors_do_not_accumulate(case):
-    """100 times parts are added or removed; the model equals a fit to the present ones."""
+    """After 100 random additions and removals, the model equals a fit to the present samples."""
     parts = np.array_split(np.arange(N), PARTS)
     random = np.random.default_rng(0)
-    model, there = clone(case.model).partial_fit(X, case.y, **case.known), np.ones(N)
-    let_wait(model.solve(fix_layer=True), 60)
+    model, present = clone(case.model).partial_fit(X, case.y, **case.options), np.ones(N)
+    set_buffer_size(model.solve(fix_layer=True), 60)
     for i in random.integers(1, PARTS, 100):
         part, size = parts[i], 1 + 100 * random.random()
-        if there[part[0]] and random.random() < 0.7:
-            model.forget(X[part], case.y[part], there[part])
-            there[part] = 0
+        if present[part[0]] and random.random() < 0.7:
+            model.forget(X[part], case.y[part], present[part])
+            present[part] = 0
         else:
             model.partial_fit(X[part], case.y[part], sample_weight=np.full(len(part), size))
-            there[part] += size
-    assert_same(model, refit(case, model, there > 0, there), 1e-8)
+            present[part] += size
+    assert_same(model, refit(case, model, present > 0, present), 1e-8)
 
 
 def test_sparse_multilabel_targets():
-    case = CASES["labels"]
+    case = CASES["multilabel"]
     model = clone(case.model)
     for part in np.array_split(np.arange(N), 3):
         model.partial_fit(X[part], csr_array(case.y[part]))
@@ -417,7 +415,7 @@ def test_sparse_multilabel_targets():
 
 
 def test_classes_of_multilabel_targets_may_be_given():
-    case = CASES["labels"]
+    case = CASES["multilabel"]
     for classes in ([0, 1], [[0, 1], [0, 1]], None):
         model = clone(case.model).partial_fit(X, case.y, classes=classes)
         assert model.multilabel_

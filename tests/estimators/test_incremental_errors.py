@@ -27,8 +27,8 @@ Z = 3 * X[:, 0] + 100
 TANH = {"n_hidden": 12, "alpha": 0.1, "random_state": 0}
 
 
-def numbers(*columns):
-    return np.column_stack([np.arange(N) % k for k in columns])
+def make_labels(*n_classes):
+    return np.column_stack([np.arange(N) % k for k in n_classes])
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def regressor():
     return TanhRegressor(**TANH).partial_fit(X[:60], Z[:60]).solve(fix_layer=True)
 
 
-def refuses(model, error, match):
+def raises_unchanged(model, error, match):
     """Context that requires an error, after which the model and its samples are unchanged."""
     return _Unchanged(model, pytest.raises(error, match=match))
 
@@ -55,7 +55,7 @@ class _Unchanged:
 
     def __enter__(self):
         self.before = dict(vars(self.model))
-        self.coef = copy.copy(self.model).solve().readout_coef_ if self._is_stream else None
+        self.coef = copy.copy(self.model).solve().readout_coef_ if self._is_incremental else None
         self.raises.__enter__()
 
     def __exit__(self, *exception):
@@ -68,47 +68,53 @@ class _Unchanged:
         return raised
 
     @property
-    def _is_stream(self):
+    def _is_incremental(self):
         return self.model._is_incremental
 
 
-FIRST = [
+INVALID_FIRST_CALLS = [
     (Y, ["a", "b"], r"y contains \['c'\], which are not among classes=\['a', 'b'\]"),
     (Y, ["a", "a"], "two or more"),
     (Y, [["a", "b"], ["c", "d"]], r"do not match y, which has 1 column\(s\)"),
     (Y, [1, 2, 3], "not among classes"),
     (np.arange(N), np.array(["a", "b"], object), "not among classes"),
     (Z, [100.5, 200.25], "[Uu]nknown label type"),
-    (numbers(3, 2), [0, 1, 2], r"do not match y, which has 2 column\(s\)"),
-    (numbers(3, 2), [[0, 1, 2]], r"do not match y, which has 2 column\(s\)"),
-    (numbers(3, 2), [[0, 1, 2], [1, 2]], r"y contains \[0\], which are not among classes=\[1, 2\]"),
+    (make_labels(3, 2), [0, 1, 2], r"do not match y, which has 2 column\(s\)"),
+    (make_labels(3, 2), [[0, 1, 2]], r"do not match y, which has 2 column\(s\)"),
+    (
+        make_labels(3, 2),
+        [[0, 1, 2], [1, 2]],
+        r"y contains \[0\], which are not among classes=\[1, 2\]",
+    ),
     (np.where(Y == "a", np.nan, 1.0), [0, 1], "NaN"),
 ]
 
 
-@pytest.mark.parametrize(("y", "classes", "match"), FIRST)
+@pytest.mark.parametrize(("y", "classes", "match"), INVALID_FIRST_CALLS)
 def test_invalid_first_calls(y, classes, match):
     model = TanhClassifier(**TANH)
-    with refuses(model, ValueError, match):
+    with raises_unchanged(model, ValueError, match):
         model.partial_fit(X, y, classes=classes)
 
 
-@pytest.mark.parametrize("y", [Y, numbers(3, 2)], ids=["one output", "two outputs"])
+@pytest.mark.parametrize("y", [Y, make_labels(3, 2)], ids=["one output", "two outputs"])
 def test_a_given_layer_needs_the_classes(y):
     model = TanhClassifier(layer=FrozenEstimator(TanhProjector(9).fit(X)), **TANH)
-    with refuses(model, ValueError, "classes must be passed on the first call.*a list with"):
+    with raises_unchanged(
+        model, ValueError, "classes must be passed on the first call.*a list with"
+    ):
         model.partial_fit(X, y)
 
 
 @pytest.mark.parametrize("change", [{"n_hidden": 0}, {"alpha": -1}, {"device": "gpu"}])
 def test_invalid_parameters_in_the_first_call(change):
     model = TanhClassifier(**TANH | change)
-    with refuses(model, ValueError, str(next(iter(change)))):
+    with raises_unchanged(model, ValueError, str(next(iter(change)))):
         model.partial_fit(X, Y, classes=list("abc"))
 
 
 def test_too_few_samples_to_hold_any_out():
-    """The penalty waits, and there is an answer meanwhile; the kernel of given centres cannot."""
+    """predict uses a default penalty; the kernel of given centres has no default and raises."""
     for model, alpha in (
         (TanhClassifier(12, feature_weights=None, random_state=0), 10.0),
         (RBFClassifier(random_state=0), 0.1),
@@ -117,17 +123,17 @@ def test_too_few_samples_to_hold_any_out():
         assert model.predict(X)[0] == "a"
         assert model.alpha_ == alpha
     radial = RBFClassifier(layer=X[:9])
-    with refuses(
+    with raises_unchanged(
         radial, ValueError, "n_samples=1 of .*Give two samples or more, also in the first call"
     ):
         radial.partial_fit(X[:1], Y[:1], classes=list("abc"))
 
 
-LATER = [
+INVALID_LATER_CALLS = [
     ((X[:, :2], Y), {}, "2 features"),
     ((X, np.where(Y == "a", "d", Y)), {}, r"y contains \['d'\], which are not among classes"),
     ((X, Y), {"classes": ["a", "b"]}, "differ from those of the first call"),
-    ((X, numbers(2, 3)), {}, r"y has 2 column\(s\), but had 1"),
+    ((X, make_labels(2, 3)), {}, r"y has 2 column\(s\), but had 1"),
     ((X, Y), {"sample_weight": np.zeros(N)}, "at least one non-zero"),
     ((X, Y), {"sample_weight": -np.ones(N)}, "sample_weight"),
     ((X, Y[:5]), {}, "inconsistent numbers of samples"),
@@ -136,11 +142,11 @@ LATER = [
 
 
 @pytest.mark.parametrize("method", ["partial_fit", "forget"])
-@pytest.mark.parametrize(("given", "more", "match"), LATER)
+@pytest.mark.parametrize(("given", "more", "match"), INVALID_LATER_CALLS)
 def test_invalid_later_calls(model, method, given, more, match):
     if method == "forget" and "classes" in more:
         return
-    with refuses(model, ValueError, match):
+    with raises_unchanged(model, ValueError, match):
         getattr(model, method)(*given, **more)
 
 
@@ -148,23 +154,23 @@ def test_classes_may_be_given_again(model):
     model.partial_fit(X, Y, classes=["b", "a", "c"])
 
 
-def test_y_of_another_shape(regressor):
-    with refuses(regressor, ValueError, r"y has shape \(120, 2\)"):
+def test_y_of_another_shape_or_scale_raises(regressor):
+    with raises_unchanged(regressor, ValueError, r"y has shape \(120, 2\)"):
         regressor.partial_fit(X, np.column_stack([Z, Z]))
-    with refuses(regressor, ValueError, r"more than 1e\+100 standard deviations"):
+    with raises_unchanged(regressor, ValueError, r"more than 1e\+100 standard deviations"):
         regressor.partial_fit(X, Z * 1e150)
 
 
 def test_a_changed_layer_raises(model):
     model.set_params(layer=FrozenEstimator(copy.deepcopy(model)))
     for call in (model.partial_fit, model.forget):
-        with refuses(model, ValueError, "fixed by partial_fit.*set them back"):
+        with raises_unchanged(model, ValueError, "fixed by partial_fit.*set them back"):
             call(X[:3], ["a"] * 3)
     model.set_params(layer=None).partial_fit(X[:3], ["a"] * 3)
     radial = RBFClassifier(10, kernel="gaussian", radius=1.0, alpha=1.0)
     radial.partial_fit(X, Y, classes=list("abc")).solve(fix_layer=True)
     radial.set_params(metric="euclidean")
-    with refuses(radial, ValueError, "layer or metric were changed"):
+    with raises_unchanged(radial, ValueError, "layer or metric were changed"):
         radial.forget(X, Y)
 
 
@@ -181,21 +187,21 @@ GONE = [
 
 @pytest.mark.parametrize(("rows", "y", "weight", "match"), GONE)
 def test_forget_of_unknown_samples_raises(model, rows, y, weight, match):
-    with refuses(model, ValueError, match):
+    with raises_unchanged(model, ValueError, match):
         model.forget(rows, y, weight)
 
 
 def test_forget_of_unknown_targets_raises(regressor):
-    with refuses(regressor, ValueError, "column 0 of y can have been added"):
+    with raises_unchanged(regressor, ValueError, "column 0 of y can have been added"):
         regressor.forget(X[:10], Z[:10] * 10)
-    with refuses(regressor, ValueError, "weights add up to 120.*to 60"):
+    with raises_unchanged(regressor, ValueError, "weights add up to 120.*to 60"):
         regressor.forget(X, np.full(N, regressor.target_mean_))
 
 
 def test_forget_of_unknown_multilabel_targets_raises():
     labels = (X[:, :2] > 0).astype(int)
     model = TanhClassifier(**TANH).partial_fit(X[:10], labels[:10]).solve(fix_layer=True)
-    with refuses(model, ValueError, "class [01] in column [01] of y"):
+    with raises_unchanged(model, ValueError, "class [01] in column [01] of y"):
         model.forget(X, 1 - labels)
 
 
@@ -217,12 +223,12 @@ def test_an_error_during_a_pass_does_not_change_the_model(model, method, monkeyp
 
     monkeypatch.setitem(ENGINES, "failing", Failing)
     model.solve().set_params(device="failing")  # the buffer is empty
-    with refuses(model, MemoryError, "none left"):
+    with raises_unchanged(model, MemoryError, "none left"):
         calls[method]()
 
 
-def others_of(model):
-    """Models that cannot be merged, and why."""
+def incompatible_models(model):
+    """Return models that cannot be merged, with type and message of the error."""
     frozen = FrozenEstimator(copy.deepcopy(model))
     plain = TanhClassifier(layer=frozen, **TANH)
     fitted = clone(plain).fit(X, Y)
@@ -243,15 +249,15 @@ def others_of(model):
 
 @pytest.mark.parametrize("which", ["no sums", "classes", "layer", "bias", "kind", "not fitted"])
 def test_merge_of_incompatible_models_raises(model, which):
-    other, error, match = others_of(model)[which]
-    kin = copy.deepcopy(model)
-    with refuses(model, error, match):
-        model.merge([kin, other])
+    other, error, match = incompatible_models(model)[which]
+    compatible = copy.deepcopy(model)
+    with raises_unchanged(model, error, match):
+        model.merge([compatible, other])
 
 
 def test_merge_of_differently_scaled_targets_raises(regressor):
     other = TanhRegressor(**TANH).partial_fit(X[:60], 2 * Z[:60]).solve(fix_layer=True)
-    with refuses(regressor, ValueError, "target_mean_.*FrozenEstimator"):
+    with raises_unchanged(regressor, ValueError, "target_mean_.*FrozenEstimator"):
         regressor.merge([other])
     same = TanhRegressor(layer=FrozenEstimator(regressor), **TANH).partial_fit(X[60:], Z[60:])
     whole = TanhRegressor(layer=FrozenEstimator(regressor), **TANH).fit(X, Z)
@@ -260,9 +266,10 @@ def test_merge_of_differently_scaled_targets_raises(regressor):
 
 
 def test_merge_is_commutative(model):
-    kin = clone(model).set_params(layer=FrozenEstimator(copy.deepcopy(model)))
+    compatible = clone(model).set_params(layer=FrozenEstimator(copy.deepcopy(model)))
     parts = [
-        clone(kin).partial_fit(X[p], Y[p], list("abc")) for p in np.array_split(np.arange(N), 4)
+        clone(compatible).partial_fit(X[p], Y[p], list("abc"))
+        for p in np.array_split(np.arange(N), 4)
     ]
     forwards = copy.deepcopy(model).merge(parts)
     backwards = parts[3].merge([*parts[2::-1], model])
@@ -272,9 +279,9 @@ def test_merge_is_commutative(model):
 
 
 @pytest.mark.parametrize("method", ["forget", "merge"])
-def test_fit_keeps_no_sums(method):
+def test_forget_and_merge_after_fit_raise(method):
     model = TanhClassifier(**TANH).fit(X, Y)
-    with refuses(model, ValueError, "trained by fit.*use partial_fit instead"):
+    with raises_unchanged(model, ValueError, "trained by fit.*use partial_fit instead"):
         model.forget(X, Y) if method == "forget" else model.merge([model])
 
 

@@ -28,7 +28,7 @@ N = len(Y)
 LIMIT = MAX_CROSS_VALIDATED
 
 
-def learnt(rows, model=MODEL, n_calls=1):
+def train(rows, model=MODEL, n_calls=1):
     model = clone(model)
     for part in np.array_split(rows, n_calls):
         model.partial_fit(DIGITS[part], Y[part], classes=range(10))
@@ -36,7 +36,7 @@ def learnt(rows, model=MODEL, n_calls=1):
 
 
 def statistics(model):
-    """Of all rows and of each part, as arrays."""
+    """Return sample counts and Gram matrices of all samples and of each validation fold."""
     stream = model.solve()._incremental_state.statistics
     each = [stream.total, *stream.validation]
     return [(s.n, s.translated(np.zeros(len(s.h))).gram.full()) for s in each]
@@ -57,7 +57,7 @@ WEIGHTS = np.linspace(0.5, 2, 64)
 @pytest.mark.parametrize("given", [MODEL, RBFClassifier(layer=DIGITS[::9], **RBF)], ids=type)
 @pytest.mark.parametrize("n_first", [1, 5, 60])
 def test_first_call_with_one_class(given, n_first):
-    """The layer is given; the penalty of one class alone would be the largest there is."""
+    """With one class a search would choose the largest penalty, so it must start later."""
     first = np.flatnonzero(Y == 3)[:n_first]
     rest = np.setdiff1d(np.arange(N), first)
     model = clone(given)
@@ -71,7 +71,7 @@ def test_first_call_with_one_class(given, n_first):
 
 
 def test_the_penalty_adapts_to_the_samples():
-    """With ever more of them, less is to be feared of each; in the end it is that of all."""
+    """More samples need a smaller penalty; the final one is that of a single call."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 10))
     y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=6000)
@@ -83,25 +83,25 @@ def test_the_penalty_adapts_to_the_samples():
     assert at_once.solve().alpha_ == alphas[-1]
 
 
-def test_held_out_sums_are_added_and_removed():
-    """In whatever calls, orders and models rows came; and of six parts each row is in one."""
-    rows, gone = np.arange(600), np.arange(100, 250)
-    kept = np.setdiff1d(rows, gone)
-    model = learnt(rows, n_calls=7)
-    model.forget(DIGITS[gone], Y[gone])
-    assert assert_same_statistics(model, learnt(kept)) == 7
-    merged = learnt(kept[::2]).merge([learnt(kept[1::2])])
-    assert_same_statistics(merged, learnt(kept))
+def test_validation_sums_are_added_and_removed():
+    """Sums do not depend on calls, order or merged models; the six folds are disjoint."""
+    rows, removed = np.arange(600), np.arange(100, 250)
+    kept = np.setdiff1d(rows, removed)
+    model = train(rows, n_calls=7)
+    model.forget(DIGITS[removed], Y[removed])
+    assert assert_same_statistics(model, train(kept)) == 7
+    merged = train(kept[::2]).merge([train(kept[1::2])])
+    assert_same_statistics(merged, train(kept))
     (n, gram), *held = statistics(merged)
     assert n == len(kept) == sum(m for m, _ in held)
     half = -(-200 // 2)
     total = sum(part for _, part in held)
     np.testing.assert_allclose(gram[:half, :half], total, atol=1e-9 * total.max())
-    assert model.solve().alpha_ == merged.alpha_ == learnt(kept).solve().alpha_
+    assert model.solve().alpha_ == merged.alpha_ == train(kept).solve().alpha_
 
 
 def brute_force_error(model, X, y, weight, alpha, keeps_units=False):
-    """Mean squared error over the parts, of readouts without the samples and units of each part."""
+    """Mean squared error over the folds, of readouts without the samples and units of each fold."""
     units = parts_of(model).units
     H = naive.of_model(model, X)[:, : n_validation_units(len(model.centers_))]
     Y = (y[:, None] == model.classes_).astype(float)
@@ -133,27 +133,27 @@ def brute_force_error(model, X, y, weight, alpha, keeps_units=False):
     ],
 )  # fmt: skip
 def test_units_are_left_out_with_their_centers(n, dtype, feature_weights):
-    """Trained again without the samples of each part and the units that are centred at them."""
+    """Errors equal those of readouts trained without the fold and the units centred in it."""
     X, y, weight = DIGITS[:n].astype(dtype), Y[:n], np.linspace(0.5, 1.5, n)
     model = RBFClassifier(200, **RBF | {"feature_weights": feature_weights}, random_state=0)
     for rows in np.array_split(np.arange(n), 3):
         model.partial_fit(X[rows], y[rows], range(10), weight[rows])
     model.solve(fix_layer=True)
     assert len(model._incremental_state.statistics.validation) == (6 if n <= LIMIT else 1)
-    tried = dict(zip(*(model.search_results_[name] for name in ("alpha", "error")), strict=True))
-    assert len(tried) >= 3
-    for alpha, error in tried.items():
+    errors = dict(zip(*(model.search_results_[name] for name in ("alpha", "error")), strict=True))
+    assert len(errors) >= 3
+    for alpha, error in errors.items():
         expected = brute_force_error(model, X, y, weight, alpha)
         assert error == pytest.approx(expected, rel=1e-5)
         with_units = brute_force_error(model, X, y, weight, alpha, keeps_units=True)
         assert error != pytest.approx(with_units, rel=1e-3)
-    assert model.alpha_ == min(tried, key=tried.get)
+    assert model.alpha_ == min(errors, key=errors.get)
 
 
 def test_removed_and_merged_samples_leave_the_same_units_out():
     """Which units are left out depends on the layer alone."""
     rows = np.arange(400)
-    first = learnt(rows, RBFClassifier(100, **RBF, random_state=0)).solve(fix_layer=True)
+    first = train(rows, RBFClassifier(100, **RBF, random_state=0)).solve(fix_layer=True)
     part = hash_validation_rows(DIGITS[rows], 6)[2]
     kept = np.setdiff1d(rows, part)
 
@@ -162,19 +162,19 @@ def test_removed_and_merged_samples_leave_the_same_units_out():
         return [squared_error(held, kept.solve(0.1)) for kept, held in folds]
 
     less = copy.deepcopy(first).forget(DIGITS[part], Y[part])
-    assert len(errors_of(less)) == 5  # nothing is left of a part
+    assert len(errors_of(less)) == 5  # one fold is empty
     again = copy.deepcopy(less).partial_fit(DIGITS[part], Y[part])
     np.testing.assert_allclose(errors_of(again), errors_of(first), rtol=1e-8)
-    halves = [copy.deepcopy(first).forget(DIGITS[gone], Y[gone]) for gone in (part, kept)]
+    halves = [copy.deepcopy(first).forget(DIGITS[rows], Y[rows]) for rows in (part, kept)]
     merged = pickle.loads(pickle.dumps(halves[0])).merge(halves[1:])
     np.testing.assert_allclose(errors_of(merged), errors_of(first), rtol=1e-8)
     assert merged.alpha_ == again.alpha_ == first.alpha_
 
 
 def test_given_centers_are_not_left_out():
-    """Nothing is known about where they are from."""
+    """They may not be training samples."""
     model = RBFClassifier(layer=DIGITS[:200], **RBF, random_state=0)
-    model = learnt(np.arange(200, 800), model).solve()
+    model = train(np.arange(200, 800), model).solve()
     (alpha, *_), (error, *_) = (model.search_results_[name] for name in ("alpha", "error"))
     weight, X, y = np.ones(600), DIGITS[200:800], Y[200:800]
     expected = brute_force_error(model, X, y, weight, alpha, keeps_units=True)
@@ -182,22 +182,22 @@ def test_given_centers_are_not_left_out():
 
 
 def test_many_samples_have_one_validation_fold():
-    model = learnt(np.arange(LIMIT - 1))
+    model = train(np.arange(LIMIT - 1))
     assert len(model.solve()._incremental_state.statistics.validation) == 6
     model.partial_fit(
         DIGITS[LIMIT - 1 : LIMIT + 1],
         Y[LIMIT - 1 : LIMIT + 1],
     )
     assert len(model.solve()._incremental_state.statistics.validation) == 1
-    other = learnt(np.arange(LIMIT + 1), n_calls=1)
+    other = train(np.arange(LIMIT + 1), n_calls=1)
     assert_same_statistics(model, other)
-    small = learnt(np.arange(LIMIT + 1, N))
+    small = train(np.arange(LIMIT + 1, N))
     assert len(small.solve()._incremental_state.statistics.validation) == 6
-    assert_same_statistics(small.merge([model]), learnt(np.arange(N)))
+    assert_same_statistics(small.merge([model]), train(np.arange(N)))
 
 
-def test_held_out_sums_decay_with_the_total():
-    model = learnt(
+def test_validation_sums_decay_with_the_total():
+    model = train(
         np.arange(500), clone(MODEL).set_params(forgetting_factor=0.99), n_calls=5
     ).solve()
     held = sum(part.n for part in model._incremental_state.statistics.validation)
@@ -206,7 +206,7 @@ def test_held_out_sums_decay_with_the_total():
 
 
 def test_the_search_is_repeated_after_a_tenth_of_the_samples_changed():
-    model, searches = learnt(np.arange(500)), []
+    model, searches = train(np.arange(500)), []
 
     def predict():
         model.predict(DIGITS[:3])
@@ -233,18 +233,18 @@ def test_the_search_is_repeated_after_a_tenth_of_the_samples_changed():
 
 
 def test_pickled_penalty():
-    model = learnt(np.arange(500))
+    model = train(np.arange(500))
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert other.solve().alpha_ == copy.copy(model).solve().alpha_
         assert tuple(other.search_results_)[-2:] == ("alpha", "error")
 
 
 def test_merge_with_a_model_without_held_out_samples():
-    plain = learnt(np.arange(300, 600), clone(MODEL).set_params(alpha=1.0))
+    plain = train(np.arange(300, 600), clone(MODEL).set_params(alpha=1.0))
     with pytest.raises(ValueError, match=r"models\[0\].*held out.*set_params\(alpha="):
-        learnt(np.arange(300)).merge([plain])
-    merged = learnt(np.arange(300)).set_params(alpha=1.0).merge([plain])
-    assert_same_statistics(merged, learnt(np.arange(600), clone(MODEL).set_params(alpha=1.0)))
+        train(np.arange(300)).merge([plain])
+    merged = train(np.arange(300)).set_params(alpha=1.0).merge([plain])
+    assert_same_statistics(merged, train(np.arange(600), clone(MODEL).set_params(alpha=1.0)))
     with pytest.raises(ValueError, match=r"was in a model that was merged.*give a number"):
         merged.set_params(alpha="auto").predict(DIGITS[:3])
 

@@ -27,7 +27,7 @@ def pairs(y):
 
 
 @pytest.fixture(scope="module")
-def learnt():
+def trained():
     return clone(MODEL).partial_fit(X[:N], y[:N], classes=range(3)).solve()
 
 
@@ -40,12 +40,12 @@ def fitted(model, rows):
 
 
 @pytest.mark.parametrize(("n_left", "bound"), [(50, 1.1), (200, 1.05), (1000, 1.05)])
-def test_probabilities_after_most_samples_were_removed(learnt, n_left, bound):
-    """Not much worse than if all rows that are left calibrated; later rows fill the sample."""
+def test_probabilities_after_most_samples_were_removed(trained, n_left, bound):
+    """The loss is near that of calibration on all present samples; new ones refill the sample."""
     rest = np.arange(n_left)
-    model = copy.deepcopy(learnt).forget(X[n_left:N], y[n_left:N])
-    few = model.solve()._incremental_state.statistics.sample
-    assert few.n_rows < 0.1 * min(n_left + 20, ROWS)
+    model = copy.deepcopy(trained).forget(X[n_left:N], y[n_left:N])
+    sample = model.solve()._incremental_state.statistics.sample
+    assert sample.n_rows < 0.1 * min(n_left + 20, ROWS)
     assert loss(model) < bound * loss(fitted(model, rest))
     later = np.arange(N, N + LATER)
     for rows in np.array_split(later, 3):
@@ -56,37 +56,39 @@ def test_probabilities_after_most_samples_were_removed(learnt, n_left, bound):
     assert loss(model) < 1.01 * loss(other)
 
 
-def test_no_calibration_sample_left(learnt):
-    """Then the calibration is that of the prior, of each output."""
-    sample = learnt._incremental_state.statistics.sample
+def test_no_calibration_sample_left(trained):
+    """The calibration of each output is that of the prior."""
+    sample = trained._incremental_state.statistics.sample
     rest = np.flatnonzero(~np.isin(X[:N, 0], sample.rows.X[:, 0]))[:30]
-    gone = np.setdiff1d(np.arange(N), rest)
-    model = copy.deepcopy(learnt).forget(X[gone], y[gone])
+    removed = np.setdiff1d(np.arange(N), rest)
+    model = copy.deepcopy(trained).forget(X[removed], y[removed])
     model.solve()
     assert model.temperature_ == pytest.approx((2 / 3) ** 0.5)
     assert model.score_scale_ == 0.16
     assert np.isfinite(model.predict_log_proba(X[NEW])).all()
     both = clone(MODEL).partial_fit(X[:N], pairs(y[:N]), classes=[range(3), range(2)])
-    both.forget(X[gone], pairs(y[gone])).solve()
+    both.forget(X[removed], pairs(y[removed])).solve()
     np.testing.assert_allclose(both.temperature_, [(2 / 3) ** 0.5, 1.0])
     np.testing.assert_array_equal(both.score_scale_, [0.16, 0.16])
     assert [p.shape[1] for p in both.predict_proba(X[:5])] == [3, 2]
 
 
-def test_copies_and_merged_models_continue_equally(learnt):
-    """In one stream, in a pickle and in parts; with weights and several outputs."""
+def test_copies_and_merged_models_continue_equally(trained):
+    """A stream equals its pickled copy merged with parts, with weights and several outputs."""
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
     model, first, later = clone(MODEL), slice(0, 3000), np.arange(N, N + LATER)
-    known = {"classes": [range(3), range(2)]}
-    model.partial_fit(X[first], pairs(y[first]), sample_weight=weight[first], **known)
+    options = {"classes": [range(3), range(2)]}
+    model.partial_fit(X[first], pairs(y[first]), sample_weight=weight[first], **options)
     model.solve(fix_layer=True)
-    gone = slice(100, 3000)
-    model.forget(X[gone], pairs(y[gone]), weight[gone])
+    removed = slice(100, 3000)
+    model.forget(X[removed], pairs(y[removed]), weight[removed])
     parts = [pickle.loads(pickle.dumps(model))]
     layer = FrozenEstimator(copy.deepcopy(model))
     for rows in np.array_split(np.random.default_rng(1).permutation(later), 3):
         part = clone(MODEL).set_params(layer=layer)
-        parts.append(part.partial_fit(X[rows], pairs(y[rows]), sample_weight=weight[rows], **known))
+        parts.append(
+            part.partial_fit(X[rows], pairs(y[rows]), sample_weight=weight[rows], **options)
+        )
     model.partial_fit(X[later], pairs(y[later]), sample_weight=weight[later])
     merged = parts[0].merge(parts[1:])
     assert merged.solve()._incremental_state.statistics.sample.n_rows == ROWS
@@ -94,16 +96,16 @@ def test_copies_and_merged_models_continue_equally(learnt):
     np.testing.assert_array_equal(merged.score_scale_, model.score_scale_)
 
 
-def test_training_after_all_samples_were_removed(learnt):
-    model = copy.deepcopy(learnt).forget(X[:N], y[:N]).partial_fit(X[:900], y[:900])
-    other = clone(MODEL).set_params(layer=FrozenEstimator(learnt))
+def test_training_after_all_samples_were_removed(trained):
+    model = copy.deepcopy(trained).forget(X[:N], y[:N]).partial_fit(X[:900], y[:900])
+    other = clone(MODEL).set_params(layer=FrozenEstimator(trained))
     other.partial_fit(X[:900], y[:900], classes=range(3))
     assert model.solve().temperature_ == other.solve().temperature_
     assert model.score_scale_ == other.score_scale_
 
 
-def test_decay_after_samples_were_removed(learnt):
-    model = copy.deepcopy(learnt).forget(X[50:N], y[50:N]).set_params(forgetting_factor=0.999)
+def test_decay_after_samples_were_removed(trained):
+    model = copy.deepcopy(trained).forget(X[50:N], y[50:N]).set_params(forgetting_factor=0.999)
     later = slice(N, N + LATER)
     model.partial_fit(X[later], y[later]).solve()
     assert model._incremental_state.statistics.sample.n_rows == ROWS
@@ -112,7 +114,7 @@ def test_decay_after_samples_were_removed(learnt):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_the_temperature_is_that_of_the_prior_for_few_samples(n_classes):
-    """The more rows the prior counts as, the nearer."""
+    """The temperature approaches the prior with the number of samples that the prior counts as."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, n_classes, 40)
     shares = 0.6 * np.eye(n_classes)[codes] + 0.4 / n_classes

@@ -15,10 +15,10 @@ PARTS = 5
 
 
 def recipe(library):
-    """The code of the page: what every library shares, and how this one is called."""
+    """Return code of the page: the shared function, and the calls of the library."""
     blocks = re.findall(r"code-block:: python\n\n((?:    .*\n|\n)+)", PAGE.read_text())
-    words = r"def learn", rf"(from|import) {library}\b"
-    chosen = [next(block for block in blocks if re.search(word, block)) for word in words]
+    patterns = r"def learn", rf"(from|import) {library}\b"
+    chosen = [next(block for block in blocks if re.search(pattern, block)) for pattern in patterns]
     return "\n".join(map(textwrap.dedent, chosen))
 
 
@@ -34,7 +34,7 @@ load.__module__ = "recipe"
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("library", ["joblib", "ray", "pyspark"])
-def test_recipe(library, monkeypatch):
+def test_the_documented_recipe_equals_one_fit(library, monkeypatch):
     """Ray and Spark are not in any extra; the test runs if they are installed."""
     pytest.importorskip(library)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -42,12 +42,12 @@ def test_recipe(library, monkeypatch):
         "__name__": "recipe", "sample": IMAGES[:1000], "classes": range(10), "load": load,
         "shards": range(PARTS),
     }  # fmt: skip
-    exec(recipe(library), names)  # the page is ours
-    # The rows are float64: of shorter ones `fit` makes products in float32.
+    exec(recipe(library), names)  # code of our own documentation
+    # The samples are float64: for float32 `fit` computes products in float32.
     whole, model = names["whole"].solve(), names["model"]
-    once = model.fit(IMAGES, DIGITS)
+    expected = model.fit(IMAGES, DIGITS)
     np.testing.assert_allclose(
-        whole.readout_coef_, once.readout_coef_, atol=1e-9 * abs(once.readout_coef_).max()
+        whole.readout_coef_, expected.readout_coef_, atol=1e-9 * abs(expected.readout_coef_).max()
     )
-    np.testing.assert_allclose(whole.readout_intercept_, once.readout_intercept_, atol=1e-8)
-    np.testing.assert_array_equal(whole.predict(IMAGES), once.predict(IMAGES))
+    np.testing.assert_allclose(whole.readout_intercept_, expected.readout_intercept_, atol=1e-8)
+    np.testing.assert_array_equal(whole.predict(IMAGES), expected.predict(IMAGES))

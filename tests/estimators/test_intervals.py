@@ -20,7 +20,7 @@ N, LEVELS = 1200, [0.02, 0.05, 0.3, 0.5, 0.8, 0.95]
 
 
 def samples(n=N, seed=0, noise="constant"):
-    """A smooth function of the first feature, with noise of a known distribution."""
+    """Return X and a smooth function of its first feature with noise of a known distribution."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, 2))
     noise = {
@@ -62,10 +62,10 @@ def test_shapes_and_order():
     assert found.shape == (7, 3, 4)
     assert (np.diff(found[..., [1, 2, 3, 0]]) > 0).all()
     assert model.predict_interval(X[:7]).shape == (7, 3, 2)
-    alone = clone(TANH).fit(X, y)
-    assert alone.predict_quantiles(X[:7], [0.5]).shape == (7, 1)
-    ends = alone.predict_quantiles(X[:7], [0.1, 0.9])
-    np.testing.assert_allclose(alone.predict_interval(X[:7], 0.8), ends)
+    single = clone(TANH).fit(X, y)
+    assert single.predict_quantiles(X[:7], [0.5]).shape == (7, 1)
+    ends = single.predict_quantiles(X[:7], [0.1, 0.9])
+    np.testing.assert_allclose(single.predict_interval(X[:7], 0.8), ends)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_interval(X),
                                   model.predict_interval(X))  # fmt: skip
 
@@ -83,8 +83,8 @@ def test_weights_and_validation_samples(alpha):
     """Samples of weight 0 do not count; those of a noisy group count by their weights."""
     X, y = samples()
     weight = np.where(np.arange(N) % 2, 1.0, 0.0)
-    spoiled = np.where(weight > 0, y, 1e6)
-    model = clone(TANH).set_params(alpha=alpha).fit(X, spoiled, weight)
+    corrupted = np.where(weight > 0, y, 1e6)
+    model = clone(TANH).set_params(alpha=alpha).fit(X, corrupted, weight)
     assert coverage(model, *samples(2000, 1)) == pytest.approx(0.9, abs=0.04)
     if alpha == 0.1:
         given = model.fit(X[:600], y[:600] * 0, X_val=X[600:], y_val=y[600:])
@@ -92,7 +92,7 @@ def test_weights_and_validation_samples(alpha):
 
 
 def test_levels_of_weighted_residuals():
-    """Residuals with the weights 3 and 1 are those of which one kind occurs three times."""
+    """Weights of 3 and 1 act like three copies of the samples of weight 3."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(2000, 2)), rng.permutation(np.repeat([0.0, 1.0], 1000))
     weight = np.where(y == 1, 3.0, 1.0)
@@ -102,7 +102,7 @@ def test_levels_of_weighted_residuals():
     assert high == pytest.approx(1, abs=0.01)
 
 
-def test_streams():
+def test_intervals_of_incremental_fits():
     X, y = samples(noise="local")
     model = clone(TANH).partial_fit(X[:700], y[:700]).partial_fit(X[700:], y[700:])
     assert coverage(model, *samples(2000, 1, "local")) == pytest.approx(0.9, abs=0.06)
@@ -128,7 +128,7 @@ def test_transformed_targets(model):
 
 
 def test_the_readout_does_not_depend_on_the_residuals():
-    """To the bit, also where its float32 factor is refined."""
+    """Coefficients are bitwise equal, also if a float32 factor is refined."""
     X, y = samples()
     X, model = X.astype(np.float32), clone(TANH).set_params(alpha=1e-3).fit(X.astype(np.float32), y)
     with pytest.MonkeyPatch.context() as patch:
@@ -161,9 +161,9 @@ def test_invalid_arguments():
             model.predict_interval(X, level)
     with pytest.raises(TypeError, match="confidence_level='90' must be a number"):
         model.predict_interval(X, "90")
-    for wrong in (0.5, [], ["a"], [[0.5]]):
+    for quantiles in (0.5, [], ["a"], [[0.5]]):
         with pytest.raises(ValueError, match=r"quantiles=.* must be a sequence"):
-            model.predict_quantiles(X, wrong)
+            model.predict_quantiles(X, quantiles)
     with pytest.raises(ValueError, match=r"quantiles=\[0, 0.5\] must be between 0 and 1"):
         model.predict_quantiles(X, [0, 0.5])
     with pytest.raises(ValueError, match="NaN"):

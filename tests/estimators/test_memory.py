@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from modified_parts import composed
+from modified_parts import with_parts
 from peak_memory import MIB, PER_ROW, peak
 from sklearn_fsvc import (
     PatchClassifier,
@@ -25,19 +25,19 @@ from sklearn_fsvc.engines import get_engine
 N, FEATURES, UNITS = 10_000, 40, 400
 # Less than a call allocates without a limit, as a test asserts; and little more than it needs, so
 # that a copy of X (1.5 MiB) exceeds the limit.
-SELECTION, FIT, ANSWER, STREAM = 4 * MIB, 9 * MIB // 2, 3 * MIB, 9 * MIB
-OF_TANH, LEARNING, OF_PATCHES = 10 * MIB, 8 * MIB, 13 * MIB
+SELECTION, FIT, PREDICT, INCREMENTAL = 4 * MIB, 9 * MIB // 2, 3 * MIB, 9 * MIB
+FIT_TANH, FIT_WEIGHTS, FIT_PATCHES = 10 * MIB, 8 * MIB, 13 * MIB
 TANH = TanhClassifier(2 * UNITS, feature_weights=None, random_state=0)
 
 ESTIMATORS = [
-    (RBFClassifier(UNITS, random_state=0), LEARNING),
+    (RBFClassifier(UNITS, random_state=0), FIT_WEIGHTS),
     (RBFClassifier(UNITS, selection="global", readout="none", random_state=0), SELECTION),
     pytest.param(  # feature weights are learned by the same code; the same layer is below
-        RBFClassifier(UNITS, metric="euclidean", kernel="gaussian", random_state=0), LEARNING,
+        RBFClassifier(UNITS, metric="euclidean", kernel="gaussian", random_state=0), FIT_WEIGHTS,
         marks=pytest.mark.exhaustive,
     ),
     (RBFClassifier(UNITS, readout="lms", max_iter=1, random_state=0), FIT),
-    (TANH, OF_TANH),
+    (TANH, FIT_TANH),
     (
         RBFRegressor(
             UNITS, selection="random", metric="euclidean", kernel="laplacian", radius=2.0,
@@ -48,7 +48,7 @@ ESTIMATORS = [
     (TanhRegressor(UNITS, feature_weights=None, alpha=1.0, precision=8, random_state=0), FIT),
     (RBFProjector(UNITS, random_state=0), SELECTION),
     (TanhProjector(UNITS, random_state=0), FIT),
-    (PatchClassifier(40, image_shape=(5, 8), patch_size=3, random_state=0), OF_PATCHES),
+    (PatchClassifier(40, image_shape=(5, 8), patch_size=3, random_state=0), FIT_PATCHES),
     (
         PatchProjector(
             120, image_shape=(5, 8), kernel="below_mean", metric="manhattan", random_state=0
@@ -58,81 +58,81 @@ ESTIMATORS = [
 
 
 @pytest.fixture(scope="module")
-def rows():
+def data():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, N)
     return rng.random((N, FEATURES), np.float32) + y[:, None].astype(np.float32) / 4, y
 
 
-def test_without_a_limit_more_memory_is_allocated(rows):
-    """Else the tests below would test nothing."""
-    X, y = rows
+def test_without_a_limit_more_memory_is_allocated(data):
+    """The limits of the tests below are effective."""
+    X, y = data
     clf, free = peak(clone(TANH).set_params(device="jit").fit, X, y)
-    assert free > OF_TANH + N * PER_ROW
-    assert peak(clf.predict, X)[1] > ANSWER + N * PER_ROW
+    assert free > FIT_TANH + N * PER_ROW
+    assert peak(clf.predict, X)[1] > PREDICT + N * PER_ROW
 
 
-@pytest.mark.parametrize(("estimator", "of_fit"), ESTIMATORS, ids=repr)
-def test_max_memory(device, rows, estimator, of_fit, monkeypatch):
-    # Each thread of a BLAS engine takes memory: as many as on the smallest machine.
+@pytest.mark.parametrize(("estimator", "fit_limit"), ESTIMATORS, ids=repr)
+def test_max_memory(device, data, estimator, fit_limit, monkeypatch):
+    # Each thread of a BLAS engine takes memory: use as many as the smallest machine has.
     monkeypatch.setattr("sklearn_fsvc._src.engines.blas.n_threads", lambda: 2)
     if device == "cuda" or (device == "torch" and get_engine(device).torch_device.type != "cpu"):
-        pytest.skip("the memory of a GPU is another one: test_cuda_memory.py")
+        pytest.skip("test_cuda_memory.py tests the memory of a GPU")
     if device == "mkl" and not isinstance(estimator, TanhClassifier):
-        pytest.skip("the same code as that of blas, but for products and tanh")
+        pytest.skip("the code of blas, except for products and tanh")
     if device != "jit" and getattr(estimator, "metric", "product") == "manhattan":
         pytest.skip("the same memory as for Euclidean distances, and slow")
     if device == "blas" and isinstance(estimator, PatchClassifier):
         pytest.skip("test_large_images_need_little_memory has patches on blas")
-    X, y = rows
-    estimator.set_params(device=device, max_memory=of_fit)
+    X, y = data
+    estimator.set_params(device=device, max_memory=fit_limit)
     size = "n_hidden" if hasattr(estimator, "predict") else "n_components"
     # A small fit compiles and imports before memory is measured.
     clone(estimator).set_params(**{size: 20}).fit(X[:1000], y[:1000])
     _, fit = peak(estimator.fit, X, y)
-    assert fit <= of_fit + N * PER_ROW
-    estimator.set_params(max_memory=ANSWER)
+    assert fit <= fit_limit + N * PER_ROW
+    estimator.set_params(max_memory=PREDICT)
     if hasattr(estimator, "predict"):
         _, predict = peak(estimator.predict, X)
-        assert predict <= ANSWER + N * PER_ROW
+        assert predict <= PREDICT + N * PER_ROW
     else:
         H, transform = peak(estimator.transform, X)
-        assert transform - H.nbytes <= ANSWER + N * PER_ROW
+        assert transform - H.nbytes <= PREDICT + N * PER_ROW
 
 
-def test_max_memory_of_explain(rows):
-    """Beside the answer; a call that is left alone takes more."""
-    X, y = rows
+def test_max_memory_of_explain(data):
+    """In addition to the result; without a limit the call allocates more."""
+    X, y = data
     model = RBFClassifier(
         UNITS, selection="random", metric="euclidean", kernel="laplacian", radius=2.0,
         feature_weights=None, alpha=1.0, random_state=0, device="jit",
     ).fit(X[:8000], y[:8000])  # fmt: skip
     found, free = peak(model.explain, X)
     own = sum(array.nbytes for array in vars(found).values())
-    assert free > own + ANSWER + N * PER_ROW
-    _, bounded = peak(model.set_params(max_memory=ANSWER).explain, X)
-    assert bounded <= own + ANSWER + N * PER_ROW
+    assert free > own + PREDICT + N * PER_ROW
+    _, bounded = peak(model.set_params(max_memory=PREDICT).explain, X)
+    assert bounded <= own + PREDICT + N * PER_ROW
 
 
 @pytest.fixture(scope="module")
-def rows_of_many_classes():
+def data_with_many_classes():
     rng, y = np.random.default_rng(0), np.arange(N) % 100
     X = rng.random((100, 10), np.float32)[y] + rng.random((N, 10), np.float32) / 4
     return X, y
 
 
-def test_max_memory_of_predict_proba(rows_of_many_classes):
+def test_max_memory_of_predict_proba(data_with_many_classes):
     """In addition to the result, which is five times as large as the limit."""
-    X, y = rows_of_many_classes
+    X, y = data_with_many_classes
     clf = TanhClassifier(50, feature_weights=None, alpha=1.0, random_state=0, device="jit")
-    clf.fit(X[:1000], y[:1000]).set_params(max_memory=ANSWER // 2)
+    clf.fit(X[:1000], y[:1000]).set_params(max_memory=PREDICT // 2)
     for method in (clf.predict_proba, clf.predict_log_proba):
         p, found = peak(method, X)
         assert p.nbytes == 8 * 100 * N
-        assert found - p.nbytes <= ANSWER // 2 + N * PER_ROW
+        assert found - p.nbytes <= PREDICT // 2 + N * PER_ROW
     is_in, found = peak(clf.predict_set, X)
     assert is_in.nbytes == 100 * N
-    assert found - is_in.nbytes <= ANSWER // 2 + N * PER_ROW
+    assert found - is_in.nbytes <= PREDICT // 2 + N * PER_ROW
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_max_memory_of_predict_proba(rows_of_many_classes):
         pytest.param([0.1, 1.0, 10.0], False, marks=pytest.mark.exhaustive),
     ],
 )  # fmt: skip
-def test_max_memory_of_calibration(rows_of_many_classes, alpha, with_duplicates):
+def test_max_memory_of_calibration(data_with_many_classes, alpha, with_duplicates):
     """The scores of all samples, 7.6 MiB, would exceed the limit."""
-    X, y = rows_of_many_classes
+    X, y = data_with_many_classes
     if with_duplicates:
         X = X[np.arange(N) // 2]
     clf = TanhClassifier(50, feature_weights=None, alpha=alpha, random_state=0, device="jit")
-    clf = composed(clf, task={"max_calibration_scores": 2**17})
+    clf = with_parts(clf, task={"max_calibration_scores": 2**17})
     clf.fit(X[:1000], y[:1000]).set_params(max_memory=6 * MIB)
     _, found = peak(clf.fit, X, y)
     assert found <= 6 * MIB + N * PER_ROW
@@ -157,13 +157,15 @@ def test_max_memory_of_calibration(rows_of_many_classes, alpha, with_duplicates)
 @pytest.mark.parametrize(
     ("n", "features", "units", "limit"),
     [
-        pytest.param(2000, 200, 30, 3, id="one set of rows is held out"),
-        pytest.param(600, 3000, 50, 12, id="six sets, wide rows", marks=pytest.mark.exhaustive),
-        pytest.param(900, 20, 900, 40, id="six sets, many units", marks=pytest.mark.exhaustive),
+        pytest.param(2000, 200, 30, 3, id="one validation fold"),
+        pytest.param(
+            600, 3000, 50, 12, id="six folds, many features", marks=pytest.mark.exhaustive
+        ),
+        pytest.param(900, 20, 900, 40, id="six folds, many units", marks=pytest.mark.exhaustive),
     ],
 )
 def test_max_memory_of_the_softmax_penalty_search(n, features, units, limit):
-    """Rows that are held out, and those that are left, are copied where there is room."""
+    """Validation and training samples are copied only if the limit allows it."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, n)
     X = rng.random((n, features), np.float32) + y[:, None].astype(np.float32) / 8
@@ -180,7 +182,7 @@ def test_max_memory_of_the_softmax_penalty_search(n, features, units, limit):
     assert clf.score(X, y) == pytest.approx(free.score(X, y), abs=0.02)
 
 
-ON_INTEGERS = {
+INTEGER_MODELS = {
     "tanh": TanhClassifier(50, feature_weights=None, random_state=0),
     "RBF": RBFClassifier(
         50, selection="random", radius=30.0, kernel="laplacian", feature_weights=None, alpha=1.0,
@@ -198,31 +200,31 @@ ON_INTEGERS = {
         ("projector", "int32"),
     ],
 )
-def test_integer_arrays_are_never_converted_as_a_whole(rows, name, dtype):
+def test_integer_arrays_are_never_converted_as_a_whole(data, name, dtype):
     """As float64 they would exceed the limit, and predictions are those for float64."""
-    (X, y), limit = rows, 2 * MIB
+    (X, y), limit = data, 2 * MIB
     X = (X > 0.7 if dtype == "bool" else 10 * X).astype(dtype)
-    model = clone(ON_INTEGERS[name]).set_params(device="jit").fit(X[:1000], y[:1000])
-    answer = model.predict if hasattr(model, "predict") else model.transform
-    np.testing.assert_array_equal(answer(X), answer(X.astype(np.float64)))
+    model = clone(INTEGER_MODELS[name]).set_params(device="jit").fit(X[:1000], y[:1000])
+    method = model.predict if hasattr(model, "predict") else model.transform
+    np.testing.assert_array_equal(method(X), method(X.astype(np.float64)))
     model.set_params(max_memory=limit)
     assert 8 * X.size > limit + N * PER_ROW
     _, fit = peak(model.fit, X, y)
     assert fit <= limit + N * PER_ROW
-    found, answered = peak(answer, X)
-    assert answered - found.nbytes <= limit + N * PER_ROW
+    outputs, predict = peak(method, X)
+    assert predict - outputs.nbytes <= limit + N * PER_ROW
 
 
-def test_integer_batches_of_partial_fit(rows):
-    """Those that wait are kept as what they become."""
-    X, y = rows
+def test_integer_batches_of_partial_fit(data):
+    """Buffered batches are stored in the dtype of the computations."""
+    X, y = data
     X, models = (10 * X).astype(np.int64), []
-    for some in (X, X.astype(np.float64)):
+    for samples in (X, X.astype(np.float64)):
         model = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0, device="jit")
         for part in np.array_split(np.arange(N), 2):
-            assert some[part].size > 2**17  # or they are converted at once
-            model.partial_fit(some[part], y[part], classes=range(4))
-        models.append(model.forget(some[:5000], y[:5000]).solve())
+            assert samples[part].size > 2**17  # smaller batches are converted immediately
+            model.partial_fit(samples[part], y[part], classes=range(4))
+        models.append(model.forget(samples[:5000], y[:5000]).solve())
     np.testing.assert_allclose(models[0].readout_coef_, models[1].readout_coef_, atol=1e-10)
 
 
@@ -239,27 +241,27 @@ def test_a_layer_larger_than_the_limit_raises_before_it_is_drawn(weights):
 
 
 def test_weights_are_drawn_in_their_own_dtype():
-    """And not in float64 before, which is twice as much."""
+    """Drawing them in float64 first would take twice the memory."""
     W, found = peak(draw_gaussian, 100, 20_000, 0, np.float32)
     np.testing.assert_array_equal(W, draw_gaussian(100, 20_000, 0).astype(np.float32))
     assert found <= W.nbytes + MIB
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 40])
-def test_max_memory_of_incremental_fits(rows, n_parts):
-    X, y = rows
+def test_max_memory_of_incremental_fits(data, n_parts):
+    X, y = data
     plain = TanhClassifier(UNITS, feature_weights=None, alpha=1.0, random_state=0, device="jit")
 
-    def come_and_go(model, n_rows=N):
+    def add_and_remove(model, n_rows=N):
         for part in np.array_split(np.arange(n_rows), n_parts):
             model.partial_fit(X[part], y[part], classes=range(4))
         model.forget(X[: n_rows // 4], y[: n_rows // 4])
         model.predict(X[:10])
 
-    come_and_go(clone(plain), 1000)  # compiled and imported before it is measured
-    _, free = peak(come_and_go, clone(plain))
-    _, bounded = peak(come_and_go, clone(plain).set_params(max_memory=STREAM))
-    assert bounded <= STREAM + N * PER_ROW < free
+    add_and_remove(clone(plain), 1000)  # compiled and imported before it is measured
+    _, free = peak(add_and_remove, clone(plain))
+    _, bounded = peak(add_and_remove, clone(plain).set_params(max_memory=INCREMENTAL))
+    assert bounded <= INCREMENTAL + N * PER_ROW < free
 
 
 @pytest.mark.parametrize("given", [{"uncertainty": True}, {"alpha": "loo"}], ids=str)
@@ -275,18 +277,18 @@ def test_targets_count_towards_the_limit(given):
 
 
 @pytest.mark.parametrize(
-    "way", ["plain", "weighted", pytest.param("heavy tail", marks=pytest.mark.exhaustive)]
+    "case", ["plain", "weighted", pytest.param("heavy tail", marks=pytest.mark.exhaustive)]
 )
-def test_targets_are_copied_once(way):
-    """In float64, beside y; all else takes little of so many outputs."""
+def test_targets_are_copied_once(case):
+    """The only large allocation is one float64 copy of y."""
     rng = np.random.default_rng(0)
     X, Y, weight = rng.random((N, 8), np.float32), rng.normal(size=(N, 100)), None
-    if way == "weighted":
+    if case == "weighted":
         weight = np.arange(N) % 3 / 2
-    if way == "heavy tail":
+    if case == "heavy tail":
         Y[:, 1] = np.exp(3 * Y[:, 1])
     y, limit = Y.copy(), Y.nbytes + 12 * MIB
-    weights = "auto" if way == "plain" else None  # learned in one of the variants
+    weights = "auto" if case == "plain" else None  # learned in one of the variants
     model = TanhRegressor(
         50, feature_weights=weights, max_memory=limit, device="jit", random_state=0
     )  # fmt: skip
@@ -332,21 +334,21 @@ def test_wide_data_with_few_samples_is_not_copied(device, model, limit, monkeypa
 @pytest.mark.exhaustive
 def test_many_activations_of_patches_need_little_more_than_their_sums(monkeypatch):
     """3200 outputs have sums of 60 MiB; products are added to them strip by strip."""
-    for name in ("_ROWS_PER_UNIT", "_MAX_PRECISE_ROWS"):  # so few rows would need no sums
+    for name in ("_ROWS_PER_UNIT", "_MAX_PRECISE_ROWS"):  # so few samples would need no sums
         monkeypatch.setattr(dual, name, 0)
     X, y = np.random.default_rng(0).random((12, 128 * 128 * 3), np.float32), np.arange(12) % 2
     shared = {"image_shape": (128, 128, 3), "device": "jit", "random_state": 0}
     for alpha, limit in ((1.0, 70), ("auto", 125)):
         clf = PatchClassifier(100, stride=4, alpha=alpha, **shared).fit(X, y)  # also compiled
-        _, most = peak(clone(clf).set_params(max_memory=limit * MIB).fit, X, y)
-        assert most <= limit * MIB
+        _, fit = peak(clone(clf).set_params(max_memory=limit * MIB).fit, X, y)
+        assert fit <= limit * MIB
     with pytest.raises(ValueError, match=r"max_memory=104857600 bytes is too small: .*needs 1"):
         clf.set_params(max_memory="100MiB").fit(X, y)
 
 
 @pytest.mark.parametrize("device", ["jit", pytest.param("blas", marks=pytest.mark.exhaustive)])
 def test_large_images_need_little_memory(device):
-    """The patches of one take 11 MiB, and again as they meet the units."""
+    """The patches of an image take 11 MiB, and as much again while activations are computed."""
     X, y = np.random.default_rng(0).random((8, 128 * 128 * 3), np.float32), np.arange(8) % 2
     limit = 40 * MIB
     clf = PatchClassifier(
@@ -354,7 +356,7 @@ def test_large_images_need_little_memory(device):
     ).fit(X, y)  # also compiled and imported before it is measured
     free = clf.decision_function(X)
     bounded, fit = peak(clone(clf).set_params(max_memory=limit).fit, X, y)
-    scores, answer = peak(bounded.decision_function, X)
+    scores, predict = peak(bounded.decision_function, X)
     assert fit <= limit
-    assert answer <= limit / 4
+    assert predict <= limit / 4
     np.testing.assert_allclose(scores, free, rtol=0, atol=1e-3)

@@ -1,6 +1,6 @@
-"""Every default on targets that no feature tells of: errors near those of the best constant.
+"""Default models on targets that are independent of X: errors near those of the best constant.
 
-And what is claimed of them without new rows: leave-one-out errors, probabilities, bands.
+Leave-one-out errors, probabilities and intervals must not be too optimistic either.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from sklearn_fsvc import (
 CLASSIFIERS = [
     RBFClassifier(), RBFClassifier(alpha="loo"), RBFClassifier(kernel="triangular"),
     RBFClassifier(readout="softmax"), TanhClassifier(), TanhClassifier(alpha="loo"),
-    # The readout of RBFClassifier(readout="softmax"), and other units.
+    # The same readout as RBFClassifier(readout="softmax"), with other units.
     pytest.param(TanhClassifier(readout="softmax"), marks=pytest.mark.exhaustive),
     StackedClassifier(), make_tabular_pipeline(),
 ]  # fmt: skip
@@ -35,7 +35,7 @@ REGRESSORS = [
 ]  # fmt: skip
 
 
-def name(model):
+def model_id(model):
     return "pipeline" if hasattr(model, "steps") else str(model)
 
 
@@ -45,14 +45,14 @@ def seeded(model, seed=0):
 
 
 def noise(n, n_features, seed, n_classes=None):
-    """Rows to fit and 2000 new ones, and targets that are drawn beside them."""
+    """Return training samples and 2000 test samples, with targets drawn independently of X."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n + 2000, n_features))
     y = rng.normal(size=len(X)) if n_classes is None else rng.integers(n_classes, size=len(X))
     return X[:n], y[:n], X[n:], y[n:]
 
 
-def last(model):
+def network_of(model):
     return model[-1] if hasattr(model, "steps") else model
 
 
@@ -60,26 +60,26 @@ def last(model):
 @pytest.mark.parametrize(
     ("n", "bound"), [(270, 1.3), pytest.param(600, 1.15, marks=pytest.mark.exhaustive)]
 )
-@pytest.mark.parametrize("model", REGRESSORS, ids=name)
-def test_regressors(model, n, bound, n_features):
+@pytest.mark.parametrize("model", REGRESSORS, ids=model_id)
+def test_errors_of_regressors(model, n, bound, n_features):
     X, y, X_new, y_new = noise(n, n_features, seed=n)
     model = seeded(model).fit(X, y)
     error = np.mean((y_new - model.predict(X_new)) ** 2) / np.var(y_new)
     assert error < bound
-    network = last(model)
-    claimed = getattr(network, "loo_error_", None)
-    if hasattr(network, "loo_errors_") and claimed is None:
-        claimed = network.loo_errors_.min()
-    if claimed is not None:
-        assert claimed > 0.85
+    network = network_of(model)
+    loo_error = getattr(network, "loo_error_", None)
+    if hasattr(network, "loo_errors_") and loo_error is None:
+        loo_error = network.loo_errors_.min()
+    if loo_error is not None:
+        assert loo_error > 0.85
 
 
 @pytest.mark.parametrize("n_classes", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     ("n", "bound"), [(300, 0.06), pytest.param(600, 0.04, marks=pytest.mark.exhaustive)]
 )
-@pytest.mark.parametrize("model", CLASSIFIERS, ids=name)
-def test_probabilities(model, n, bound, n_classes):
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=model_id)
+def test_log_loss_of_classifiers(model, n, bound, n_classes):
     X, y, X_new, y_new = noise(n, 2, n_classes, n_classes)
     p = seeded(model).fit(X, y).predict_proba(X_new)
     assert log_loss(y_new, p) < np.log(n_classes) + bound
@@ -95,7 +95,7 @@ def test_coverage_of_prediction_intervals(n_features, seed):
 
 
 def test_a_final_estimator_does_not_lose_a_weak_signal():
-    """Where the best of all classifiers has a log-loss of about 0.67."""
+    """The log-loss of the Bayes classifier is about 0.67."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2600, 5))
     f = 0.4 * np.sin(X[:, 0]) + 0.2 * X[:, 1] * X[:, 2]
@@ -105,7 +105,7 @@ def test_a_final_estimator_does_not_lose_a_weak_signal():
 
 
 @pytest.mark.parametrize("model", [PatchClassifier(), PatchRegressor()], ids=str)
-def test_images(model):
+def test_errors_on_images(model):
     rng = np.random.default_rng(0)
     X, y = rng.random((900, 64), np.float32), rng.integers(2, size=900)
     model = seeded(model.set_params(image_shape=(8, 8))).fit(X[:300], y[:300])
@@ -124,14 +124,14 @@ def test_images(model):
     ids=str,
 )  # fmt: skip
 def test_a_large_penalty_shrinks_predictions_to_the_mean(model):
-    """Those of rows that no unit covers, too."""
+    """Predictions of uncovered samples shrink, too."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     y = 5 + X[:, 0] + rng.normal(size=400)
     far = np.vstack([X, 10 * X])
-    spread = [
+    max_deviations = [
         np.abs(seeded(model).set_params(alpha=alpha).fit(X, y).predict(far) - y.mean()).max()
         for alpha in (1.0, 1e4, 1e9)
     ]
-    assert (np.diff(spread) < 0).all()
-    assert spread[-1] < 1e-3
+    assert (np.diff(max_deviations) < 0).all()
+    assert max_deviations[-1] < 1e-3

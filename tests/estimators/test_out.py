@@ -12,20 +12,20 @@ SMALL = {"random_state": 0, "device": "jit"}
 
 
 @pytest.fixture(scope="module")
-def rows():
+def data():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, N)
     X = rng.random((N, 5), np.float32) + y[:, None].astype(np.float32) / 3
     return X, y, rng.integers(0, 3, N) / 2
 
 
-def test_uncovered_samples(rows):
-    """They come once more, by their numbers, and go to their places in `out`."""
-    X, y, _ = rows
+def test_uncovered_samples(data):
+    """They are read a second time, and their predictions are written to their rows of `out`."""
+    X, y, _ = data
     far = X.copy()
     far[[5, 6, 99, 300]] += 50
-    how = {"radius": 0.1, "alpha": 1.0, "kernel": "triangular", "feature_weights": None}
-    classifier = RBFClassifier(40, **how, **SMALL).fit(X, y)
+    params = {"radius": 0.1, "alpha": 1.0, "kernel": "triangular", "feature_weights": None}
+    classifier = RBFClassifier(40, **params, **SMALL).fit(X, y)
     expected = classifier.predict(far)
     np.testing.assert_array_equal(classifier.predict(SliceableFile(far)), expected)
     out = np.full(N, -1)
@@ -42,8 +42,8 @@ def file(tmp_path):
 
 @pytest.mark.parametrize("kind", [np.asarray, SliceableFile])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_transform_into_a_file(rows, file, kind, dtype):
-    X, _, _ = rows
+def test_transform_into_a_file(data, file, kind, dtype):
+    X, _, _ = data
     projector = RBFProjector(30, max_memory="1MB", **SMALL).fit(X)
     H = projector.transform(X)
     out = file.create_dataset("H", H.shape, dtype)
@@ -55,24 +55,24 @@ def test_transform_into_a_file(rows, file, kind, dtype):
     lambda shape: np.empty(shape, "f4"), lambda shape: np.empty(shape, "f8"),
     lambda shape: np.empty(shape, "f4", order="F"), lambda shape: np.empty(shape[::-1], "f4").T,
 ])  # fmt: skip
-def test_transform_into_an_array(rows, make):
-    X, _, _ = rows
+def test_transform_into_an_array(data, make):
+    X, _, _ = data
     projector = TanhProjector(30, **SMALL).fit(X)
     out = make((N, 30))
     assert projector.transform(X, out=out) is out
     np.testing.assert_array_equal(out, projector.transform(X))
 
 
-def test_transform_into_a_memmap(rows, tmp_path):
-    X, _, _ = rows
+def test_transform_into_a_memmap(data, tmp_path):
+    X, _, _ = data
     projector = TanhProjector(30, **SMALL).fit(X)
     out = np.lib.format.open_memmap(tmp_path / "H.npy", "w+", "f4", (N, 30))
     assert projector.transform(ChunkFunction(X), out=out) is out
     np.testing.assert_array_equal(np.load(tmp_path / "H.npy"), projector.transform(X))
 
 
-def test_out_is_not_converted_by_set_output(rows, file):
-    X, _, _ = rows
+def test_out_is_not_converted_by_set_output(data, file):
+    X, _, _ = data
     projector = TanhProjector(3, **SMALL).fit(X).set_output(transform="pandas")
     out = file.create_dataset("H", (N, 3), "f4")
     assert projector.transform(X, out=out) is out
@@ -84,8 +84,8 @@ def test_out_is_not_converted_by_set_output(rows, file):
 
 
 @pytest.mark.parametrize("labels", [[3, 4, 5], ["a", "b", "longer"]])
-def test_predict_into_out(rows, labels, file):
-    X, y, _ = rows
+def test_predict_into_out(data, labels, file):
+    X, y, _ = data
     y = np.array(labels)[y]
     classifier = TanhClassifier(20, **SMALL).fit(X, y)
     expected = classifier.predict(X)
@@ -99,8 +99,8 @@ def test_predict_into_out(rows, labels, file):
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_predict_of_regressors_into_out(rows, file, n_outputs):
-    X, y, _ = rows
+def test_predict_of_regressors_into_out(data, file, n_outputs):
+    X, y, _ = data
     Y = y.astype(float) if n_outputs == 1 else np.stack([y, y * 2.0], axis=1)
     regressor = TanhRegressor(20, uncertainty=True, **SMALL).fit(X, Y)
     mean, deviation = regressor.predict(X, return_std=True)
@@ -120,15 +120,15 @@ def test_predict_of_regressors_into_out(rows, file, n_outputs):
         ([0, 1, 2], np.empty((N, 1), int), r"out has shape \(600, 1\), and the result"),
     ],
 )
-def test_out_that_cannot_hold_the_classes(rows, labels, out, error):
-    X, y, _ = rows
+def test_out_that_cannot_hold_the_classes(data, labels, out, error):
+    X, y, _ = data
     classifier = TanhClassifier(20, **SMALL).fit(X, np.array(labels)[y])
     with pytest.raises(ValueError, match=error):
         classifier.predict(X, out=out)
 
 
-def test_out_of_another_shape(rows):
-    X, y, _ = rows
+def test_out_of_another_shape(data):
+    X, y, _ = data
     with pytest.raises(ValueError, match=r"out has shape \(600, 5\), and the result has"):
         TanhProjector(6, **SMALL).fit(X).transform(X, out=np.empty((N, 5)))
     with pytest.raises(ValueError, match="out has dtype int64, and the result is float64"):

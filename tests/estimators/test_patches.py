@@ -36,8 +36,10 @@ def test_transform_is_the_formula(device, digits, kernel, dtype):
 
 
 def test_colours_strides_and_rectangles(device):
-    how = {"image_shape": (6, 5, 3), "patch_size": (2, 3), "stride": 2, "pool": (3, 1)}
-    p = PatchProjector(7, metric="manhattan", kernel="laplacian", **how, device=device).fit(COLOURS)
+    params = {"image_shape": (6, 5, 3), "patch_size": (2, 3), "stride": 2, "pool": (3, 1)}
+    p = PatchProjector(7, metric="manhattan", kernel="laplacian", **params, device=device).fit(
+        COLOURS
+    )
     assert p.patches_.shape == (7, 2, 3, 3)
     assert p.pool_ == (3, 1)
     expected = naive.patches(cast_layer(layer_of(p), COLOURS), COLOURS)
@@ -103,7 +105,7 @@ SHAPES = [  # features, image, patch, cells
     (784, (28, 28, 1), (7, 7), (4, 4)),
     (64, (8, 8, 1), (3, 3), (4, 4)),
     (16, (4, 4, 1), (3, 3), (2, 2)),
-    (9, (1, 9, 1), (1, 9), (1, 1)),  # few features are not an image
+    (9, (1, 9, 1), (1, 9), (1, 1)),  # too few features for an image
     (50, (1, 50, 1), (1, 50), (1, 1)),
     (1, (1, 1, 1), (1, 1), (1, 1)),
 ]
@@ -179,7 +181,7 @@ def test_partial_fit_and_forget(digits):
     H = naive.patches(layer_of(model), X)
     W, b = naive.ridge(H[300:], np.eye(10)[y[300:]], 1.0)
     np.testing.assert_allclose(model.decision_function(X), H @ W.T + b, atol=2e-3)
-    # The layer is the same, whether or not there was a prediction.
+    # A prediction does not change the layer, so that the models can be merged.
     again = pickle.loads(pickle.dumps(model)).partial_fit(X[:9], y[:9])
     assert again.merge([model]).score(X, y) > 0.9
 

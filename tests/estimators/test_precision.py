@@ -33,7 +33,7 @@ X = X.astype(np.float32)
 TRAIN, TEST = slice(0, 600), slice(600, 900)
 PREDICTORS = [RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor]
 PROJECTORS = [RBFProjector, TanhProjector]
-GIVEN = {"alpha": 1.0, "feature_weights": None, "random_state": 0}
+PARAMS = {"alpha": 1.0, "feature_weights": None, "random_state": 0}
 
 
 def signed(model):
@@ -54,8 +54,8 @@ def test_activations_equal_the_rounded_formula(make, bits, device):
 @pytest.mark.parametrize("bits", [8, 15])
 @pytest.mark.parametrize("make", PREDICTORS)
 def test_the_readout_is_fitted_to_rounded_activations(make, bits, device):
-    """Scikit-learn's ridge on the oracle's layer, rounded; in fit and predict alike."""
-    model = make(60, precision=bits, device=device, **GIVEN).fit(X[TRAIN], Y[TRAIN])
+    """Compare with scikit-learn's ridge on rounded activations of the reference layer."""
+    model = make(60, precision=bits, device=device, **PARAMS).fit(X[TRAIN], Y[TRAIN])
     quantizer = Quantizer(bits, signed(model))
 
     def rounded(rows):
@@ -74,19 +74,19 @@ def test_the_readout_is_fitted_to_rounded_activations(make, bits, device):
 
 PLAIN = {"feature_weights": None}
 MAP = np.random.default_rng(0).normal(size=(64, 20))
-# Layers by what is summed, and the engines on which a row of H always has the same bits.
-EVERY, OURS, NONE = tuple(ENGINES), ("jit",), ()
+# Layers with different sums, and the engines on which a row of H is always bitwise equal.
+ALL_ENGINES, JIT_ONLY, NO_ENGINE = tuple(ENGINES), ("jit",), ()
 STREAMS = {
-    "manhattan": (RBFClassifier(80, **PLAIN), np.float32, EVERY),
-    "gaussian": (RBFClassifier(80, kernel="gaussian", **PLAIN), np.float64, EVERY),
-    "weighted": (RBFClassifier(80, feature_weights=np.linspace(1, 2, 64)), np.float32, EVERY),
-    "bytes": (RBFClassifier(80, **PLAIN), np.uint8, EVERY),
-    "euclidean": (RBFClassifier(80, metric="euclidean", **PLAIN), np.float32, OURS),
-    "euclidean bytes": (RBFClassifier(80, metric="euclidean", **PLAIN), np.uint8, OURS),
-    "tanh": (TanhClassifier(80, **PLAIN), np.float32, OURS),
-    # Multiplied as they are or as dense rows, whichever is faster for so many zeros in a batch.
-    "sparse tanh": (TanhClassifier(80, **PLAIN), np.float64, NONE),
-    "map": (RBFClassifier(80, feature_weights=MAP), np.float32, NONE),
+    "manhattan": (RBFClassifier(80, **PLAIN), np.float32, ALL_ENGINES),
+    "gaussian": (RBFClassifier(80, kernel="gaussian", **PLAIN), np.float64, ALL_ENGINES),
+    "weighted": (RBFClassifier(80, feature_weights=np.linspace(1, 2, 64)), np.float32, ALL_ENGINES),
+    "bytes": (RBFClassifier(80, **PLAIN), np.uint8, ALL_ENGINES),
+    "euclidean": (RBFClassifier(80, metric="euclidean", **PLAIN), np.float32, JIT_ONLY),
+    "euclidean bytes": (RBFClassifier(80, metric="euclidean", **PLAIN), np.uint8, JIT_ONLY),
+    "tanh": (TanhClassifier(80, **PLAIN), np.float32, JIT_ONLY),
+    # Batches are multiplied sparse or dense, whichever is faster for their density.
+    "sparse tanh": (TanhClassifier(80, **PLAIN), np.float64, NO_ENGINE),
+    "map": (RBFClassifier(80, feature_weights=MAP), np.float32, NO_ENGINE),
 }
 
 
@@ -95,7 +95,7 @@ STREAMS = {
     [
         *((kind, 8) for kind in STREAMS),
         ("manhattan", 15),
-        # Numbers of bits differ in a constant, as they do for "manhattan".
+        # The number of bits is only a constant: "manhattan" tests both.
         *(
             pytest.param(kind, 15, marks=pytest.mark.exhaustive)
             for kind in ("bytes", "sparse tanh")
@@ -103,53 +103,55 @@ STREAMS = {
     ],
 )
 def test_bitwise_equal_in_every_order_of_samples(kind, bits, device):
-    """Random batches, rows that come and go, and models that are merged, beside one fit.
+    """Random batches, removed samples and merged models equal one fit.
 
-    Elsewhere a few activations are one step off, and each changes two products by a step or less.
+    Otherwise a few activations differ by one step, which changes two products by at most a step.
     """
     plain, dtype, exact_on = STREAMS[kind]
     is_on_gpu_of_torch = device == "torch" and ENGINES[device]().torch_device.type != "cpu"
-    # Distances of bytes are integers, which are exact in whatever order they are summed.
+    # Distances of bytes are integers, whose sums are exact in any order.
     is_exact = device in exact_on and (kind == "bytes" or not is_on_gpu_of_torch)
     model = clone(plain).set_params(device=device, precision=bits, alpha=1.0, random_state=0)
     rows = X.astype(dtype)
     rows = csr_array(rows) if kind == "sparse tanh" else rows
     layer = FrozenEstimator(model.fit(rows[TRAIN], Y[TRAIN]))
     empty = clone(plain).set_params(layer=layer, device=device, alpha=1.0, feature_weights=None)
-    once = clone(empty).fit(rows[TRAIN], Y[TRAIN])
-    assert once.precision_ == bits
+    at_once = clone(empty).fit(rows[TRAIN], Y[TRAIN])
+    assert at_once.precision_ == bits
     if kind != "sparse tanh":
-        assert is_batch_invariant(ENGINES[device](), layer_of(once)) == is_exact
+        assert is_batch_invariant(ENGINES[device](), layer_of(at_once)) == is_exact
     rng = np.random.default_rng(0)
 
-    def learnt(numbers):
+    def train(indices):
         new = clone(empty)
-        cuts = np.sort(rng.choice(np.arange(1, len(numbers)), 6, replace=False))
-        for some in np.split(numbers, cuts):
-            new.partial_fit(rows[some], Y[some], classes=range(10))
-            let_wait(new, 50)  # so that they are summed in such batches
+        cuts = np.sort(rng.choice(np.arange(1, len(indices)), 6, replace=False))
+        for batch in np.split(indices, cuts):
+            new.partial_fit(rows[batch], Y[batch], classes=range(10))
+            set_buffer_size(new, 50)  # so that these batches are summed
         return new
 
     order = rng.permutation(600)
     more = rng.permutation(900)  # of which 300 are removed
-    forgetful = learnt(more)
-    for some in np.array_split(rng.permutation(np.arange(600, 900)), 3):
-        forgetful.forget(rows[some], Y[some])
-    merged = learnt(order[:200]).merge([learnt(order[200:250]), learnt(order[250:])])
-    streams = [learnt(order), forgetful, merged]
-    in_order = learnt(np.arange(600)).solve()
+    reduced = train(more)
+    for batch in np.array_split(rng.permutation(np.arange(600, 900)), 3):
+        reduced.forget(rows[batch], Y[batch])
+    merged = train(order[:200]).merge([train(order[200:250]), train(order[250:])])
+    streams = [train(order), reduced, merged]
+    in_order = train(np.arange(600)).solve()
     reference = in_order._incremental_state.statistics.total
-    step = 1 / layer_of(once).quantizer.scale
-    # Streams are solved on the host, wherever a fit is.
-    pairs = [(once, clone(empty).fit(rows[order], Y[order]))]
+    step = 1 / layer_of(at_once).quantizer.scale
+    # Incremental models are solved on the host, whatever the device of the fit.
+    pairs = [(at_once, clone(empty).fit(rows[order], Y[order]))]
     pairs += [(in_order, stream.solve()) for stream in streams]
-    for wanted, each in pairs:
+    for expected, each in pairs:
         if is_exact:
-            np.testing.assert_array_equal(each.readout_coef_, wanted.readout_coef_)
-            np.testing.assert_array_equal(each.readout_intercept_, wanted.readout_intercept_)
+            np.testing.assert_array_equal(each.readout_coef_, expected.readout_coef_)
+            np.testing.assert_array_equal(each.readout_intercept_, expected.readout_intercept_)
         else:
-            atol = 0.01 * np.abs(wanted.readout_coef_).max()
-            np.testing.assert_allclose(each.readout_coef_, wanted.readout_coef_, rtol=0, atol=atol)
+            atol = 0.01 * np.abs(expected.readout_coef_).max()
+            np.testing.assert_allclose(
+                each.readout_coef_, expected.readout_coef_, rtol=0, atol=atol
+            )
     for each in streams:
         total, atol = (
             each._incremental_state.statistics.total,
@@ -158,22 +160,21 @@ def test_bitwise_equal_in_every_order_of_samples(kind, bits, device):
         for name in ("n", "y", "yy"):
             np.testing.assert_array_equal(getattr(total, name), getattr(reference, name))
         for name in ("h", "hy"):
-            found, wanted = getattr(total, name), getattr(reference, name)
-            np.testing.assert_allclose(found, wanted, rtol=0, atol=atol)
+            found, expected = getattr(total, name), getattr(reference, name)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
         grams = (np.tril(sums.gram.full()) for sums in (total, reference))
         np.testing.assert_allclose(*grams, rtol=0, atol=2 * atol)
 
 
-def let_wait(model, most):
-    """Let no more than so many rows of the model wait, from now on."""
-    learning = model._incremental_state
-    model._incremental_state = replace(
-        learning, statistics=replace(learning.statistics, max_rows=most)
-    )
+def set_buffer_size(model, max_rows):
+    """Limit the number of buffered samples of the model."""
+    state = model._incremental_state
+    statistics = replace(state.statistics, max_rows=max_rows)
+    model._incremental_state = replace(state, statistics=statistics)
 
 
 def test_forget_restores_the_sums_bitwise():
-    model = TanhClassifier(50, precision=8, device="jit", **GIVEN)
+    model = TanhClassifier(50, precision=8, device="jit", **PARAMS)
     model.partial_fit(X[:500], Y[:500], classes=range(10)).solve()
     before = model.readout_coef_
     model.partial_fit(X[500:900], Y[500:900]).forget(X[500:900], Y[500:900])
@@ -181,12 +182,12 @@ def test_forget_restores_the_sums_bitwise():
 
 
 @pytest.fixture
-def any_size(monkeypatch):
+def quantise_any_size(monkeypatch):
     monkeypatch.setattr(automatic_precision, "MIN_QUANTISED_WORK", 0)
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8,)))
 
 
-AS_MADE = {"random_state": 0, "device": "jit"}
+COMMON = {"random_state": 0, "device": "jit"}
 
 
 @pytest.mark.parametrize(
@@ -196,33 +197,34 @@ AS_MADE = {"random_state": 0, "device": "jit"}
         *(pytest.param(make, "f8", marks=pytest.mark.exhaustive) for make in PREDICTORS[1:]),
     ],
 )  # fmt: skip
-def test_auto_uses_8_bits_if_the_penalty_allows(make, dtype, any_size, monkeypatch):
-    monkeypatch.setattr(HostAlgebra, "blocking", Blocking(byte_work=np.inf))  # exact, by floats
+def test_auto_uses_8_bits_if_the_penalty_allows(make, dtype, quantise_any_size, monkeypatch):
+    # Products of bytes are exact, but computed in floats.
+    monkeypatch.setattr(HostAlgebra, "blocking", Blocking(byte_work=np.inf))
     rows, new = X[TRAIN].astype(dtype), X[TEST].astype(dtype)
-    shared = {"feature_weights": None, **AS_MADE}
-    sure = make(60, **shared, alpha=10.0).fit(rows, Y[TRAIN])
-    assert sure.precision_ == 8
+    shared = {"feature_weights": None, **COMMON}
+    auto = make(60, **shared, alpha=10.0).fit(rows, Y[TRAIN])
+    assert auto.precision_ == 8
     given = make(60, **shared, alpha=10.0, precision=8).fit(rows, Y[TRAIN])
-    np.testing.assert_array_equal(sure.predict(new), given.predict(new))
+    np.testing.assert_array_equal(auto.predict(new), given.predict(new))
     assert make(60, **shared, alpha=1e-5).fit(rows, Y[TRAIN]).precision_ is None
 
 
 @pytest.fixture
 def attempts(monkeypatch):
-    """The numbers of bits of readouts that were trained to try quantised activations."""
-    tried, train = [], automatic_precision._Attempt.train
+    """Return a list of the numbers of bits of all attempts with quantised activations."""
+    bits, train = [], automatic_precision._Attempt.train
 
     def record(self, *args):
-        tried.append(self._bits)
+        bits.append(self._bits)
         return train(self, *args)
 
     monkeypatch.setattr(automatic_precision._Attempt, "train", record)
-    return tried
+    return bits
 
 
 @pytest.fixture
 def estimates(monkeypatch):
-    """The results of readouts of a quarter of the units."""
+    """Return a list of the penalties estimated with a quarter of the units."""
     found, estimate = [], automatic_precision.estimate_penalty
 
     def record(*args):
@@ -234,58 +236,58 @@ def estimates(monkeypatch):
 
 
 def set_noise(monkeypatch, noise):
-    """Let the quantisation noise act as the penalty ``noise(n_rows)``."""
+    """Replace the penalty that is equivalent to the quantisation noise by ``noise(n_rows)``."""
     monkeypatch.setattr(automatic_precision, "noise_penalty", lambda layer, n_rows: noise(n_rows))
 
 
 @pytest.mark.parametrize(("factor", "is_tried"), [(0.99, True), (1.01, False)])
 def test_auto_starts_from_the_penalty_of_small_networks(
-    factor, is_tried, any_size, attempts, monkeypatch
+    factor, is_tried, quantise_any_size, attempts, monkeypatch
 ):
-    """Where ten times the noise is more, bytes are not tried, whatever a search begins with."""
+    """8 bits are not tried if ten times the noise exceeds the penalty of the small networks."""
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
     z = U[:, 0] + U[:, 1] ** 2
-    model = RBFRegressor(60, **AS_MADE, precision="float").fit(U, z)
-    tried = model.search_results_
-    is_like = (tried["kernel"] == model.kernel_) & (tried["radius"] == model.radius_)
-    is_like &= (tried["n_units"] != 30) & (
-        tried["weighted"] == (model.feature_weights_ is not None)
+    model = RBFRegressor(60, **COMMON, precision="float").fit(U, z)
+    results = model.search_results_
+    is_chosen = (results["kernel"] == model.kernel_) & (results["radius"] == model.radius_)
+    is_chosen &= (results["n_units"] != 30) & (
+        results["weighted"] == (model.feature_weights_ is not None)
     )
-    assert is_like.sum() < (tried["n_units"] != 30).sum()
-    alpha = tried["alpha"][is_like][tried["error"][is_like].argmin()]
+    assert is_chosen.sum() < (results["n_units"] != 30).sum()
+    alpha = results["alpha"][is_chosen][results["error"][is_chosen].argmin()]
     set_noise(monkeypatch, lambda n_rows: factor * alpha / 10)
-    RBFRegressor(60, **AS_MADE).fit(U, z)
+    RBFRegressor(60, **COMMON).fit(U, z)
     assert attempts == [8] * is_tried
 
 
 def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(
-    any_size, attempts, estimates, monkeypatch
+    quantise_any_size, attempts, estimates, monkeypatch
 ):
-    """A quarter of the units predicts the penalty of all: no whole fit is made in vain."""
+    """A quarter of the units predicts the penalty of all, which avoids a wasted fit."""
     set_noise(monkeypatch, lambda n_rows: 0.0 if n_rows == 1250 else 1e9)
     U = np.random.default_rng(0).integers(0, 256, (1500, 2)).astype(np.uint8)
     y = U[:, 0] + U[:, 1] / 256
-    assert RBFRegressor(60, **AS_MADE).fit(U, y).precision_ is None
+    assert RBFRegressor(60, **COMMON).fit(U, y).precision_ is None
     assert len(estimates) == 1
-    RBFRegressor(60, **AS_MADE).fit(U.astype(np.float32), y)
+    RBFRegressor(60, **COMMON).fit(U.astype(np.float32), y)
     assert len(estimates) == 1
     assert attempts == []
-    # Of 15 bits, the attempt is made without an estimate, for any features.
+    # 15 bits are tried without an estimate, for any features.
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (15,)))
-    RBFRegressor(60, **AS_MADE).fit(U.astype(np.float32), y)
+    RBFRegressor(60, **COMMON).fit(U.astype(np.float32), y)
     assert attempts == [15]
     assert len(estimates) == 1
 
 
 @pytest.mark.parametrize(("noise", "bits"), [(0.5, 8), (300.0, None)])
 def test_random_units_are_quantised_if_the_error_is_flat(
-    noise, bits, any_size, attempts, monkeypatch
+    noise, bits, quantise_any_size, attempts, monkeypatch
 ):
-    """Although the penalty is below three times the noise; not where larger ones cost accuracy."""
+    """The penalty is below three times the noise, but a larger one costs no accuracy."""
     rng = np.random.default_rng(0)
     U = rng.uniform(-1, 1, (3000, 3)).astype(np.float32)
     y = (U[:, 0] + U[:, 1] * U[:, 2] + rng.normal(0, 0.5, 3000) > 0).astype(int)
-    shared = {"feature_weights": None, "scale": 1.0, **AS_MADE}
+    shared = {"feature_weights": None, "scale": 1.0, **COMMON}
     exact = TanhClassifier(100, **shared, precision="float").fit(U, y)
     assert exact.alpha_ < 3 * noise
     set_noise(monkeypatch, lambda n_rows: noise)
@@ -296,12 +298,12 @@ def test_random_units_are_quantised_if_the_error_is_flat(
         np.testing.assert_array_equal(model.readout_coef_, exact.readout_coef_)
 
 
-def test_centred_units_are_not_quantised_because_the_error_is_flat(any_size, monkeypatch):
+def test_centred_units_are_not_quantised_because_the_error_is_flat(quantise_any_size, monkeypatch):
     monkeypatch.setattr(automatic_precision, "_LARGE", 0)
     monkeypatch.setattr(automatic_precision, "_FLAT", np.inf)
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
     y = (U[:, 0] > U[:, 1] ** 2).astype(int)
-    fit = RBFClassifier(60, **AS_MADE).fit
+    fit = RBFClassifier(60, **COMMON).fit
     set_noise(monkeypatch, lambda n_rows: 1e-9)
     alpha = fit(U, y).alpha_
     for noise, bits in ((alpha / 3.1, 8), (alpha / 2.9, None)):
@@ -309,38 +311,40 @@ def test_centred_units_are_not_quantised_because_the_error_is_flat(any_size, mon
         assert fit(U, y).precision_ == bits
 
 
-def test_auto_uses_15_bits_if_8_are_too_coarse(any_size, monkeypatch):
-    """Where 15 are fast, too: the noise of 8 is 1000 / (12 * 128^2), that of 15 less."""
+def test_auto_uses_15_bits_if_8_are_too_coarse(quantise_any_size, monkeypatch):
+    """The noise of 8 bits is 1000 / (12 * 128^2), and that of 15 bits is smaller."""
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8, 15)))
     for alpha, bits in ((10.0, 8), (1e-2, 15), (1e-9, None)):
-        model = TanhClassifier(60, **AS_MADE, alpha=alpha, feature_weights=None)
+        model = TanhClassifier(60, **COMMON, alpha=alpha, feature_weights=None)
         model.fit(X[TRAIN], Y[TRAIN])
         assert model.precision_ == bits
 
 
-def test_auto_decides_by_the_final_penalty(any_size):
-    """Smooth y want hardly any penalty: what was expected at first is fitted again in floats."""
+def test_auto_decides_by_the_final_penalty(quantise_any_size):
+    """Smooth targets need a small penalty, so the quantised fit is repeated in floats."""
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
     z = U[:, 0] + U[:, 1] ** 2
-    found = TanhRegressor(60, **AS_MADE, feature_weights=None).fit(U, z)
-    exact = TanhRegressor(60, **AS_MADE, feature_weights=None, precision="float").fit(U, z)
+    found = TanhRegressor(60, **COMMON, feature_weights=None).fit(U, z)
+    exact = TanhRegressor(60, **COMMON, feature_weights=None, precision="float").fit(U, z)
     assert found.alpha_ < 1e-2
     assert found.precision_ is None
     np.testing.assert_array_equal(found.readout_coef_, exact.readout_coef_)
 
 
-@pytest.mark.parametrize("case", ["weights of rows", "class weights", "no bytes", "small", "float"])
-def test_auto_keeps_floats(case, any_size, monkeypatch):
+@pytest.mark.parametrize(
+    "case", ["sample weights", "class weights", "no fast bits", "small", "float"]
+)
+def test_auto_keeps_floats(case, quantise_any_size, monkeypatch):
     model, rows, weight = (
-        TanhClassifier(60, alpha=10.0, feature_weights=None, **AS_MADE),
+        TanhClassifier(60, alpha=10.0, feature_weights=None, **COMMON),
         X[TRAIN],
         None,
     )
-    if case == "weights of rows":
+    if case == "sample weights":
         weight = np.linspace(1, 2, 600)
     elif case == "class weights":
         model.set_params(class_weight="balanced")
-    elif case == "no bytes":
+    elif case == "no fast bits":
         monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: ()))
     elif case == "small":
         monkeypatch.setattr(automatic_precision, "MIN_QUANTISED_WORK", 2**36)
@@ -352,12 +356,14 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
 def test_a_search_rounds_only_with_an_explicit_precision():
     grid = {"n_hidden": [20, 40]}
     for precision, expected in (("auto", None), (8, 8)):
-        network = TanhClassifier(precision=precision, **GIVEN)
+        network = TanhClassifier(precision=precision, **PARAMS)
         search = HiddenSizeSearchCV(network, grid, cv=3).fit(X[TRAIN], Y[TRAIN])
         best = search.best_estimator_
-        alone = TanhClassifier(best.n_hidden, precision=precision, **GIVEN).fit(X[TRAIN], Y[TRAIN])
-        assert best.precision_ == alone.precision_ == expected
-        np.testing.assert_array_equal(best.predict(X[TEST]), alone.predict(X[TEST]))
+        single = TanhClassifier(best.n_hidden, precision=precision, **PARAMS).fit(
+            X[TRAIN], Y[TRAIN]
+        )
+        assert best.precision_ == single.precision_ == expected
+        np.testing.assert_array_equal(best.predict(X[TEST]), single.predict(X[TEST]))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Prediction sets of classifiers, from the probabilities of samples that were left out."""
+"""Prediction sets of classifiers, from leave-one-out probabilities."""
 
 import pickle
 
@@ -39,7 +39,7 @@ def coverage(model, level=0.9, y=y, rows=NEW, weight=None):
 
 @pytest.mark.parametrize("model", [TANH, RBF, PATCH, STACKED], ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_coverage(model, n_classes):
+def test_sets_cover_the_true_class_at_each_level(model, n_classes):
     model, labels = clone(model), np.array(["d", "a", "c", "b"])[y % n_classes]
     model.fit(X[:N], labels[:N])
     assert model.score(X[NEW], labels[NEW]) < 0.88
@@ -69,8 +69,8 @@ def test_a_level_below_the_accuracy(model):
 def test_weights_and_penalties(alpha):
     """Coverage is that of weighted samples; samples of weight 0 may be of any class."""
     model, weight = clone(TANH).set_params(alpha=alpha), np.array([0.0, 1.0, 1.0, 5.0])[y]
-    spoiled = np.where(weight > 0, y, 1)
-    model.fit(X[:N], spoiled[:N], weight[:N])
+    corrupted = np.where(weight > 0, y, 1)
+    model.fit(X[:N], corrupted[:N], weight[:N])
     assert coverage(model, weight=weight[NEW]) == pytest.approx(0.9, abs=0.03)
     balanced = clone(TANH).set_params(class_weight={3: 20.0}).fit(X[:N], y[:N])
     assert coverage(balanced, rows=np.flatnonzero(y[NEW] == 3) + N) > 0.92
@@ -79,20 +79,20 @@ def test_weights_and_penalties(alpha):
 def test_several_outputs_and_labels():
     Y = np.column_stack([y, y > 1])
     model = clone(TANH).fit(X[:N], Y[:N])
-    sets, alone = model.predict_set(X[NEW]), clone(TANH).fit(X[:N], Y[:N, 1]).predict_set(X[NEW])
+    sets, single = model.predict_set(X[NEW]), clone(TANH).fit(X[:N], Y[:N, 1]).predict_set(X[NEW])
     assert [each.shape for each in sets] == [(5000, 4), (5000, 2)]
-    np.testing.assert_array_equal(sets[1], alone)
+    np.testing.assert_array_equal(sets[1], single)
     labels = np.column_stack([y > 1, y % 2]).astype(int)
     model = clone(TANH).fit(X[:N], labels[:N])
     found = model.predict_set(X[NEW])
     assert found.shape == (5000, 2, 2)
-    np.testing.assert_array_equal(found[:, 0], alone)
+    np.testing.assert_array_equal(found[:, 0], single)
     covered = np.take_along_axis(found, labels[NEW][:, :, None], axis=2)[:, :, 0].mean(axis=0)
     np.testing.assert_allclose(covered, 0.9, atol=0.03)
 
 
-def test_streams():
-    """Batches, copies and merged models have the sets of a fit; forgetting leaves them valid."""
+def test_sets_of_incremental_fits():
+    """Batches, copies and merged models have the sets of a fit; `forget` keeps them valid."""
     n, new = 2500, slice(2500, None)
     model = clone(TANH).partial_fit(X[:1000], y[:1000], classes=range(4))
     assert coverage(model) == pytest.approx(0.9, abs=0.04)  # the layer is provisional
@@ -110,8 +110,8 @@ def test_streams():
     is_sampled = np.isin(X[:n, 0], model._incremental_state.statistics.sample.rows.X[:, 0])
     sampled, others = np.flatnonzero(is_sampled), np.flatnonzero(~is_sampled)
     assert len(sampled) == 512
-    for gone in (sampled[40:], others[200:]):
-        model.forget(X[gone], y[gone])
+    for removed in (sampled[40:], others[200:]):
+        model.forget(X[removed], y[removed])
     assert coverage(model, rows=new) > 0.85  # calibrated on 40 samples
     model.forget(X[sampled[:40]], y[sampled[:40]])
     with pytest.raises(ValueError, match="`forget` has removed the calibration set"):

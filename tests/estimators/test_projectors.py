@@ -142,7 +142,7 @@ def test_a_failed_fit_changes_nothing(digits, projector):
 
 
 def test_the_layer_of_the_default_classifier():
-    """As the documentation has it: the defaults differ in the size and the learned weights."""
+    """As documented, the defaults differ in the number of units and the learned weights only."""
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     projector = TanhProjector(1000, feature_weights="learned", random_state=0).fit(X, y)

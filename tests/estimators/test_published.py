@@ -7,8 +7,9 @@ from sklearn.datasets import load_iris
 import naive
 from sklearn_fsvc import RBFClassifier
 
-# data, selection, overlap, radius, kernel, metric; centres, correct by the nearest centre
-# (ours), correct where rows outside are given the first class (published), rows outside
+# data, selection, overlap, radius, kernel, metric; number of centres; correct predictions if
+# uncovered samples get the class of the nearest centre (ours) or the first class (published);
+# number of uncovered samples
 TARGETS = [
     ("iris", "global", 1, 0.6, "triangular", "manhattan", 15, 50, 50, 0),
     ("iris", "global", 0.1, 0.5, "triangular", "manhattan", 7, 50, 50, 0),
@@ -21,10 +22,12 @@ FIRST = {("iris", 0.6): [0, 1, 2, 3, 5, 7, 13, 20], ("optd64", 7.6): list(range(
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: f"{t[0]}-{t[1]}-{t[3]}")
-def test_published(fsvc_data, device, target):
-    name, selection, overlap, radius, kernel, metric, n_centers, ours, published, outside = target
+def test_published_results(fsvc_data, device, target):
+    name, selection, overlap, radius, kernel, metric, n_centers, ours, published, n_uncovered = (
+        target
+    )
     if device == "mkl" and metric == "manhattan":
-        pytest.skip("the same code as that of blas, but for the products")
+        pytest.skip("the code of blas, except for products")
     X, y, X_test, y_test = fsvc_data(name)
     clf = RBFClassifier(
         radius=radius, overlap=overlap, selection=selection, metric=metric, kernel=kernel,
@@ -33,13 +36,13 @@ def test_published(fsvc_data, device, target):
     assert len(clf.centers_) == clf.n_support_.sum() == n_centers
     if (name, radius) in FIRST:
         np.testing.assert_array_equal(clf.support_[:8], FIRST[name, radius])
-    answers = clf.predict(X_test)
-    assert (answers == y_test).sum() == ours
+    predictions = clf.predict(X_test)
+    assert (predictions == y_test).sum() == ours
 
-    alone = naive.rbf(X_test, clf.centers_, radius, metric, kernel).sum(axis=1) == 0
-    assert alone.sum() == outside
-    answers[alone] = clf.classes_[0]
-    assert (answers == y_test).sum() == published
+    is_uncovered = naive.rbf(X_test, clf.centers_, radius, metric, kernel).sum(axis=1) == 0
+    assert is_uncovered.sum() == n_uncovered
+    predictions[is_uncovered] = clf.classes_[0]
+    assert (predictions == y_test).sum() == published
 
 
 def test_lms_on_the_published_data(fsvc_data):
@@ -60,7 +63,7 @@ def test_lms_on_the_published_data(fsvc_data):
 
 
 def test_without_the_published_files():
-    """The same rule on data that everybody has; counted by the naive rule."""
+    """The selection on public data equals the reference implementation."""
     X, y = load_iris(return_X_y=True)
     clf = RBFClassifier(radius=0.6, selection="global", readout="none", shuffle=False).fit(X, y)
     np.testing.assert_array_equal(clf.support_, naive.novel_rows(X, 0.6, 1.0))

@@ -15,7 +15,7 @@ MAPS = {
     "low rank": SQUARE[:, [0, 3]],
     "wide": np.hstack([SQUARE, SQUARE.T, SQUARE**2]),
 }
-GIVEN = {"radius": 1.0, "kernel": "laplacian", "random_state": 0}
+PARAMS = {"radius": 1.0, "kernel": "laplacian", "random_state": 0}
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def y(X):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("device", ["jit", "blas"])
 def test_the_layer_is_that_of_mapped_samples(X, A, metric, dtype, device):
-    projector = RBFProjector(30, metric=metric, device=device, **GIVEN)
+    projector = RBFProjector(30, metric=metric, device=device, **PARAMS)
     X = X.astype(dtype)
     mapped = X @ A.astype(dtype)
     other = clone(projector).fit(mapped)
@@ -49,8 +49,8 @@ def test_the_layer_is_that_of_mapped_samples(X, A, metric, dtype, device):
 @pytest.mark.parametrize("cls", [RBFClassifier, RBFRegressor])
 @pytest.mark.parametrize("A", MAPS.values(), ids=MAPS)
 def test_predictions_are_those_for_mapped_samples(X, y, cls, A):
-    """Of fit, of partial_fit, of a single sample, and after pickling."""
-    model = cls(40, alpha=0.1, metric="euclidean", feature_weights=None, **GIVEN)
+    """After fit, partial_fit and pickling, for all samples and for single ones."""
+    model = cls(40, alpha=0.1, metric="euclidean", feature_weights=None, **PARAMS)
     other = clone(model).fit(X @ A, y)
     ours = clone(model).set_params(feature_weights=A).fit(X, y)
     classes = {"classes": [0, 1]} if cls is RBFClassifier else {}
@@ -76,14 +76,14 @@ def directed():
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
 def test_a_learned_map_is_used_if_it_helps(directed, metric):
-    X, at = directed
+    X, projection = directed
     ours, weighted = (
-        RBFRegressor(200, feature_weights=way, metric=metric, random_state=0).fit(
-            X[:700], np.sin(2 * at[:700])
+        RBFRegressor(200, feature_weights=weights, metric=metric, random_state=0).fit(
+            X[:700], np.sin(2 * projection[:700])
         )
-        for way in ("map", "learned")
+        for weights in ("map", "learned")
     )
-    y = np.sin(2 * at[700:])
+    y = np.sin(2 * projection[700:])
     assert 1 - ours.score(X[700:], y) < (1 - weighted.score(X[700:], y)) / 2
     A = ours.feature_map_
     assert (A.shape, A.dtype, np.abs(A).max()) == ((10, 10), np.float64, 1)
@@ -94,26 +94,32 @@ def test_a_learned_map_is_used_if_it_helps(directed, metric):
 
 def test_a_fit_without_a_map_has_none(directed, rng):
     """If it does not help, the attribute is None, also after a fit with a map."""
-    X, at = (each[:500] for each in directed)
-    model = RBFRegressor(50, feature_weights="map", random_state=0).fit(X, np.sin(2 * at))
+    X, projection = (each[:500] for each in directed)
+    model = RBFRegressor(50, feature_weights="map", random_state=0).fit(X, np.sin(2 * projection))
     assert model.feature_map_ is not None
     assert model.fit(X, rng.normal(size=500)).feature_map_ is None
-    assert model.set_params(feature_weights="learned").fit(X, at).feature_map_ is None
+    assert model.set_params(feature_weights="learned").fit(X, projection).feature_map_ is None
     counts = np.clip(40 * X + 128, 0, 255).astype(np.uint8)
-    assert RBFClassifier(20, alpha=1.0, random_state=0).fit(counts, at > 0).feature_map_ is None
+    assert (
+        RBFClassifier(20, alpha=1.0, random_state=0).fit(counts, projection > 0).feature_map_
+        is None
+    )
 
 
 def test_uint8_and_float32_have_the_same_map(directed):
-    X, at = (each[:500] for each in directed)
+    X, projection = (each[:500] for each in directed)
     model = RBFClassifier(50, feature_weights="map", metric="euclidean", random_state=0)
     counts = (40 * X + 128).clip(0, 255).astype(np.uint8)
-    maps = [clone(model).fit(rows, at > 0).feature_map_ for rows in (counts, counts.astype("f4"))]
+    maps = [
+        clone(model).fit(rows, projection > 0).feature_map_
+        for rows in (counts, counts.astype("f4"))
+    ]
     np.testing.assert_array_equal(*maps)
     assert maps[0] is not None
 
 
 def test_a_pretrained_layer_has_its_map(X, y):
-    pretrained = RBFProjector(20, feature_weights=MAPS["low rank"], **GIVEN).fit(X)
+    pretrained = RBFProjector(20, feature_weights=MAPS["low rank"], **PARAMS).fit(X)
     model = RBFClassifier(layer=pretrained, alpha=1.0).fit(X, y)
     np.testing.assert_array_equal(model.feature_map_, MAPS["low rank"])
     mapped = clone(pretrained).set_params(feature_weights=None).fit(X @ MAPS["low rank"])
@@ -122,10 +128,10 @@ def test_a_pretrained_layer_has_its_map(X, y):
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-7)
 
 
-@pytest.mark.parametrize("way", ["map", MAPS["wide"]], ids=["learned", "given"])
-def test_a_search_has_the_scores_of_single_fits(X, y, way):
+@pytest.mark.parametrize("weights", ["map", MAPS["wide"]], ids=["learned", "given"])
+def test_a_search_has_the_scores_of_single_fits(X, y, weights):
     model = RBFClassifier(
-        feature_weights=way, metric="euclidean", alpha=1.0, random_state=0, device="jit"
+        feature_weights=weights, metric="euclidean", alpha=1.0, random_state=0, device="jit"
     )
     grid = {"n_hidden": [20, 60]}
     shared, single = (
@@ -155,7 +161,7 @@ def test_invalid_weights_are_errors(cls, X, y):
 def test_a_sample_that_overflows_in_the_map_is_far_from_all(X, dtype):
     """Infinity minus infinity is NaN, but such a sample is beyond every unit."""
     for device in ("jit", "blas"):
-        model = RBFProjector(10, feature_weights=10 * SQUARE, device=device, **GIVEN).fit(
+        model = RBFProjector(10, feature_weights=10 * SQUARE, device=device, **PARAMS).fit(
             X.astype(dtype)
         )
         far = np.full((1, 5), np.finfo(dtype).max, dtype)

@@ -31,30 +31,29 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.engines import ENGINES
 
-# The one list of checks that fail; each must fail, and says why no estimator of its kind
-# could pass.
+# Expected failures: each must fail, and its reason is why no estimator of its kind can pass.
 SAME_WEIGHTS = [
-    f"check_sample_weight_equivalence_on_{rows}_data" for rows in ("dense", "sparse")
+    f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")
 ]  # fmt: skip
 CENTRES_IN_ORDER = dict.fromkeys(
     SAME_WEIGHTS,
-    "centres are chosen among the rows in the order of presentation; repeating and "
-    "reordering rows presents other rows first",
+    "centres are selected from the samples in their order; repeating and reordering samples "
+    "changes the order",
 )
 SUMS_OF_ROWS = dict.fromkeys(
     SAME_WEIGHTS,
-    "weights are sums and differences of rows that are drawn one by one; repeating and "
-    "reordering rows draws others",
+    "weights are sums and differences of randomly drawn samples; repeating and reordering "
+    "samples changes the draw",
 )
 HOLDS_OUT = dict.fromkeys(
     SAME_WEIGHTS,
-    "a penalty is found by the error of rows that are held out; of a row that is repeated, "
-    "some are held out and the others tell what they were",
+    "the penalty minimises the error on held-out samples; some copies of a repeated sample are "
+    "held out, and the model is trained on the others",
 )
 LEAVES_ONE_OUT = dict.fromkeys(
     SAME_WEIGHTS,
-    "leave-one-out leaves out a row with all its weight; of a row that is repeated it "
-    "leaves out one, and the others tell what it was",
+    "leave-one-out removes a sample with all its weight, but only one copy of a repeated "
+    "sample; the model is trained on the others",
 )
 
 
@@ -74,23 +73,23 @@ def expected_failures(estimator):
     return LEAVES_ONE_OUT if is_calibrated else {}
 
 
-# What a search is made of. It chooses nothing else: without arguments estimators choose it.
-SEARCHED = {"n_hidden": [2, 10], "alpha": [0.1, 1.0]}
-GIVEN = {"kernel": "laplacian", "radius": 10.0, "feature_weights": None}
+# All other choices are fixed: the estimators are tested with their defaults as well.
+GRID = {"n_hidden": [2, 10], "alpha": [0.1, 1.0]}
+PARAMS = {"kernel": "laplacian", "radius": 10.0, "feature_weights": None}
 
 
 def searches(**params):
-    networks = RBFClassifier(selection="random", **GIVEN), TanhClassifier(feature_weights=None)
+    networks = RBFClassifier(selection="random", **PARAMS), TanhClassifier(feature_weights=None)
     return [
         HiddenSizeSearchCV(
-            network.set_params(random_state=0, **params), SEARCHED, cv=2, error_score="raise"
+            network.set_params(random_state=0, **params), GRID, cv=2, error_score="raise"
         )
         for network in networks
     ]  # fmt: skip
 
 
 def variants(**params):
-    """Those that do something else in a fit or an answer than the estimators by default."""
+    """Yield estimators whose fit or predict differs from that of the defaults."""
     yield RBFClassifier(10, readout="lms", **params)
     yield RBFClassifier(10, readout="none", **params)
     yield RBFClassifier(10, metric="euclidean", kernel="gaussian", feature_weights=None, **params)
@@ -99,7 +98,7 @@ def variants(**params):
     )
     yield RBFClassifier(10, feature_weights="learned", kernel="laplacian", alpha=1.0, **params)
     yield RBFClassifier(
-        10, selection="random", readout="softmax", alpha=1.0, random_state=0, **GIVEN, **params
+        10, selection="random", readout="softmax", alpha=1.0, random_state=0, **PARAMS, **params
     )
     yield TanhClassifier(
         30, readout="softmax", alpha=1.0, feature_weights=None, random_state=0, **params
@@ -123,25 +122,24 @@ ESTIMATORS = [
 
 
 def on_device(name):
-    """All estimators on a device that is named, where it works.
+    """Return all estimators on the named device, or none if it is unavailable.
 
-    Where it is required, test_engines.py says why it does not.
+    test_engines.py fails if the device is required.
     """
     if ENGINES[name]().why_unavailable() is not None:
         return []
     networks = [TanhClassifier(30, feature_weights=None), TanhProjector(10)]
-    if name != "mkl":  # all else is the code of blas there
+    if name != "mkl":  # everything else is the code of blas
         networks += [
             TanhRegressor(30, feature_weights=None),
-            RBFClassifier(10, **GIVEN), RBFRegressor(60, **GIVEN), RBFProjector(10),
+            RBFClassifier(10, **PARAMS), RBFRegressor(60, **PARAMS), RBFProjector(10),
             PatchClassifier(10), PatchRegressor(10), PatchProjector(10),
         ]  # fmt: skip
     return [network.set_params(device=name) for network in networks]
 
 
-# Checks of parameters, of messages, and of what X, y and weights may be: what they test is done
-# before there is a layer, by all variants of an estimator alike.
-OF_INPUT = {
+# Checks of parameters, messages and input validation, which all variants of an estimator share.
+INPUT_CHECKS = {
     "check_all_zero_sample_weights_error", "check_array_api_input",
     "check_classifier_data_not_an_array", "check_classifiers_regression_target",
     "check_complex_data", "check_do_not_raise_errors_in_init_or_set_params",
@@ -163,85 +161,87 @@ OF_INPUT = {
 
 
 def is_exhaustive(estimator, check):
-    """Return whether a check of a variant is redundant: of input validation, or made elsewhere.
+    """Return whether a check of a variant is redundant: of input validation, or covered elsewhere.
 
-    LMS takes a thousand passes for class
-    weights; test_classifier.py tests these without LMS. scikit-learn has three checks of training:
-    one, with read-only samples, is enough. Only some variants have a readout or a penalty search of
-    their own; others differ by units, which all pass through the same methods.
+    Class weights take a thousand passes of LMS; test_classifier.py tests these without LMS.
+    scikit-learn has three checks of training: one, with read-only samples, is enough. Only some
+    variants have a readout or a penalty search of their own; others differ by units, which all
+    pass through the same methods.
     """
-    name, how = check.func.__name__, check.keywords
+    name, options = check.func.__name__, check.keywords
     is_lms = name == "check_class_weight_classifiers" and "lms" in repr(estimator)
     is_repeated = name in ("check_classifiers_train", "check_regressors_train") and (
-        not how.get("readonly_memmap") or "X_dtype" in how
+        not options.get("readonly_memmap") or "X_dtype" in options
     )
     description = repr(estimator)
     has_own_readout = any(word in description for word in ("readout", "loo", "uncertainty"))
-    return name in OF_INPUT or is_lms or is_repeated or not has_own_readout
+    return name in INPUT_CHECKS or is_lms or is_repeated or not has_own_readout
 
 
-def checks(estimators, wanted=lambda estimator, check: True):
-    """scikit-learn's `parametrize_with_checks`, cut to the checks that are wanted."""
+def parametrize_checks(estimators, is_included=lambda estimator, check: True):
+    """Apply scikit-learn's `parametrize_with_checks` to a selection of the checks."""
     mark = parametrize_with_checks(
         list(estimators), expected_failed_checks=expected_failures, xfail_strict=True
     )
     names, cases = mark.args
-    ids = cache(mark.kwargs.pop("ids"))  # else an estimator is written out for each of its checks
+    ids = cache(mark.kwargs.pop("ids"))  # computes the repr of each estimator once
     cases = [case if hasattr(case, "values") else pytest.param(*case) for case in cases]
     cases = [
-        case for case in cases if wanted(case.values[0], case.values[1])
+        case for case in cases if is_included(case.values[0], case.values[1])
     ]  # fmt: skip
     return pytest.mark.parametrize(names, cases, ids=ids, **mark.kwargs)
 
 
-def passes(check, estimator):
+def run_check(check, estimator):
     if check.func.__name__ == "check_classifier_multioutput" and hasattr(estimator, "random_state"):
         # The check compares ranks of scores with ranks of probabilities, but sets no seed. Of 400
         # seeds 7 have scores that differ in the last bit only, whose probabilities are equal.
         estimator = clone(estimator).set_params(random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # Of some checks there are fewer rows than centres.
+        # Some checks have fewer samples than centres.
         warnings.filterwarnings("ignore", ".* is more than the .*", UserWarning)
         warnings.filterwarnings("ignore", ".* only .* samples differ enough", UserWarning)
-        # scikit-learn's own splitters, on the infinite labels of one check.
+        # From scikit-learn's splitters, for the infinite labels of one check.
         warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
         check(estimator)
 
 
-@checks([*(made() for made in ESTIMATORS), *searches()])
+@parametrize_checks([*(made() for made in ESTIMATORS), *searches()])
 def test_scikit_learn_checks(estimator, check):
-    passes(check, estimator)
+    run_check(check, estimator)
 
 
-@checks(variants(), lambda e, check: not is_exhaustive(e, check))
+@parametrize_checks(variants(), lambda e, check: not is_exhaustive(e, check))
 def test_scikit_learn_checks_of_variants(estimator, check):
-    passes(check, estimator)
+    run_check(check, estimator)
 
 
 @pytest.mark.exhaustive
-@checks(variants(), is_exhaustive)
+@parametrize_checks(variants(), is_exhaustive)
 def test_other_scikit_learn_checks_of_variants(estimator, check):
-    passes(check, estimator)
+    run_check(check, estimator)
 
 
 @pytest.mark.exhaustive
-@checks(
+@parametrize_checks(
     [*on_device("blas"), *on_device("mkl"), *on_device("torch")],
-    lambda e, check: check.func.__name__ not in OF_INPUT,
+    lambda e, check: check.func.__name__ not in INPUT_CHECKS,
 )
 def test_scikit_learn_checks_on_blas(estimator, check):
     """Most other tests run on each engine. Searches do not depend on the engine."""
-    passes(check, estimator)
+    run_check(check, estimator)
 
 
-# A GPU has readouts of its own, in another array library.
+# On a GPU other code computes the readouts, in another array library.
 ON_CUDA = on_device("cuda")
 
 
-@checks([*ON_CUDA, *searches(device="cuda"), *variants(device="cuda")] if ON_CUDA else ())
+@parametrize_checks(
+    [*ON_CUDA, *searches(device="cuda"), *variants(device="cuda")] if ON_CUDA else ()
+)
 def test_scikit_learn_checks_on_cuda(estimator, check):
-    passes(check, estimator)
+    run_check(check, estimator)
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +263,7 @@ SEARCHES = [
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("estimator", "grid"), SEARCHES, ids=["rbf", "tanh", "pipeline"])
 def test_grid_search_over_the_hidden_size(digits, estimator, grid):
-    """In processes and in threads at once, the same scores as one after the other."""
+    """Processes and threads give the scores of a sequential search."""
     search = partial(GridSearchCV, estimator, grid, cv=2, error_score="raise")
     scores = search().fit(*digits).cv_results_["mean_test_score"]
     assert scores[1] > scores[0]
@@ -308,5 +308,5 @@ def test_a_forked_child_can_fit(digits, request):
     clf = RBFClassifier(100, random_state=0).fit(*digits)
     expected = clf.predict(digits[0])
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        answer = pool.apply_async(clf.predict, (digits[0],)).get(timeout=60)
-    np.testing.assert_array_equal(answer, expected)
+        predictions = pool.apply_async(clf.predict, (digits[0],)).get(timeout=60)
+    np.testing.assert_array_equal(predictions, expected)

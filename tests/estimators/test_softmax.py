@@ -31,7 +31,7 @@ def network(request):
 
 
 @pytest.fixture
-def table(rng):
+def data(rng):
     X = rng.normal(size=(300, 9))
     return X, (X[:, :3] + rng.gumbel(size=(300, 3))).argmax(axis=1)
 
@@ -41,8 +41,8 @@ def loss(scores, y, weight):
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 5.0}])
-def test_equals_logistic_regression_of_the_activations(network, table, class_weight, rng):
-    X, y = table
+def test_equals_logistic_regression_of_the_activations(network, data, class_weight, rng):
+    X, y = data
     weight = rng.uniform(0.5, 2, len(y))
     model = network.set_params(class_weight=class_weight).fit(X, y, sample_weight=weight)
     H = hidden_of(model, X)
@@ -52,9 +52,9 @@ def test_equals_logistic_regression_of_the_activations(network, table, class_wei
     )  # fmt: skip
     total = weight * (1 if class_weight is None else compute_sample_weight(class_weight, y))
     other = LogisticRegression(C=2, tol=1e-8, max_iter=9999).fit(H, y, total)  # 1 / alpha
-    best = loss(other.decision_function(H), y, total) + (other.coef_**2).sum() / 4
+    optimum = loss(other.decision_function(H), y, total) + (other.coef_**2).sum() / 4
     found = loss(model.decision_function(X), y, total) + (model.readout_coef_**2).sum() / 4
-    assert best * (1 - 1e-6) < found < best * (1 + 2e-4)
+    assert optimum * (1 - 1e-6) < found < optimum * (1 + 2e-4)
     assert (model.alpha_, model.temperature_) == (0.5, 1.0)
     assert not hasattr(model, "score_scale_")
     assert model.n_iter_ >= 1
@@ -65,8 +65,8 @@ def hidden_of(model, X):
     return naive.patches(layer, X) if isinstance(model, PatchClassifier) else naive.hidden(layer, X)
 
 
-def test_predict_proba_is_available(network, table):
-    X, y = table
+def test_predict_proba_is_available(network, data):
+    X, y = data
     model = network.fit(X, y)
     p = model.predict_proba(X)
     np.testing.assert_allclose(p, softmax(model.decision_function(X), axis=1))
@@ -76,31 +76,31 @@ def test_predict_proba_is_available(network, table):
     np.testing.assert_allclose(two.predict_proba(X)[:, 1], expit(two.decision_function(X)))
 
 
-def test_outputs_are_fitted_independently(network, table):
-    X, y = table
+def test_outputs_are_fitted_independently(network, data):
+    X, y = data
     labels = np.column_stack([y == 0, y == 2]).astype(int)
     if isinstance(network, RBFClassifier):
         network.set_params(layer=FrozenEstimator(clone(network).fit(X, y)))
     model = clone(network).fit(X, labels)
-    of_each = clone(network).fit(X, np.column_stack([y, labels[:, 1]]))
+    two_outputs = clone(network).fit(X, np.column_stack([y, labels[:, 1]]))
     for k, column in enumerate(labels.T):
-        alone = clone(network).fit(X, column).predict_proba(X)
-        np.testing.assert_allclose(model.predict_proba(X)[:, k], alone[:, 1], atol=5e-3)
-    np.testing.assert_allclose(of_each.predict_proba(X)[1], alone, atol=5e-3)
-    alone = clone(network).fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(of_each.predict_proba(X)[0], alone, atol=5e-3)
+        single = clone(network).fit(X, column).predict_proba(X)
+        np.testing.assert_allclose(model.predict_proba(X)[:, k], single[:, 1], atol=5e-3)
+    np.testing.assert_allclose(two_outputs.predict_proba(X)[1], single, atol=5e-3)
+    single = clone(network).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(two_outputs.predict_proba(X)[0], single, atol=5e-3)
 
 
 @pytest.mark.parametrize("alpha", ["loo", [0.1, 1.0], 0.0])
-def test_penalties_of_ridge_only_raise(network, table, alpha):
+def test_penalties_of_ridge_only_raise(network, data, alpha):
     with pytest.raises(ValueError, match='readout="softmax" cannot be combined; give a number'):
-        network.set_params(alpha=alpha).fit(*table)
+        network.set_params(alpha=alpha).fit(*data)
 
 
-def test_automatic_penalty(network, table):
-    found = network.set_params(alpha="auto").fit(*table)
+def test_automatic_penalty(network, data):
+    found = network.set_params(alpha="auto").fit(*data)
     losses = {
-        alpha: clone(network).set_params(alpha=alpha).fit(*table).predict_proba(table[0])
+        alpha: clone(network).set_params(alpha=alpha).fit(*data).predict_proba(data[0])
         for alpha in (found.alpha_, 1e4)
     }
     assert 1e-5 < found.alpha_ < 1e6
@@ -109,7 +109,7 @@ def test_automatic_penalty(network, table):
 
 @pytest.mark.parametrize("weight", [None, [1.0, 1e-3]])
 def test_automatic_penalty_needs_two_samples_of_a_class(network, weight):
-    """Whatever is held out, the others are of one class; with a number there is nothing to find."""
+    """Training samples of each split would be of one class; a fixed penalty needs no split."""
     if isinstance(network, RBFClassifier):
         network.set_params(n_hidden=2)
     X, y = np.random.default_rng(0).random((2, 9)), [0, 1]
@@ -120,31 +120,31 @@ def test_automatic_penalty_needs_two_samples_of_a_class(network, weight):
     assert network.fit(X, y, weight).score(X, y) >= 0.5
 
 
-def test_partial_fit_is_not_available(network, table):
+def test_partial_fit_is_not_available(network, data):
     with pytest.raises(AttributeError, match=r'"softmax" needs several passes .* use "ridge"'):
-        network.partial_fit(*table, classes=range(3))
+        network.partial_fit(*data, classes=range(3))
     with pytest.raises(ValueError, match="keeps no sums of its samples"):
-        network.fit(*table).forget(*table)
+        network.fit(*data).forget(*data)
 
 
-def test_an_unknown_readout_raises(table):
+def test_an_unknown_readout_raises(data):
     for network in (TanhClassifier(5), PatchClassifier(5)):
         with pytest.raises(ValueError, match=r"readout='lms' .*'ridge'.*'softmax'"):
-            network.set_params(readout="lms").fit(*table)
+            network.set_params(readout="lms").fit(*data)
 
 
-def test_a_search_warns_that_it_cannot_share_work(table):
+def test_a_search_warns_that_it_cannot_share_work(data):
     network = TanhClassifier(feature_weights=None, **OPTIONS)
     search = HiddenSizeSearchCV(network, {"n_hidden": [5, 20]}, cv=2)
     with pytest.warns(UserWarning, match="2 candidates on 2 splits are 4 fits"):
-        search.fit(*table)
-    best = clone(network).set_params(**search.best_params_).fit(*table)
-    expected = best.predict_proba(table[0])
-    np.testing.assert_allclose(search.predict_proba(table[0]), expected, atol=1e-6)
+        search.fit(*data)
+    best = clone(network).set_params(**search.best_params_).fit(*data)
+    expected = best.predict_proba(data[0])
+    np.testing.assert_allclose(search.predict_proba(data[0]), expected, atol=1e-6)
 
 
-def test_contributions_add_up_to_the_logit(table):
-    X, y = table
+def test_contributions_add_up_to_the_logit(data):
+    X, y = data
     model = clone(NETWORKS[0]).fit(X, y)
     explained = model.explain(X[:5], n=3)
     logits = model.decision_function(X[:5])
@@ -153,26 +153,26 @@ def test_contributions_add_up_to_the_logit(table):
 
 
 def test_separable_classes_are_classified_as_well_as_by_ridge():
-    """The readout of the largest margin, to which plain penalties lead, misses twice as many."""
+    """The maximum-margin readout, which small penalties approximate, has twice the errors."""
     X, X_test, y, y_test = train_test_split(
         *load_digits(return_X_y=True), train_size=600, test_size=600, random_state=0
     )
     ridge = TanhClassifier(200, feature_weights=None, random_state=0).fit(X, y)
     model = clone(ridge).set_params(readout="softmax").fit(X, y)
-    wrong, allowed = (np.mean(each.predict(X_test) != y_test) for each in (model, ridge))
-    assert wrong <= allowed + 0.003
+    error, ridge_error = (np.mean(each.predict(X_test) != y_test) for each in (model, ridge))
+    assert error <= ridge_error + 0.003
     plain = clone(model).set_params(alpha=0.1).fit(X, y)
     losses = [log_loss(y_test, each.predict_proba(X_test)) for each in (model, plain)]
     assert losses[0] < 0.9 * losses[1]
 
 
 def test_confident_samples_have_no_curvature():
-    """Nothing but the penalty is left in the coordinates, which must be finite."""
+    """Only the penalty determines the step of the solver, which must stay finite."""
     X = np.repeat([[1.0, 3.0], [2.0, 1.0], [3.0, 3.0], [4.0, 1.0]], 4, axis=0)
     y = np.repeat([1, 2, 1, 2], 4)
     model = RBFClassifier(10, readout="softmax", feature_weights=None, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # fewer rows differ than there are units
+        warnings.simplefilter("ignore", UserWarning)  # fewer distinct samples than units
         model.fit(X, y)
     assert model.score(X, y) == 1
     assert np.isfinite(model.predict_proba(X)).all()

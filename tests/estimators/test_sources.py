@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from fake_sources import LIBRARIES, ChunkFunction, SliceableFile, batches, written
+from fake_sources import LIBRARIES, ChunkFunction, SliceableFile, batches, write_dataset
 from peak_memory import MIB, PER_ROW, peak
 from sklearn_fsvc import (
     PatchClassifier,
@@ -41,7 +41,7 @@ ESTIMATORS = [
 
 
 @pytest.fixture(scope="module")
-def rows():
+def data():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, N)
     X = rng.random((N, 5), np.float32) + y[:, None].astype(np.float32) / 3
@@ -49,12 +49,12 @@ def rows():
 
 
 def attributes(estimator):
-    """All that was fitted."""
+    """Return the fitted attributes."""
     return {name: v for name, v in vars(estimator).items() if name.endswith("_")}
 
 
-def answers(estimator, X):
-    """What the methods of an estimator say of X."""
+def outputs_of(estimator, X):
+    """Return the outputs of all methods of the estimator."""
     found = {}
     for name in ("predict", "decision_function", "predict_proba", "transform"):
         if hasattr(estimator, name):
@@ -75,7 +75,7 @@ def assert_same(found, expected):
             np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
-# Batches are chunks with names of features.
+# Batches are chunks with feature names.
 @pytest.mark.parametrize(
     ("kind", "estimator"),
     [
@@ -88,37 +88,37 @@ def assert_same(found, expected):
     ],
     ids=repr,
 )  # fmt: skip
-def test_every_estimator(estimator, kind, rows):
-    """To the bit: the same tiles meet the same kernels."""
-    X, y, weight = rows
+def test_models_and_predictions_equal_those_of_arrays(estimator, kind, data):
+    """Results are bitwise equal: the same tiles are processed by the same kernels."""
+    X, y, weight = data
     is_weighted = hasattr(estimator, "predict")
-    own = [weight] if is_weighted else []
-    estimator.fit(X, y, *own)
-    expected = attributes(estimator), answers(estimator, X)
-    score = estimator.score(X, y, *own) if is_weighted else None
-    names = ["label", "w"][: 1 + len(own)]
-    columns = dict(zip(names, [y, *own], strict=True))
+    weights = [weight] if is_weighted else []
+    estimator.fit(X, y, *weights)
+    expected = attributes(estimator), outputs_of(estimator, X)
+    score = estimator.score(X, y, *weights) if is_weighted else None
+    names = ["label", "w"][: 1 + len(weights)]
+    columns = dict(zip(names, [y, *weights], strict=True))
     given = {
-        "slices": (SliceableFile(X, chunks=(7, 5)), y, *own),
-        "chunks": (ChunkFunction(X, y, *own),),
+        "slices": (SliceableFile(X, chunks=(7, 5)), y, *weights),
+        "chunks": (ChunkFunction(X, y, *weights),),
         "batches": (batches(X, **columns), *names),
     }[kind]
-    bare = {"slices": given[0], "chunks": given[0], "batches": batches(X)}[kind]
+    X_only = {"slices": given[0], "chunks": given[0], "batches": batches(X)}[kind]
     estimator.fit(*given)
     found = attributes(estimator)
     assert list(found.pop("feature_names_in_", [])) == [
         f"x{j}" for j in range(5) if kind == "batches"
     ]
     assert_same(found, expected[0])
-    assert_same(answers(estimator, bare), expected[1])
+    assert_same(outputs_of(estimator, X_only), expected[1])
     if is_weighted:
         assert estimator.score(*given) == score
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_files(library, rows, tmp_path):
-    X, y, _ = rows
-    file = written(library, tmp_path, X)
+def test_models_of_files_equal_those_of_arrays(library, data, tmp_path):
+    X, y, _ = data
+    file = write_dataset(library, tmp_path, X)
     classifier = TanhClassifier(50, feature_weights=None, **SMALL).fit(X, y)
     expected = attributes(classifier), classifier.predict(X)
     assert_same(attributes(classifier.fit(file, y)), expected[0])
@@ -128,22 +128,22 @@ def test_files(library, rows, tmp_path):
 
 @pytest.mark.parametrize("device", ["jit", "blas", "cpu"])
 @pytest.mark.parametrize("max_memory", [2_000_000, 3_000_000])
-def test_little_memory(rows, device, max_memory, monkeypatch):
-    """Tiles are smaller than of an array, and sums rounded otherwise."""
-    # Each thread of a BLAS engine takes memory, and there are few cores or many.
+def test_small_tiles_give_nearly_the_same_model(data, device, max_memory, monkeypatch):
+    """Tiles are smaller than those of arrays, so that sums are rounded differently."""
+    # Each thread of a BLAS engine takes memory: do not depend on the number of cores.
     monkeypatch.setattr("sklearn_fsvc._src.engines.blas.n_threads", lambda: 1)
-    X, y = (np.concatenate([some] * 20) for some in rows[:2])
-    how = {"random_state": 0, "device": device, "max_memory": max_memory, "alpha": 1.0}
-    classifier = TanhClassifier(40, feature_weights=None, scale=1.0, **how).fit(X, y)
+    X, y = (np.concatenate([array] * 20) for array in data[:2])
+    params = {"random_state": 0, "device": device, "max_memory": max_memory, "alpha": 1.0}
+    classifier = TanhClassifier(40, feature_weights=None, scale=1.0, **params).fit(X, y)
     expected = classifier.readout_coef_, classifier.decision_function(X)
-    shelf = SliceableFile(X, max_memory // 16 // X[0].nbytes)
-    classifier.fit(shelf, y)
+    file = SliceableFile(X, max_memory // 16 // X[0].nbytes)
+    classifier.fit(file, y)
     np.testing.assert_allclose(classifier.readout_coef_, expected[0], rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(classifier.decision_function(shelf), expected[1], atol=1e-4)
+    np.testing.assert_allclose(classifier.decision_function(file), expected[1], atol=1e-4)
 
 
 class Generated(SliceableFile):
-    """Rows that are nowhere in memory: each is made as it is read."""
+    """Samples that are generated when they are read, and never stored."""
 
     def __init__(self, n_rows, n_features):
         self.shape, self.dtype = (n_rows, n_features), np.dtype(np.float32)
@@ -174,23 +174,23 @@ class Generated(SliceableFile):
     ids=repr,
 )
 def test_max_memory(estimator, kind):
-    """X has 13.7 MiB, and tiles that are read ahead count."""
-    n, budget, answer = 45_000, 9 * MIB, 3 * MIB
-    shelf = Generated(n, 80)
+    """X has 13.7 MiB; prefetched tiles count towards the limit."""
+    n, fit_limit, predict_limit = 45_000, 9 * MIB, 3 * MIB
+    file = Generated(n, 80)
     y = np.arange(n) % 3
-    given = shelf if kind == "slices" else lambda: shelf.chunks_of(1000)
-    estimator.set_params(max_memory=budget)
-    estimator.fit(shelf[0:1000], y[:1000])  # compiled and imported before it is measured
+    given = file if kind == "slices" else lambda: file.chunks_of(1000)
+    estimator.set_params(max_memory=fit_limit)
+    estimator.fit(file[0:1000], y[:1000])  # compiled and imported before it is measured
     _, fit = peak(estimator.fit, given, y)
-    assert fit <= budget + n * PER_ROW
-    estimator.set_params(max_memory=answer)
+    assert fit <= fit_limit + n * PER_ROW
+    estimator.set_params(max_memory=predict_limit)
     _, predict = peak(estimator.predict, given)
-    assert predict <= answer + n * PER_ROW
+    assert predict <= predict_limit + n * PER_ROW
 
 
 @pytest.mark.parametrize("kind", [SliceableFile, ChunkFunction])
-def test_a_nan_does_not_change_the_model(rows, kind):
-    X, y, _ = rows
+def test_a_nan_does_not_change_the_model(data, kind):
+    X, y, _ = data
     classifier = TanhClassifier(20, feature_weights=None, **SMALL).fit(X, y)
     before = attributes(classifier)
     bad = X.copy()
@@ -204,8 +204,8 @@ def test_a_nan_does_not_change_the_model(rows, kind):
 
 
 @pytest.mark.parametrize("kind", [SliceableFile, ChunkFunction])
-def test_shapes(rows, kind):
-    X, y, weight = rows
+def test_inconsistent_shapes_raise(data, kind):
+    X, y, weight = data
     classifier = TanhClassifier(20, feature_weights=None, **SMALL)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[300, 299\]"):
         classifier.fit(kind(X), y[:-1])
@@ -222,23 +222,23 @@ def test_shapes(rows, kind):
     ("shape", "error"),
     [((5,), "Expected 2D array, got 1D"), ((0, 5), "0 sample"), ((5, 0), r"0 feature\(s\)")],
 )
-def test_shapes_of_files(shape, error):
+def test_invalid_shapes_of_files_raise(shape, error):
     with pytest.raises(ValueError, match=error):
         TanhClassifier(20, feature_weights=None, **SMALL).fit(
             SliceableFile(np.zeros(shape)), np.arange(shape[0]) % 2
         )
 
 
-def test_tables_without_feature_columns(rows):
-    _, y, _ = rows
+def test_tables_without_feature_columns_raise(data):
+    _, y, _ = data
     with pytest.raises(ValueError, match=r"0 feature\(s\)"):
         TanhClassifier(20, feature_weights=None, **SMALL).fit(
             batches(np.empty((N, 0)), label=y), "label"
         )
 
 
-def test_feature_names(rows):
-    X, y, _ = rows
+def test_other_feature_names_raise_or_warn(data):
+    X, y, _ = data
     classifier = TanhClassifier(20, feature_weights=None, **SMALL).fit(batches(X, label=y), "label")
     with pytest.raises(ValueError, match="unseen at fit time:\n- label"):
         classifier.predict(batches(X, label=y))
@@ -260,61 +260,61 @@ def test_feature_names(rows):
     ids=repr,
 )
 @pytest.mark.parametrize("max_memory", [None, "22MB"])
-def test_number_of_passes_over_the_data(rows, estimator, n_passes, max_memory):
-    """In addition to the one that opens a function."""
-    X, y = (np.concatenate([some] * 10) for some in rows[:2])
+def test_number_of_passes_over_the_data(data, estimator, n_passes, max_memory):
+    """Opening a function takes one call in addition."""
+    X, y = (np.concatenate([array] * 10) for array in data[:2])
     X += np.random.default_rng(0).random(X.shape, np.float32)
-    tap = ChunkFunction(X, y, chunk=700)
-    estimator.set_params(max_memory=max_memory).fit(tap)
-    assert tap.calls == 1 + n_passes
-    assert tap.closed == tap.calls
-    estimator.predict(tap)
-    assert tap.calls == 1 + n_passes + 2
+    source = ChunkFunction(X, y, chunk=700)
+    estimator.set_params(max_memory=max_memory).fit(source)
+    assert source.calls == 1 + n_passes
+    assert source.closed == source.calls
+    estimator.predict(source)
+    assert source.calls == 1 + n_passes + 2
 
 
-def test_weights_computed_from_samples_take_one_pass(rows, monkeypatch):
-    """However many tiles there are."""
-    X, y, _ = rows
+def test_weights_computed_from_samples_take_one_pass(data, monkeypatch):
+    """The number of passes does not depend on the number of tiles."""
+    X, y, _ = data
     model = TanhClassifier(60, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL)
     monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.random_weights._TILE_BYTES", 5000)
-    tap = ChunkFunction(X, y)
-    found = model.fit(tap).components_
-    assert tap.calls == 1 + 4
+    source = ChunkFunction(X, y)
+    found = model.fit(source).components_
+    assert source.calls == 1 + 4
     np.testing.assert_array_equal(found, model.fit(X, y).components_)
 
 
 @pytest.mark.parametrize("selection", ["per_class", "global"])
-def test_novelty_does_not_read_a_file_for_each_block(rows, selection):
-    """Nor for each radius that it tries: as many rows as fit wait in memory."""
-    X, y = (np.concatenate([some] * 40) for some in rows[:2])
+def test_novelty_does_not_read_a_file_for_each_block(data, selection):
+    """Nor for each candidate radius: it caches as many samples as fit in memory."""
+    X, y = (np.concatenate([array] * 40) for array in data[:2])
     X += np.random.default_rng(0).random(X.shape, np.float32)
     model = RBFClassifier(200, selection=selection, alpha=1.0, radius=0.5, kernel="triangular",
                           feature_weights=None, **SMALL)  # fmt: skip
     expected = model.fit(X, y).support_
-    tap = ChunkFunction(X, chunk=1000)
-    model.fit(tap, y)
+    source = ChunkFunction(X, chunk=1000)
+    model.fit(source, y)
     np.testing.assert_array_equal(model.support_, expected)
-    # To open it, for selection, the natural radius, the centres, the readout.
-    assert tap.calls <= 5
+    # One each to open it, and for selection, natural radius, centres and readout.
+    assert source.calls <= 5
 
 
-def test_lms_in_random_order_raises(rows):
-    X, y, _ = rows
+def test_lms_in_random_order_raises(data):
+    X, y, _ = data
     with pytest.raises(ValueError, match=r'use readout="ridge", shuffle=False, or a numpy\.memmap'):
         RBFClassifier(20, readout="lms", **SMALL).fit(SliceableFile(X), y)
 
 
-def test_a_model_of_a_file_is_pickled_without_it(rows):
+def test_a_model_of_a_file_is_pickled_without_it(data):
     import pickle
 
-    X, y, _ = rows
+    X, y, _ = data
     read = lambda: ChunkFunction(X, y)()  # noqa: E731, which cannot be pickled
     classifier = pickle.loads(pickle.dumps(RBFClassifier(20, **SMALL).fit(read)))
     assert classifier.score(read) > 0.5
 
 
-def test_several_outputs(rows):
-    X, y, _ = rows
+def test_several_outputs_equal_those_of_arrays(data):
+    X, y, _ = data
     Y = np.stack([y, y == 1], axis=1)
     expected = TanhClassifier(40, feature_weights=None, **SMALL).fit(X, Y)
     classifier = TanhClassifier(40, feature_weights=None, **SMALL).fit(ChunkFunction(X, Y))

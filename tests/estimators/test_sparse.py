@@ -41,19 +41,19 @@ MODELS = [
     TanhRegressor(alpha=1.0, uncertainty=True, **SIZED),
     TanhProjector(30, random_state=0),
 ]
-of_all = pytest.mark.parametrize("model", MODELS, ids=str)
+all_models = pytest.mark.parametrize("model", MODELS, ids=str)
 CLASSIFIER, REGRESSOR = TanhClassifier(alpha=1.0, **SIZED), TanhRegressor(alpha=1.0, **SIZED)
 
 
-def made(density=0.03, dtype=np.float64):
-    """Rows of small whole numbers, some of them empty, and their classes."""
+def make_data(density=0.03, dtype=np.float64):
+    """Return samples of small integers, some of them all zero, and classes."""
     rng = np.random.default_rng(0)
     X = rng.integers(1, 9, (N, FEATURES)) * (rng.random((N, FEATURES)) < density)
     X[5:8] = X[-1] = 0
     return X.astype(dtype), np.arange(N) % 3
 
 
-def answers(model, X):
+def outputs_of(model, X):
     if hasattr(model, "transform"):
         return [model.transform(X)]
     if hasattr(model, "decision_function"):
@@ -63,57 +63,62 @@ def answers(model, X):
 
 
 def assert_same(found, expected, tolerance=1e-9):
-    for some, more in zip(found, expected, strict=True):
-        assert some.dtype == more.dtype
-        np.testing.assert_allclose(some, more, rtol=0, atol=tolerance * max(1, abs(more).max()))
+    for actual, reference in zip(found, expected, strict=True):
+        assert actual.dtype == reference.dtype
+        np.testing.assert_allclose(
+            actual, reference, rtol=0, atol=tolerance * max(1, abs(reference).max())
+        )
 
 
-@of_all
+@all_models
 def test_predictions_equal_those_of_dense_data(device, model):
-    X, y = made()
+    X, y = make_data()
     model.set_params(device=device)
-    expected = answers(clone(model).fit(X, y), X)
+    expected = outputs_of(clone(model).fit(X, y), X)
     fitted = clone(model).fit(sparse.csr_array(X), y)
-    assert_same(answers(fitted, sparse.csr_array(X)), expected)
-    assert_same(answers(fitted, X), expected)
+    assert_same(outputs_of(fitted, sparse.csr_array(X)), expected)
+    assert_same(outputs_of(fitted, X), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64, bool])
-@of_all
-def test_dtypes(model, dtype):
-    X, y = made(dtype=dtype)
-    expected = answers(clone(model).fit(X, y), X)
+@all_models
+def test_dtypes_of_sparse_data(model, dtype):
+    X, y = make_data(dtype=dtype)
+    expected = outputs_of(clone(model).fit(X, y), X)
     fitted, X = clone(model).fit(sparse.csr_array(X), y), sparse.csr_array(X)
-    assert_same(answers(fitted, X), expected, 1e-9 if dtype in (np.int64, bool) else 1e-4)
+    assert_same(outputs_of(fitted, X), expected, 1e-9 if dtype in (np.int64, bool) else 1e-4)
 
 
-def unsorted(X):
-    """The last number of a row first."""
+def unsorted_indices(X):
+    """Return a CSR array with reversed column indices in each row."""
     X = sparse.csr_array(X)
     for row in range(len(X.indptr) - 1):
-        some = slice(X.indptr[row], X.indptr[row + 1])
-        X.indices[some], X.data[some] = X.indices[some][::-1].copy(), X.data[some][::-1].copy()
+        entries = slice(X.indptr[row], X.indptr[row + 1])
+        X.indices[entries], X.data[entries] = (
+            X.indices[entries][::-1].copy(),
+            X.data[entries][::-1].copy(),
+        )
     X.has_sorted_indices = False
     return X
 
 
-def halves(X):
-    """Each number in two."""
+def duplicate_entries(X):
+    """Return a CSR array with two equal entries that add up to each value."""
     X = sparse.csr_array(X)
     return sparse.csr_array(
         (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), X.shape
     )
 
 
-def with_zeros(X):
-    """Zeros that are written down, in half of the places of a feature."""
+def explicit_zeros(X):
+    """Return a CSR array with explicit zeros in the first features."""
     stored = X + (X == 0) * (np.arange(FEATURES) < 20) * 1000
     stored = sparse.csr_array(stored)
     stored.data[stored.data == 1000] = 0
     return stored
 
 
-def long_places(X):
+def int64_indices(X):
     X = sparse.csr_array(X)
     X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
     return X
@@ -121,18 +126,18 @@ def long_places(X):
 
 FORMS = [
     sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix, sparse.coo_array, sparse.lil_matrix,
-    unsorted, halves, with_zeros, long_places,
+    unsorted_indices, duplicate_entries, explicit_zeros, int64_indices,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_sparse_formats(form):
-    X, y = made()
+    X, y = make_data()
     given = form(X)
     before = given.copy()
-    np.testing.assert_array_equal(given.toarray(), X)  # the form is right
+    np.testing.assert_array_equal(given.toarray(), X)  # the format keeps the values
     model = clone(CLASSIFIER).fit(given, y)
-    assert_same(answers(model, given), answers(clone(CLASSIFIER).fit(X, y), X))
+    assert_same(outputs_of(model, given), outputs_of(clone(CLASSIFIER).fit(X, y), X))
     if given.format == "csr":
         np.testing.assert_array_equal(given.indices, before.indices)
         np.testing.assert_array_equal(given.data, before.data)
@@ -140,61 +145,61 @@ def test_sparse_formats(form):
 
 def test_a_dataframe_with_sparse_columns():
     pandas = pytest.importorskip("pandas")
-    X, y = made()
+    X, y = make_data()
     table = pandas.DataFrame.sparse.from_spmatrix(sparse.csr_array(X), columns=NAMES)
     model = clone(CLASSIFIER).fit(table, y)
     assert model.feature_names_in_.tolist() == NAMES
-    assert_same(answers(model, table), answers(clone(CLASSIFIER).fit(X, y), X))
+    assert_same(outputs_of(model, table), outputs_of(clone(CLASSIFIER).fit(X, y), X))
 
 
 def test_high_density():
-    X, y = made(density=0.5)
-    expected = answers(clone(CLASSIFIER).fit(X, y), X)
+    X, y = make_data(density=0.5)
+    expected = outputs_of(clone(CLASSIFIER).fit(X, y), X)
     X = sparse.csr_array(X)
-    assert_same(answers(clone(CLASSIFIER).fit(X, y), X), expected)
+    assert_same(outputs_of(clone(CLASSIFIER).fit(X, y), X), expected)
 
 
 def test_few_samples():
-    X, y = made()
+    X, y = make_data()
     model = clone(CLASSIFIER).fit(X, y)
     for rows in (slice(0, 1), slice(5, 6), slice(8, 11)):
-        expected = answers(model, X[rows])
-        assert_same(answers(model, sparse.csr_array(X[rows])), expected)
+        expected = outputs_of(model, X[rows])
+        assert_same(outputs_of(model, sparse.csr_array(X[rows])), expected)
 
 
 def test_sample_weight_class_weight_and_max_memory():
-    """Rows without a weight, and tiles of a few rows."""
-    X, y = made()
+    """Also with samples of weight 0 and small tiles."""
+    X, y = make_data()
     weight = np.random.default_rng(1).integers(0, 3, N).astype(float)
-    # A GPU has a larger least: what its libraries want beside the rows.
+    # The libraries of a GPU need more memory than this limit.
     model = clone(CLASSIFIER).set_params(class_weight="balanced", device="cpu")
-    expected = answers(clone(model).fit(X, y, weight), X)
+    expected = outputs_of(clone(model).fit(X, y, weight), X)
     model.set_params(max_memory=4_000_000)
-    assert_same(answers(model.fit(sparse.csr_array(X), y, weight), X), expected)
+    assert_same(outputs_of(model.fit(sparse.csr_array(X), y, weight), X), expected)
 
 
 @pytest.mark.parametrize("model", [CLASSIFIER, REGRESSOR], ids=str)
-def test_incremental_fits(model):
-    """Dense chunks and sparse ones, some without a weight; then some are forgotten."""
-    X, y = made()
+def test_incremental_fits_equal_those_on_dense_data(model):
+    """Dense and sparse batches with samples of weight 0; then some samples are removed."""
+    X, y = make_data()
     weight = (np.arange(N) % 5 > 0).astype(float)
-    form = [sparse.csr_array, sparse.csc_array, np.asarray]
+    forms = [sparse.csr_array, sparse.csc_array, np.asarray]
 
-    def taught(forms):
+    def train(forms):
         learner = clone(model)
         for i, form in enumerate(forms):
             part = slice(100 * i, 100 * (i + 1))
-            known = {"classes": range(3)} if model is CLASSIFIER and i == 0 else {}
-            learner.partial_fit(form(X[part]), y[part], sample_weight=weight[part], **known)
+            classes = {"classes": range(3)} if model is CLASSIFIER and i == 0 else {}
+            learner.partial_fit(form(X[part]), y[part], sample_weight=weight[part], **classes)
         return learner.forget(forms[0](X[20:50]), y[20:50], weight[20:50])
 
-    learner, expected = taught(form), answers(taught([np.asarray] * 3), X)
-    assert_same(answers(pickle.loads(pickle.dumps(learner)), X), expected)
-    assert_same(answers(learner, sparse.csr_array(X)), expected)
+    learner, expected = train(forms), outputs_of(train([np.asarray] * 3), X)
+    assert_same(outputs_of(pickle.loads(pickle.dumps(learner)), X), expected)
+    assert_same(outputs_of(learner, sparse.csr_array(X)), expected)
 
 
 def test_buffered_samples_stay_sparse():
-    X, y = made()
+    X, y = make_data()
     model = clone(CLASSIFIER).set_params(layer=FrozenEstimator(clone(CLASSIFIER).fit(X, y)))
     model.partial_fit(sparse.csr_array(X[:30]), y[:30], classes=range(3))
     given = sparse.csr_array(X[30:40])
@@ -208,37 +213,37 @@ def test_buffered_samples_stay_sparse():
     assert model.predict(X).shape == (N,)
 
 
-def test_merge():
-    X, y = made()
+def test_merged_models_equal_one_fit():
+    X, y = make_data()
     given = sparse.csr_array(X)
     layer = FrozenEstimator(TanhProjector(40, random_state=0).fit(given))
     model = TanhClassifier(layer=layer, alpha=1.0)
     parts = [clone(model).partial_fit(given[i::2], y[i::2], classes=range(3)) for i in range(2)]
     merged = parts[0].merge(parts[1:])
-    assert_same(answers(merged, given), answers(model.fit(X, y), X))
+    assert_same(outputs_of(merged, given), outputs_of(model.fit(X, y), X))
 
 
-def test_device_groups(monkeypatch):
+def test_device_groups_equal_one_device(monkeypatch):
     monkeypatch.setitem(ENGINES, FakeDevice.name, FakeDevice)
-    X, y = made()
+    X, y = make_data()
     for model in MODELS[:3] + MODELS[-1:]:
-        expected = answers(clone(model).fit(X, y), X)
+        expected = outputs_of(clone(model).fit(X, y), X)
         device_group = clone(model).set_params(device="half:all").fit(sparse.csr_array(X), y)
-        assert_same(answers(device_group, sparse.csr_array(X)), expected)
+        assert_same(outputs_of(device_group, sparse.csr_array(X)), expected)
 
 
 @pytest.mark.parametrize(
     "grid", [{"n_hidden": [10, 30], "alpha": [0.1, 1.0]}, {"weights": ["class_informed"]}]
 )
 @pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.coo_array])
-def test_search(form, grid):
-    X, y = made()
+def test_a_search_equals_that_on_dense_data(form, grid):
+    X, y = make_data()
     searches = [
         HiddenSizeSearchCV(TanhClassifier(scale=0.2, alpha=1.0, **SIZED), grid, cv=3).fit(rows, y)
         for rows in (X, form(X))
     ]
-    of_dense, of_sparse = (search.cv_results_["mean_test_score"] for search in searches)
-    np.testing.assert_allclose(of_sparse, of_dense)
+    dense_scores, sparse_scores = (search.cv_results_["mean_test_score"] for search in searches)
+    np.testing.assert_allclose(sparse_scores, dense_scores)
     np.testing.assert_array_equal(*(search.predict(X) for search in searches))
 
 
@@ -251,13 +256,13 @@ def test_bag_of_words():
     words = TfidfVectorizer()
     model = make_pipeline(words, TanhClassifier(30, weights="class_informed", random_state=0))
     assert cross_val_score(model, texts, y, cv=4, error_score="raise").mean() == 1
-    answers = model.fit(texts, y).predict(["a furry friend", "steel, of all things"])
-    assert answers.tolist() == ["animal", "machine"]
+    predictions = model.fit(texts, y).predict(["a furry friend", "steel, of all things"])
+    assert predictions.tolist() == ["animal", "machine"]
 
 
-@of_all
+@all_models
 def test_invalid_values_are_named(model):
-    X, y = made()
+    X, y = make_data()
     fitted, given = clone(model).fit(X, y), sparse.csr_array(X)
     row, column = np.argwhere(X)[40]
     for value, what in ((np.nan, "NaN"), (np.inf, "infinity")):
@@ -265,22 +270,22 @@ def test_invalid_values_are_named(model):
         match = f"Input X contains {what} in row {row}, column {column}; remove or impute"
         for call in (
             lambda: clone(model).fit(given, y),
-            lambda: answers(fitted, sparse.csc_array(given)),
+            lambda: outputs_of(fitted, sparse.csc_array(given)),
         ):
             with pytest.raises(ValueError, match=match):
                 call()
 
 
-@of_all
+@all_models
 def test_invalid_shapes_raise(model):
-    X, y = made()
+    X, y = make_data()
     fitted = clone(model).fit(sparse.csr_array(X), y)
     with pytest.raises(ValueError, match="0 sample"):
         clone(model).fit(sparse.csr_array((0, FEATURES)), [])
     with pytest.raises(ValueError, match="0 sample"):
-        answers(fitted, sparse.csr_array((0, FEATURES)))
+        outputs_of(fitted, sparse.csr_array((0, FEATURES)))
     with pytest.raises(ValueError, match=f"X has 3 features, but .* expecting {FEATURES}"):
-        answers(fitted, sparse.csr_array((2, 3)))
+        outputs_of(fitted, sparse.csr_array((2, 3)))
 
 
 DENSE = [RBFClassifier, RBFRegressor, RBFProjector, PatchClassifier, PatchRegressor, PatchProjector]
@@ -288,7 +293,7 @@ DENSE = [RBFClassifier, RBFRegressor, RBFProjector, PatchClassifier, PatchRegres
 
 @pytest.mark.parametrize("cls", DENSE)
 def test_estimators_that_need_dense_data_raise_with_the_remedy(cls):
-    X, y = made()
+    X, y = make_data()
     other = re.sub("RBF|Patch", "Tanh", cls.__name__)
     match = f"{cls.__name__} needs dense rows. Use {other}, .*TruncatedSVD.*toarray"
     calls = [lambda: cls().fit(sparse.csr_array(X), y)]
@@ -300,20 +305,20 @@ def test_estimators_that_need_dense_data_raise_with_the_remedy(cls):
 
 
 def test_sparse_chunks_raise():
-    X, y = made()
+    X, y = make_data()
     with pytest.raises(TypeError, match=r"begins at row 0 is sparse; .*toarray"):
         clone(CLASSIFIER).fit(lambda: iter([(sparse.csr_array(X), y)]))
 
 
-def drawn(n_rows, n_features, density):
-    """By a generator, for SciPy permutes all places of a matrix with a seed or a RandomState."""
-    how = {"format": "csr", "random_state": np.random.default_rng(0)}
-    return sparse.csr_array(sparse.random(n_rows, n_features, density, **how))
+def random_sparse(n_rows, n_features, density):
+    """Draw with a Generator: with a RandomState SciPy permutes all positions of the matrix."""
+    options = {"format": "csr", "random_state": np.random.default_rng(0)}
+    return sparse.csr_array(sparse.random(n_rows, n_features, density, **options))
 
 
 # As a dense array it would have 160 MB; a layer has 3 MB.
 N_WIDE = 10_000
-WIDE = drawn(N_WIDE, 2000, 2.5e-3)
+WIDE = random_sparse(N_WIDE, 2000, 2.5e-3)
 LABELS = np.arange(N_WIDE) % 3
 
 
@@ -337,37 +342,37 @@ def test_data_is_never_dense_as_a_whole(params):
 
 
 def test_max_memory():
-    X = drawn(N_WIDE, 1000, 5e-3)
+    X = random_sparse(N_WIDE, 1000, 5e-3)
     given = {"feature_weights": None, "scale": 0.2, "alpha": 1.0, "device": "cpu"}
     model = TanhClassifier(200, random_state=0, **given)
     model.fit(X[:500], LABELS[:500])
 
-    def taken(max_memory):
+    def measure(max_memory):
         model.set_params(max_memory=max_memory)
         _, fit = peak(model.fit, X, LABELS)
         _, predict = peak(model.predict, X)
-        beside = PER_ROW * N_WIDE
-        return fit - model.components_.nbytes - beside, predict - beside
+        results = PER_ROW * N_WIDE
+        return fit - model.components_.nbytes - results, predict - results
 
-    assert max(taken(15_000_000)) <= 15_000_000
-    assert taken(None)[1] > 15_000_000  # else the line above says nothing
+    assert max(measure(15_000_000)) <= 15_000_000
+    assert measure(None)[1] > 15_000_000  # the limit above is effective
 
 
 def test_max_memory_with_many_features():
-    X = drawn(4000, 5000, 0.05)
+    X = random_sparse(4000, 5000, 0.05)
     projector = TanhProjector(10, scale=0.2, random_state=0, device="cpu").fit(X[:500])
 
-    def taken(max_memory):
+    def measure(max_memory):
         H, n_bytes = peak(projector.set_params(max_memory=max_memory).transform, X)
         return n_bytes - H.nbytes
 
-    assert taken(4_000_000) <= 4_000_000
-    assert taken(None) > 10_000_000
+    assert measure(4_000_000) <= 4_000_000
+    assert measure(None) > 10_000_000
 
 
 @pytest.mark.slow
 def test_many_features():
-    X = drawn(3000, 60_000, 1e-3)
+    X = random_sparse(3000, 60_000, 1e-3)
     model, y = TanhClassifier(200, random_state=0), np.arange(3000) % 3
     _, fit = peak(model.fit, X, y)  # as a dense array X would have 1.4 GB
     assert fit < 2.5 * model.components_.nbytes

@@ -87,7 +87,7 @@ def test_newer_packages_warn_before_loading_fails(save, monkeypatch):
     with monkeypatch.context() as patched:
         newer = type("Newer", (), {"__module__": __name__, "__qualname__": "Newer"})
         patched.setitem(globals(), "Newer", newer)
-        search.found_ = newer()
+        search.result_ = newer()
         load = save(SavedBy(search, (("scikit-learn", "99.10.1"), ("numpy", np.__version__))))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -121,7 +121,7 @@ def test_no_warning_within_a_minor_version(version, monkeypatch):
         warnings.simplefilter("error")
         loaded = load()
         copy.deepcopy(copy.copy(loaded))
-    assert vars(loaded).keys() == vars(model).keys()  # the version is no attribute
+    assert vars(loaded).keys() == vars(model).keys()  # the version is not an attribute
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 

@@ -28,7 +28,7 @@ Y = X[:, 0] + np.sin(3 * X[:, 1])
 LABELS = np.array(["low", "high"])[(Y > 0).astype(int)]
 LAYER = FrozenEstimator(TanhRegressor(12, feature_weights=None, random_state=0).fit(X, Y))
 MODEL = TanhRegressor(layer=LAYER, alpha=1.0)
-# Its layer is provisional for fewer samples than these tests have.
+# The layer is provisional: these tests have too few samples to fix it.
 PROVISIONAL = TanhRegressor(12, alpha=1.0, feature_weights=None, random_state=0)
 WHOLE = clone(MODEL).partial_fit(X[:STEP], Y[:STEP]).partial_fit(X[STEP:], Y[STEP:]).solve()
 PARTS = [slice(i, i + STEP) for i in range(STEP, N, STEP)]
@@ -45,8 +45,8 @@ def short_switch_interval():
 
 def partially_fitted(model=MODEL, y=Y, buffer_rows=35):
     """A model that was trained on the first samples, and sums its buffer after a few calls."""
-    known = {"classes": ["low", "high"]} if y is LABELS else {}
-    model = clone(model).partial_fit(X[:STEP], y[:STEP], **known)
+    classes = {"classes": ["low", "high"]} if y is LABELS else {}
+    model = clone(model).partial_fit(X[:STEP], y[:STEP], **classes)
     state = model._incremental_state
     statistics = replace(state.statistics, max_rows=buffer_rows)
     model._incremental_state = replace(state, statistics=statistics)
@@ -165,7 +165,7 @@ def test_a_fit_is_atomic(model, run):
     """Either 9 units and two classes, or 40 units and three classes."""
     sizes = (9, 40)
     model.set_params(random_state=0, feature_weights=None).fit(X, LABELS)
-    is_answered = "transform" if hasattr(model, "transform") else "decision_function"
+    method = "transform" if hasattr(model, "transform") else "decision_function"
     size = "n_components" if hasattr(model, "transform") else "n_hidden"
     y = np.arange(N) % 3
 
@@ -173,8 +173,8 @@ def test_a_fit_is_atomic(model, run):
         for i in range(8):
             model.set_params(**{size: sizes[i % 2]}).fit(X, y if i % 2 else LABELS)
 
-    widths = {9: 1, 40: 3} if is_answered == "decision_function" else {9: 9, 40: 40}
-    for found in run_while(fit, lambda: getattr(model, is_answered)(X[:50])):
+    widths = {9: 1, 40: 3} if method == "decision_function" else {9: 9, 40: 40}
+    for found in run_while(fit, lambda: getattr(model, method)(X[:50])):
         assert found.size / 50 in widths.values()
         assert np.isfinite(found).all()
 
@@ -204,7 +204,7 @@ def test_a_copy_is_of_a_state_that_existed(run):
 
 @pytest.mark.parametrize("call", READS_OR_SOLVES, ids=READS_OR_SOLVES)
 def test_no_sample_is_lost_from_the_buffer_while_another_thread_reads(call):
-    """The layer is chosen in the reading thread, meanwhile; finally it is that of all samples."""
+    """The reading thread may choose a layer; the final layer is that of all samples."""
     if call == "merge into another":
 
         def read(model):
@@ -226,7 +226,7 @@ def test_no_sample_is_lost_from_the_buffer_while_another_thread_reads(call):
 
 
 def test_several_threads_fix_the_layer():
-    """All but one find it fixed; samples that are added meanwhile enter its sums."""
+    """One thread fixes it; samples that the others add meanwhile enter its sums."""
     model = clone(PROVISIONAL).partial_fit(X[:STEP], Y[:STEP])
 
     def work(part):
@@ -281,7 +281,7 @@ def test_unsolved_attributes_raise_with_the_remedy(name):
         getattr(clone(model), name)
 
 
-def test_solve():
+def test_solve_after_fit_changes_nothing():
     fitted = clone(MODEL).fit(X, Y)
     before = dict(vars(fitted))
     assert fitted.solve() is fitted
@@ -364,9 +364,9 @@ def test_exports_use_the_solved_readout(cls):
     from sklearn_fsvc.export.c import to_c
 
     y = LABELS if cls is RBFClassifier else Y
-    known = {"classes": ["low", "high"]} if cls is RBFClassifier else {}
+    classes = {"classes": ["low", "high"]} if cls is RBFClassifier else {}
     layer = FrozenEstimator(cls(9, random_state=0, feature_weights=None).fit(X, y))
-    model = cls(layer=layer, alpha=1.0).partial_fit(X[:50], y[:50], **known)
+    model = cls(layer=layer, alpha=1.0).partial_fit(X[:50], y[:50], **classes)
     texts = []
     for part in (slice(50, 100), slice(100, N)):
         texts.append(to_c(model))
@@ -390,9 +390,9 @@ def test_an_interrupted_call_adds_all_its_samples_or_none():
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         while len(interrupts) < 100:
-            seen = int(model._incremental_state.statistics.n_added)
-            assert seen in (n, n + STEP)
-            n = seen
+            n_added = int(model._incremental_state.statistics.n_added)
+            assert n_added in (n, n + STEP)
+            n = n_added
             try:
                 signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 2e-3))
                 end = time.perf_counter() + 1

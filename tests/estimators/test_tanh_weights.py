@@ -41,8 +41,8 @@ def test_learned_weights_are_used_if_they_help(cls, X, y, rng):
     """Irrelevant features have a larger variance."""
     X = np.hstack([X, 100 * rng.normal(size=(800, 10))])
     auto, none = (
-        cls(300, feature_weights=way, random_state=0).fit(X[:600], y[:600])
-        for way in ("auto", None)
+        cls(300, feature_weights=weights, random_state=0).fit(X[:600], y[:600])
+        for weights in ("auto", None)
     )
     assert none.feature_weights_ is None
     assert auto.feature_weights_[:2].min() > 50 * auto.feature_weights_[5:].max()
@@ -101,11 +101,11 @@ def mapped_model():
 
 
 def test_a_learned_map_is_used_if_it_helps(mapped_model):
-    model, X, at, direction = mapped_model
-    y = np.sin(3 * at)
+    model, X, projection, direction = mapped_model
+    y = np.sin(3 * projection)
     ours, weighted = (
-        clone(model).set_params(feature_weights=way).fit(X[:700], y[:700])
-        for way in ("map", "learned")
+        clone(model).set_params(feature_weights=weights).fit(X[:700], y[:700])
+        for weights in ("map", "learned")
     )
     assert ours.score(X[700:], y[700:]) > weighted.score(X[700:], y[700:]) + 0.1
     found = np.linalg.eigh(ours.feature_map_ @ ours.feature_map_.T)[1][:, -1]
@@ -114,12 +114,12 @@ def test_a_learned_map_is_used_if_it_helps(mapped_model):
 
 def test_a_fit_without_a_map_has_none(mapped_model, rng):
     """If it does not help, the attribute is None, also after a fit with a map."""
-    model, X, at, _ = mapped_model
-    model = clone(model).fit(X, np.sin(2 * at))
+    model, X, projection, _ = mapped_model
+    model = clone(model).fit(X, np.sin(2 * projection))
     assert model.feature_map_ is not None
     model.fit(X, rng.normal(size=900))
     assert model.feature_map_ is None
-    assert TanhClassifier(20, alpha=1.0).fit(X, at > 0).feature_map_ is None
+    assert TanhClassifier(20, alpha=1.0).fit(X, projection > 0).feature_map_ is None
 
 
 def test_a_map_of_sparse_multilabel_and_uint8_data(X, y):

@@ -23,7 +23,7 @@ TANH = {"feature_weights": None, "scale": 0.5, "random_state": 0}
 
 
 def make_data(n=600, n_groups=40, seed=0):
-    """Return X and y: each group has its own place and its own, unpredictable offset."""
+    """Return X and y: each group has its own centre and an unpredictable offset."""
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, n_groups, n)
     X = 3 * rng.normal(size=(n_groups, 3))[groups] + 0.3 * rng.normal(size=(n, 3))
@@ -32,11 +32,11 @@ def make_data(n=600, n_groups=40, seed=0):
 
 
 X, Y = make_data()
-# Of other groups.
+# Samples of other groups.
 X_VAL, Y_VAL = make_data(300, 100, seed=1)
 X_NEW, Y_NEW = make_data(3000, 900, seed=2)
 VALIDATION = {"X_val": X_VAL, "y_val": Y_VAL}
-OF_CLASSES = {"X_val": X_VAL, "y_val": Y_VAL > 0}
+CLASS_VALIDATION = {"X_val": X_VAL, "y_val": Y_VAL > 0}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ OF_CLASSES = {"X_val": X_VAL, "y_val": Y_VAL > 0}
         pytest.param(StackedRegressor(random_state=0), marks=pytest.mark.exhaustive),
     ],
 )
-def test_choices_are_those_for_validation_samples(network):
+def test_validation_samples_improve_the_choices(network):
     plain, validated = clone(network).fit(X, Y), clone(network).fit(X, Y, **VALIDATION)
     assert validated.score(X_NEW, Y_NEW) > plain.score(X_NEW, Y_NEW)
     if not isinstance(network, StackedRegressor):
@@ -60,21 +60,21 @@ def test_choices_are_those_for_validation_samples(network):
 @pytest.mark.parametrize("readout", ["ridge", "softmax"])
 def test_penalties_of_classifiers(readout):
     model = TanhClassifier(200, readout=readout, **TANH)
-    plain, validated = clone(model).fit(X, Y > 0), clone(model).fit(X, Y > 0, **OF_CLASSES)
+    plain, validated = clone(model).fit(X, Y > 0), clone(model).fit(X, Y > 0, **CLASS_VALIDATION)
     assert validated.alpha_ > plain.alpha_
 
 
 @pytest.mark.parametrize("n_hidden", [80, 900])
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_errors_of_penalties_are_those_on_the_validation_samples(n_hidden, is_weighted):
-    """Of readouts of half of the units, as scikit-learn's ridge has them."""
+    """The search uses half of the units; scikit-learn's ridge gives the same errors."""
     weight = np.random.default_rng(0).random(len(X_VAL)) if is_weighted else None
     model = TanhRegressor(n_hidden, **TANH).fit(X, Y, **VALIDATION, sample_weight_val=weight)
     H, H_val = (naive.of_model(model, each)[:, : n_hidden // 2] for each in (X, X_VAL))
-    table = model.search_results_
-    assert len(table["alpha"]) > 2
-    assert model.alpha_ == table["alpha"][table["error"].argmin()]
-    for alpha, error in zip(table["alpha"], table["error"], strict=True):
+    results = model.search_results_
+    assert len(results["alpha"]) > 2
+    assert model.alpha_ == results["alpha"][results["error"].argmin()]
+    for alpha, error in zip(results["alpha"], results["error"], strict=True):
         residuals = Ridge(alpha).fit(H, Y).predict(H_val) - Y_VAL
         expected = np.average(np.square(residuals), weights=weight) / Y.var()
         assert error == pytest.approx(expected, rel=1e-3)
@@ -157,7 +157,7 @@ def test_several_outputs_and_labels():
 
 
 def test_validation_samples_of_other_types():
-    """Of another dtype, sparse, from a function, and in a DataFrame."""
+    """X_val may be float32, sparse, a function or a DataFrame."""
     model = TanhRegressor(80, **TANH)
     expected = clone(model).fit(X, Y, **VALIDATION).alpha_
 
@@ -181,7 +181,7 @@ def test_validation_samples_of_other_types():
         clone(model).fit(tables[0], Y, X_val=tables[1][["b", "a", "c"]], y_val=Y_VAL)
 
 
-def test_images():
+def test_temperatures_of_patch_classifiers_use_validation_samples():
     images = np.random.default_rng(0).integers(0, 255, (400, 64), dtype=np.uint8)
     y = images[:, :32].sum(axis=1) > images[:, 32:].sum(axis=1)
     model = PatchClassifier(20, image_shape=(8, 8), patch_size=5, random_state=0)

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict, train_test_split
 
 import naive
-from modified_parts import composed
+from modified_parts import with_parts
 from readouts.brute_force import some_weights, unit_at_sample, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.samples import Samples
@@ -265,7 +265,7 @@ def test_weights_are_used(network):
 def test_some_of_many_rows_are_enough_of_leave_one_out(network):
     """Drawn from those with a weight; the readout is that of all rows."""
     (X, y), weight = rows_of(3), some_weights()
-    network = composed(
+    network = with_parts(
         network, task={"max_calibration_scores": 3 * 40, "min_calibration_samples": 1}
     )
     clf = network.set_params(alpha=[0.1, 1.0]).fit(X, y, weight)

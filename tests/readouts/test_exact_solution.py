@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 import same_model
 from in_turn import run_in_turn
-from same_model import GIVEN, bytes_of
+from same_model import GIVEN, make_byte_data
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Quantizer
@@ -118,7 +118,7 @@ def test_which_sums_are_exact():
 
 @pytest.mark.parametrize("device", ["jit", "blas"])
 def test_any_order_of_samples_gives_the_same_model(device):
-    X, y = bytes_of()
+    X, y = make_byte_data()
     model = RBFClassifier(200, alpha=0.01, device=device, **GIVEN).fit(X, y)
     streams = []
     for seed in range(2):
@@ -135,7 +135,7 @@ def test_any_order_of_samples_gives_the_same_model(device):
 
 
 def test_a_search_gives_the_same_model():
-    X, y = bytes_of()
+    X, y = make_byte_data()
     model = RBFClassifier(100, **GIVEN, selection="random")
     grid = {"n_hidden": [100, 200], "alpha": [0.01]}
     best = HiddenSizeSearchCV(model, grid, cv=2).fit(X, y).best_estimator_
@@ -183,7 +183,7 @@ def test_the_models_are_such_that_rounding_would_matter(is_exact, monkeypatch):
     """A last bit of the factor changes the model, but for the exact solution."""
     if not is_exact:
         monkeypatch.setattr(statistics, "solve_exactly", lambda *_: None)
-    X, y = bytes_of()
+    X, y = make_byte_data()
     models = []
     for factor in (1.0, 1 + 1e-9):
         cholesky = RidgeStatistics.cholesky

@@ -6,7 +6,7 @@ from scipy.optimize import nnls
 from sklearn.metrics import log_loss
 
 import naive
-from modified_parts import composed
+from modified_parts import with_parts
 from sklearn_fsvc import (
     RBFClassifier,
     RBFRegressor,
@@ -63,7 +63,7 @@ def test_regression_weights(split, rng, kind, is_weighted):
 def test_the_error_of_an_ensemble_is_that_on_validation_samples(split, final, with_groups):
     X, _, y, X_val, _, y_val = split
     model = with_final(small_ensemble(StackedRegressor)) if final else regressor()
-    model = composed(model, weighting={"min_gain": -1e3})  # there are few samples
+    model = with_parts(model, weighting={"min_gain": -1e3})  # there are few samples
     groups = np.arange(len(X)) % 20 if with_groups else None
     model.fit(X, y, groups=groups, X_val=X_val, y_val=y_val)
     assert with_groups or (model.final_weight_ > 0) == final

@@ -9,7 +9,7 @@ from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 from sklearn.base import clone
 
-from modified_parts import composed
+from modified_parts import with_parts
 from sklearn_fsvc import (
     RBFRegressor,
     StackedClassifier,
@@ -85,7 +85,7 @@ def test_a_useless_base_estimator_is_dropped(data):
 def test_number_of_samples_that_give_the_weights(data):
     X, y, _ = data
     expected = classifier().fit(X, y)
-    model = composed(expected, weighting={"max_weight_samples": 60}).fit(X, y)
+    model = with_parts(expected, weighting={"max_weight_samples": 60}).fit(X, y)
     assert (model.weights_ != expected.weights_).all()
     np.testing.assert_array_equal(model.weights_, clone(model).fit(X, y).weights_)
 
@@ -198,6 +198,6 @@ def test_no_final_estimator_if_the_sample_lacks_a_class(rng):
     X = rng.normal(size=(300, 3))
     y = np.where(np.arange(300) < 2, "rare", np.where(X[:, 0] > 0, "high", "low"))
     model = StackedClassifier(random_state=0)
-    model = composed(model, weighting={"max_final_samples": 60}).fit(X, y)
+    model = with_parts(model, weighting={"max_final_samples": 60}).fit(X, y)
     assert model.final_estimator_ is None
     assert model.predict_proba(X).shape == (300, 3)

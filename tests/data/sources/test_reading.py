@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from fake_sources import LIBRARIES, ChunkFunction, SliceableFile, batches, written
+from fake_sources import LIBRARIES, ChunkFunction, SliceableFile, batches, write_dataset
 from sklearn_fsvc._src.data.sources import PrefetchedSource, SparseSource, open_source, select_rows
 from sklearn_fsvc._src.data.streaming import row_blocks, take_rows
 
@@ -89,34 +89,34 @@ def test_slices_take_a_sixteenth_of_the_memory(max_memory, most):
     shelf = SliceableFile(X, most)
     source = make_source(shelf, max_memory)
     list(source.blocks(range(N), 64))
-    assert max(stop - start for start, stop in shelf.asked) == most
+    assert max(stop - start for start, stop in shelf.slices) == most
     source.take(np.arange(N)[::-1])
     assert source.read_bytes == 2 * most * 24
 
 
 def test_slices_have_a_maximum_size():
     wide = np.zeros((40, 2**18), np.float32)
-    shelf = SliceableFile(wide, most=8)
+    shelf = SliceableFile(wide, max_rows=8)
     list(make_source(shelf, "1GB").blocks(range(40), 40))
-    assert shelf.asked == [(start, start + 8) for start in range(0, 40, 8)]
+    assert shelf.slices == [(start, start + 8) for start in range(0, 40, 8)]
 
 
 def test_slices_end_at_the_chunks_of_the_file():
     """Otherwise a compressed chunk would be read twice."""
     shelf = SliceableFile(X, chunks=(7, 6))
     list(make_source(shelf, 16 * 24 * 20).blocks(range(5, N), 64))
-    assert shelf.asked == [(5, 14), *((k, min(k + 14, N)) for k in range(14, N, 14))]
+    assert shelf.slices == [(5, 14), *((k, min(k + 14, N)) for k in range(14, N, 14))]
 
 
 def test_only_needed_slices_and_chunks_are_read():
     shelf = SliceableFile(X)
     make_source(shelf, 16 * 24 * 10).take(np.array([152, 23, 21]))
-    assert shelf.asked == [(21, 24), (152, 153)]
+    assert shelf.slices == [(21, 24), (152, 153)]
     tap = ChunkFunction(X)
-    source, n_chunks = make_source(tap), tap.given
+    source, n_chunks = make_source(tap), tap.n_chunks
     source.take(np.array([3, 40]))
     assert (tap.calls, tap.closed) == (2, 2)
-    assert tap.given == n_chunks + 2
+    assert tap.n_chunks == n_chunks + 2
 
 
 def test_chunks_may_reuse_one_buffer():
@@ -165,7 +165,7 @@ def test_iterators_are_closed():
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_files_of_real_libraries(library, tmp_path):
-    file = written(library, tmp_path, X)
+    file = write_dataset(library, tmp_path, X)
     rows = np.flatnonzero(np.random.default_rng(0).random(N) < 0.3)
     source = make_source(file, 16 * 24 * 40)
     np.testing.assert_array_equal(np.concatenate(list(source.blocks(rows, 9))), X[rows])
