@@ -168,11 +168,11 @@ def test_distances_are_computed_once(several_layers):
     engine, layers, X = several_layers
     evaluated, hidden = [], engine.hidden
 
-    def noted(prepared, X, out=None, units=None):
+    def recorded(prepared, X, out=None, units=None):
         evaluated.append(len(X))
         return hidden(prepared, X, out, units)
 
-    engine.hidden = noted
+    engine.hidden = recorded
     stream_layers(Job(engine), layers, X, Consumer(lambda i, part, H: None, tile_rows=20))
     assert evaluated == [20, 20, 10]
 

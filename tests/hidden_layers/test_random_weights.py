@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import naive
-from conftest import usable
+from conftest import open_engine
 from hidden_layers.tanh_layers import SAMPLED_WEIGHTS, draw_layer
 from sklearn_fsvc import TanhClassifier, TanhProjector
 from sklearn_fsvc._src.data.job import Job
@@ -87,11 +87,11 @@ def test_an_offset_costs_few_digits_of_float32(rng, weights, offset):
 def test_the_memory_limit_applies_to_the_layer(data, weights, monkeypatch):
     limits, fit_tanh_layer = [], tanh.fit_tanh_layer
 
-    def spy(units, job, *arguments):
+    def recorded(units, job, *arguments):
         limits.append(job.memory_limit)
         return fit_tanh_layer(units, job, *arguments)
 
-    monkeypatch.setattr(tanh, "fit_tanh_layer", spy)
+    monkeypatch.setattr(tanh, "fit_tanh_layer", recorded)
     params = {"weights": weights, "device": "jit", "max_memory": "64MiB"}
     TanhClassifier(5, **params).fit(*data)
     TanhProjector(5, **params).fit(*data)
@@ -165,17 +165,17 @@ def test_weights_are_the_same_on_every_device(device, rng, weights, dtype):
     X, y = rng.integers(0, 256, (500, 30)).astype(dtype), rng.integers(0, 4, 500)
     for images in ({}, {"image_shape": (5, 3, 2), "patch_size": (2, 3)}):
         params = {"n_hidden": 60, "weights": weights, "random_state": 0, **images}
-        ours, theirs = (
+        actual, expected = (
             TanhClassifier(device=d, **params).fit(X, y).components_ for d in (device, "jit")
         )
-        scale = np.abs(theirs).max()
+        scale = np.abs(expected).max()
         tolerance = 1e-12 if dtype == np.float64 else 1e-6
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance * scale)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
 def test_sums_of_uint8_are_identical_on_a_gpu(request, rng):
     X, y = rng.integers(0, 256, (5000, 30)).astype(np.uint8), rng.integers(0, 4, 5000)
-    there = sums(X, y, 100, np.float32, usable("cuda", request.config))
+    there = sums(X, y, 100, np.float32, open_engine("cuda", request.config))
     np.testing.assert_array_equal(there, sums(X, y, 100, np.float32))
 
 

@@ -66,7 +66,7 @@ def test_searched_penalties(wine, name):
 
 @pytest.mark.parametrize("few", [1000, 20])
 def test_penalties_of_rbf_networks_by_held_out_samples(wine, monkeypatch, set_small_size, few):
-    """As of many samples: units whose centres are held out are left out, in all parts or in one."""
+    """As for many samples: units with held-out centres are left out, in all parts or in one."""
     monkeypatch.setattr(loo_penalty, "MAX_LOO_ROWS", 0)
     set_small_size(few)
     network = clone(ALL_AUTO).set_params(**GIVEN)
@@ -138,14 +138,16 @@ def test_searched_and_given_parameters_in_one_grid(wine):
 
 @pytest.mark.parametrize("selection_radius", [None, 3.0])
 def test_feature_weights(wine, selection_radius):
-    by_hand = np.linspace(0.0, 1.0, wine[0].shape[1])
+    given_weights = np.linspace(0.0, 1.0, wine[0].shape[1])
     selection = "per_class" if selection_radius else "random"
     network = clone(ALL_AUTO).set_params(selection=selection, selection_radius=selection_radius)
-    grid = {"feature_weights": [None, "learned", by_hand, "auto"], "n_hidden": [10, 20],
+    grid = {"feature_weights": [None, "learned", given_weights, "auto"], "n_hidden": [10, 20],
             "radius": [5.0], "kernel": ["laplacian"], "alpha": [1.0]}  # fmt: skip
     ours = compare_networks(network, grid, wine, refit=False)
     assert [n.feature_weights_ is None for n in ours if n.feature_weights is None] == [True] * 4
-    assert not all(n.feature_weights_ is None for n in ours if n.feature_weights is not by_hand)
+    assert not all(
+        n.feature_weights_ is None for n in ours if n.feature_weights is not given_weights
+    )
 
 
 def test_a_custom_kernel(wine):

@@ -119,7 +119,7 @@ def test_networks_without_a_finite_solution_are_fitted_alone(wine, monkeypatch):
 # Invalid input
 
 
-OTHERS = {
+OTHER_ESTIMATORS = {
     "other": (SVC(), r"^estimator=SVC\(\) is not a classifier or regressor .*GridSearchCV"),
     "other in a pipeline": (
         make_pipeline(StandardScaler(), LogisticRegression()),
@@ -141,7 +141,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(("estimator", "message"), OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(("estimator", "message"), OTHER_ESTIMATORS.values(), ids=OTHER_ESTIMATORS)
 def test_other_estimators_are_refused_with_a_remedy(wine, estimator, message):
     search = HiddenSizeSearchCV(estimator, {})
     with pytest.raises(TypeError, match=message):

@@ -255,7 +255,7 @@ def test_steps_before_the_network(digits):
         RBFClassifier(40, selection_radius=5.0, feature_weights=None, random_state=0),
     ],
 )
-def test_steps_that_learn_from_the_labels_of_the_split(digits, network):
+def test_supervised_steps_are_fitted_to_each_split(digits, network):
     estimator = make_pipeline(SelectKBest(k=12), StandardScaler(with_std=False), network)
     grid = {f"{type(network).__name__.lower()}__{name}": SIZES[name] for name in SIZES}
     with warnings.catch_warnings():

@@ -21,7 +21,7 @@ from search.comparing import (
     compare_networks,
     load_regression,
     mask_splits,
-    weighed,
+    weighted_score,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFRegressor, TanhRegressor
 
@@ -36,7 +36,7 @@ PENALTIES = {"n_hidden": [10, 30], "alpha": [0.2, "auto"]}
 SCORERS = {
     "r2": "r2", "squares": "neg_mean_squared_error", "absolute": "neg_mean_absolute_error",
 }  # fmt: skip
-ALL_SCORES = {"scoring": make_scorer(weighed), "return_train_score": True, "cv": 2}
+ALL_SCORES = {"scoring": make_scorer(weighted_score), "return_train_score": True, "cv": 2}
 NETWORKS = {
     "tanh, one pass": (TANH, SIZES_AND_PENALTIES),
     "tanh, one pass, orthogonal": (clone(TANH).set_params(weights="orthogonal"), SIZES),
@@ -73,14 +73,14 @@ def test_results_are_those_of_grid_search(name, n_outputs):
 
 
 @pytest.mark.parametrize(
-    "scoring", [None, "neg_mean_squared_error", "neg_median_absolute_error", weighed]
+    "scoring", [None, "neg_mean_squared_error", "neg_median_absolute_error", weighted_score]
 )
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_scorers(network, scoring):
-    if scoring is weighed:
+    if scoring is weighted_score:
 
         def scoring(estimator, X, y):
-            return weighed(y, estimator.predict(X))
+            return weighted_score(y, estimator.predict(X))
 
     compare(network, SIZES, load_regression(), scoring=scoring, return_train_score=True)
 
@@ -157,8 +157,8 @@ def test_splitters(cv, network):
 
 def test_splitters_of_groups():
     groups = np.random.default_rng(0).integers(0, 7, 150)
-    how = {**ALL_SCORES, "cv": GroupKFold(3), "fit_params": {"groups": groups}}
-    compare(TANH, SIZES, load_regression(), **how)
+    options = {**ALL_SCORES, "cv": GroupKFold(3), "fit_params": {"groups": groups}}
+    compare(TANH, SIZES, load_regression(), **options)
 
 
 # Uncovered samples, and y that differs between splits
@@ -256,10 +256,10 @@ def test_sample_weights_reach_the_score(network, n_outputs):
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_a_training_set_of_weight_0(network):
     rows = np.arange(150)
-    how = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
+    options = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
            "fit_params": {"sample_weight": np.where(rows < 75, 0.0, 1.0)}}  # fmt: skip
     with pytest.warns(FitFailedWarning, match="is 0 for all samples|non-zero"):
-        ours = compare(network, SIZES, load_regression(), alone=2, **how)
+        ours = compare(network, SIZES, load_regression(), alone=2, **options)
     assert np.isnan(ours.cv_results_["split0_test_score"]).all()
     assert np.isfinite(ours.cv_results_["split1_test_score"]).all()
 
@@ -374,11 +374,11 @@ def test_invalid_y_is_refused(y, match):
             assert vars(search) == before
 
 
-def log_regressor(network, **how):
-    return TransformedTargetRegressor(network, func=np.log1p, inverse_func=np.expm1, **how)
+def log_regressor(network, **options):
+    return TransformedTargetRegressor(network, func=np.log1p, inverse_func=np.expm1, **options)
 
 
-AROUND = {
+TRANSFORMED = {
     "alone": (log_regressor(TANH), "regressor__"),
     "before a pipeline": (
         log_regressor(make_pipeline(StandardScaler(), RBF)), "regressor__rbfregressor__"
@@ -395,10 +395,10 @@ AROUND = {
 
 
 @pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error"])
-@pytest.mark.parametrize("name", AROUND)
+@pytest.mark.parametrize("name", TRANSFORMED)
 def test_transformed_targets(name, scoring):
     """They share passes, and predict in the unit of y."""
-    estimator, prefix = AROUND[name]
+    estimator, prefix = TRANSFORMED[name]
     X, y = load_regression()
     grid = {prefix + parameter: values for parameter, values in SIZES.items()}
     search = compare(estimator, grid, (X, y**4), scoring=scoring, return_train_score=True)

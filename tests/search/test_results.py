@@ -56,8 +56,8 @@ def test_predictions_of_the_search(cancer):
     ]
     theirs, ours = searches
     for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
-        here, there = (getattr(search, method)(cancer[0]) for search in (ours, theirs))
-        np.testing.assert_allclose(here, there, atol=1e-12)
+        actual, expected = (getattr(search, method)(cancer[0]) for search in (ours, theirs))
+        np.testing.assert_allclose(actual, expected, atol=1e-12)
     assert ours.score(*cancer) == theirs.score(*cancer)
     np.testing.assert_array_equal(ours.classes_, theirs.classes_)
     assert ours.n_features_in_ == 30
@@ -102,11 +102,11 @@ COPIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", COPIES)
-def test_copies_of_a_search(wine, way):
+@pytest.mark.parametrize("copy_function", COPIES)
+def test_copies_of_a_search(wine, copy_function):
     search = HiddenSizeSearchCV(TANH, {"n_hidden": [10, 20]}, scoring=score_of_samples, cv=2)
     for original in (search, search.fit(*wine)):
-        again = COPIES[way](original)
+        again = COPIES[copy_function](original)
         assert vars(again).keys() == vars(original).keys()
         assert repr(again) == repr(original)
     assert_same_search(again, search, wine)
@@ -114,13 +114,13 @@ def test_copies_of_a_search(wine, way):
     assert_same_search(again.fit(*wine), search, wine)
 
 
-@pytest.mark.parametrize("way", COPIES)
-def test_copies_share_the_cache(wine, way):
+@pytest.mark.parametrize("copy_function", COPIES)
+def test_copies_share_the_cache(wine, copy_function):
     """scikit-learn 1.8 copies the whole search for routing, but must not copy X."""
     X, y = wine
     cache = cached_estimator.FitCache(X, TANH, [{}])
     candidate, scorer, splitter = (
-        COPIES[way](original)
+        COPIES[copy_function](original)
         for original in (
             cached_estimator.CachedEstimator(cache),
             cached_estimator.UserScorer(score_of_samples),
@@ -128,7 +128,7 @@ def test_copies_share_the_cache(wine, way):
         )
     )
     assert repr(candidate) == repr(TANH)
-    assert (candidate.cache.X is X) == (splitter.cache.X is X) == (way != "pickle")
+    assert (candidate.cache.X is X) == (splitter.cache.X is X) == (copy_function != "pickle")
     rows = np.arange(len(X))
     (train, test), _ = splitter.split(rows, y)
     candidate.set_params(candidate=0, n_hidden=10).fit(train, y[train])

@@ -93,10 +93,10 @@ def test_a_class_missing_in_a_training_set(wine, network, missing):
     """There the classes are encoded otherwise."""
     y = wine[1]
     groups = np.where(y == missing, 0, 1 + np.arange(len(y)) % 2)
-    how = {"fit_params": {"groups": groups}, "cv": LeaveOneGroupOut()}
+    options = {"fit_params": {"groups": groups}, "cv": LeaveOneGroupOut()}
     scoring = {"accuracy": "accuracy", "values": DECISION_SCORER}
-    how |= {"scoring": scoring, "refit": "values", "return_train_score": True}
-    compare(network, SIZES, wine, **how)
+    options |= {"scoring": scoring, "refit": "values", "return_train_score": True}
+    compare(network, SIZES, wine, **options)
 
 
 # Sample weights
@@ -190,8 +190,8 @@ def test_aliases_of_sample_weights_are_routed(digits, weight):
                "weighted": make_scorer(f1_score, average="macro").set_score_request(
                    sample_weight="for_score")}  # fmt: skip
     fit_params = {"for_fit": weight, "for_score": weight[::-1]}
-    how = {"scoring": scoring, "refit": "weighted", "return_train_score": True}
-    compare(network, SIZES, digits, fit_params=fit_params, **how)
+    options = {"scoring": scoring, "refit": "weighted", "return_train_score": True}
+    compare(network, SIZES, digits, fit_params=fit_params, **options)
 
 
 @pytest.mark.usefixtures("routing")
