@@ -88,6 +88,6 @@ def test_a_fit_with_a_source_is_a_fit_with_all_copies(rng):
     ({"y": [1]}, ValueError, "inconsistent numbers of samples"),
 ])  # fmt: skip
 def test_bad_input(params, error, message):
-    how = {"X": IMAGES.reshape(2, 12), "y": [5, 6], "image_shape": (3, 4), **params}
+    options = {"X": IMAGES.reshape(2, 12), "y": [5, 6], "image_shape": (3, 4), **params}
     with pytest.raises(error, match=message):
-        augmented(**how)
+        augmented(**options)

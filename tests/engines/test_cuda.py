@@ -100,7 +100,7 @@ def test_few_rows_and_columns_are_not_rounded(cupy):
 @pytest.mark.parametrize("kind", [RBFClassifier, RBFRegressor])
 def test_ridge_of_floats_by_bytes(cupy, weights, kind, monkeypatch):
     """The readout is that of sums in float64."""
-    rng, found = np.random.default_rng(0), []
+    rng, actual = np.random.default_rng(0), []
     X = rng.normal(size=(20_000, 20)).astype(np.float32)
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
     y = y > 0 if kind is RBFClassifier else y
@@ -113,9 +113,9 @@ def test_ridge_of_floats_by_bytes(cupy, weights, kind, monkeypatch):
         model = kind(
             1200, selection="random", precision="float", device="cuda", random_state=0, **given
         )
-        found.append(model.fit(X, y, sample_weight=weight).readout_coef_)
-    assert not np.array_equal(*found)
-    np.testing.assert_allclose(*found, atol=1e-3 * np.abs(found[0]).max())
+        actual.append(model.fit(X, y, sample_weight=weight).readout_coef_)
+    assert not np.array_equal(*actual)
+    np.testing.assert_allclose(*actual, atol=1e-3 * np.abs(actual[0]).max())
 
 
 @each_kind
@@ -156,8 +156,8 @@ def test_statistics_equal_those_of_the_host_bitwise(cupy, digits, bits):
         model = RBFClassifier(80, device=device, precision=bits, random_state=0, **given)
         with get_engine(device) as engine:
             layer = quantize_layer(layer_of(model.fit(X, y)), bits)
-            (found,) = gather(Job(engine), [layer], Samples(X, OneHotTargets(y, 5)))
-            sums.append(found.on(HOST))
+            (actual,) = gather(Job(engine), [layer], Samples(X, OneHotTargets(y, 5)))
+            sums.append(actual.on(HOST))
     for name in ("n", "h", "y", "hy"):
         np.testing.assert_array_equal(getattr(sums[1], name), getattr(sums[0], name))
     np.testing.assert_array_equal(np.tril(sums[1].gram.full()), np.tril(sums[0].gram.full()))
@@ -192,12 +192,12 @@ def test_large_arrays_are_copied_in_blocks(cupy, shape):
     X = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
     with get_engine("cuda") as engine:
         on_device = engine.to_device(X)
-        for found in (
+        for actual in (
             on_device.get(),
             engine.to_host(on_device),
             engine.algebra.to_host(on_device),
         ):
-            np.testing.assert_array_equal(found, X)
+            np.testing.assert_array_equal(actual, X)
         # In any memory layout.
         np.testing.assert_array_equal(engine.to_host(on_device.T), X.T)
         np.testing.assert_array_equal(engine.to_device(X.T).get(), X.T)
@@ -267,9 +267,9 @@ def test_regressors_accept_gpu_arrays(cupy, digits):
         on_device = clone(model).set_params(device="cuda").fit(cupy.asarray(X), cupy.asarray(Y))
         on_host = model.fit(X, Y)
         for rows in (cupy.asarray(X), X):
-            found = on_device.predict(rows, return_std=True)
+            actual = on_device.predict(rows, return_std=True)
             np.testing.assert_allclose(
-                found, on_host.predict(X, return_std=True), rtol=0, atol=0.02
+                actual, on_host.predict(X, return_std=True), rtol=0, atol=0.02
             )
         pickle.loads(pickle.dumps(on_device)).set_params(device="jit").predict(X, return_std=True)
         assert not [v for v in (*vars(on_device).values(), *on_device.posterior_)

@@ -146,7 +146,7 @@ def _tagged(name):
 
 
 def test_the_array_namespace_is_the_engines_own(plain_engine, rng):
-    """Nothing checks for NumPy and else assumes CuPy."""
+    """No code assumes that arrays are either NumPy's or CuPy's."""
     names = {name: _tagged(name) for name in ("zeros", "ones", "empty", "asarray", "arange")}
     xp = SimpleNamespace(**{**vars(np), **names})
 

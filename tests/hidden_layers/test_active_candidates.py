@@ -71,18 +71,18 @@ def in_shards(ordered, rule, of_row, block_rows, n):
     seed=st.integers(0, 9999), n_rows=st.integers(1, 120), n_shards=st.integers(1, 4),
     chunk=st.integers(1, 40), block_rows=st.integers(1, 130), n=st.integers(1, 130),
     radius=st.floats(0.01, 2), overlap=st.sampled_from([0.1234567, 0.98765432, 2.3456789]),
-    how=st.sampled_from(["shuffled", "sorted", "as it is"]), dtype=st.sampled_from("fd"),
+    arrangement=st.sampled_from(["shuffled", "sorted", "unchanged"]), dtype=st.sampled_from("fd"),
 )  # fmt: skip
 def test_block_sizes_order_and_number_of_workers_change_no_centre(
-    seed, n_rows, n_shards, chunk, block_rows, n, radius, overlap, how, dtype
+    seed, n_rows, n_shards, chunk, block_rows, n, radius, overlap, arrangement, dtype
 ):
     rng = np.random.default_rng(seed)
     X = rng.integers(-4, 5, (n_rows, 2)).astype(dtype) / 4
     order = {
         "shuffled": rng.permutation(n_rows),
         "sorted": np.argsort(np.abs(X).sum(axis=1)),
-        "as it is": np.arange(n_rows),
-    }[how]
+        "unchanged": np.arange(n_rows),
+    }[arrangement]
     rule = NoveltyRule("manhattan", "triangular", radius, overlap)
     of_row = rng.integers(0, n_shards, n_rows)
     engine = get_engine("jit")

@@ -29,15 +29,15 @@ SOME_KERNELS = [KERNELS["triangular"], KERNELS["laplacian"], KERNELS["gaussian"]
 RELEVANT, IRRELEVANT = [3, 7], [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
 
 
-def make_samples(n_rows=900, dtype=np.float64, seed=0, **how):
+def make_samples(n_rows=900, dtype=np.float64, seed=0, **options):
     """Return samples of 12 features, with two classes that depend on the product of two."""
     X = np.random.default_rng(seed).normal(size=(n_rows, 12))
     classes = (X[:, 3] * X[:, 7] > 0).astype(int)
-    return Samples(X.astype(dtype), OneHotTargets(classes, 2), **how)
+    return Samples(X.astype(dtype), OneHotTargets(classes, 2), **options)
 
 
-def learn(samples, metric="manhattan", kernel=KERNELS["laplacian"], engine=JIT, seed=0, **how):
-    return learn_weights(Job(engine, **how), samples, metric, kernel, seed)[1]
+def learn(samples, metric="manhattan", kernel=KERNELS["laplacian"], engine=JIT, seed=0, **options):
+    return learn_weights(Job(engine, **options), samples, metric, kernel, seed)[1]
 
 
 @pytest.mark.parametrize("kernel", ALL_KERNELS, ids=lambda kernel: kernel.name)

@@ -24,16 +24,16 @@ JIT = get_engine("jit")
 DIRECTIONS = np.linalg.qr(np.random.default_rng(7).normal(size=(12, 2)))[0]
 
 
-def make_samples(n_rows=900, dtype=np.float64, **how):
+def make_samples(n_rows=900, dtype=np.float64, **options):
     """Return samples of 12 features whose target depends on two combinations of them."""
     X = np.random.default_rng(0).normal(size=(n_rows, 12))
     a, b = (X @ DIRECTIONS).T
     y = np.sin(2 * a) + b**2
-    return Samples(X.astype(dtype), StandardisedTargets.standardise(y[:, None].copy()), **how)
+    return Samples(X.astype(dtype), StandardisedTargets.standardise(y[:, None].copy()), **options)
 
 
-def learn(samples, engine=JIT, seed=0, **how):
-    return linear_map.learn_map(Job(engine, **how), samples, np.random.default_rng(seed))[0]
+def learn(samples, engine=JIT, seed=0, **options):
+    return linear_map.learn_map(Job(engine, **options), samples, np.random.default_rng(seed))[0]
 
 
 def part_within(A):

@@ -34,8 +34,8 @@ def make_samples(n=600, seed=0, n_useless=0):
     return samples_of(X, (X[:, 0] * X[:, 1] > 0).astype(int))
 
 
-def samples_of(X, codes, **how):
-    return Samples(X, OneHotTargets(codes, codes.max() + 1), order=np.arange(len(X)), **how)
+def samples_of(X, codes, **params):
+    return Samples(X, OneHotTargets(codes, codes.max() + 1), order=np.arange(len(X)), **params)
 
 
 def select(samples, space, engine=JIT, seed=0, max_memory=None, weights=None, **changes):

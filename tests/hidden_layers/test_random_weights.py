@@ -79,8 +79,8 @@ def test_the_tile_size_does_not_change_sums(rng, dtype):
 @pytest.mark.parametrize("offset", [0, 1e5])
 def test_an_offset_costs_few_digits_of_float32(rng, weights, offset):
     X, y = (rng.normal(size=(6000, 4)) + offset).astype(np.float32), rng.integers(0, 3, 6000)
-    found, exact = (draw_layer(Z, y, weights=weights, scale=1.0)[0] for Z in (X, X.astype(float)))
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)
+    result, exact = (draw_layer(Z, y, weights=weights, scale=1.0)[0] for Z in (X, X.astype(float)))
+    np.testing.assert_allclose(result, exact, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("weights", SAMPLED_WEIGHTS)

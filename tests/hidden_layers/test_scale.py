@@ -81,11 +81,11 @@ def test_sample_weights_are_repetitions(data, rng):
     assert weighted.total == again.total
     assert weighted.spread == pytest.approx(again.spread)
     assert weighted.dimension() == pytest.approx(again.dimension())
-    ours, theirs = rng.normal(size=(2, 5, 42))
-    ours[:] = theirs
+    ours, reference = rng.normal(size=(2, 5, 42))
+    ours[:] = reference
     weighted.scale(ours, 1.0)
-    again.scale(theirs, 1.0)
-    np.testing.assert_allclose(ours, theirs)
+    again.scale(reference, 1.0)
+    np.testing.assert_allclose(ours, reference)
 
 
 @pytest.mark.parametrize("block_elements", [1, 180, 10_000])
@@ -114,10 +114,10 @@ def test_samples_with_weight_are_drawn_uniformly():
     sample = ScaleSample.draw(
         HOST, number, np.flatnonzero(weight), weight, np.random.RandomState(0)
     )
-    found = np.rint(sample.block + sample.mean)[:, 0].astype(int)
-    assert len(np.unique(found)) == 1000
-    assert np.ptp(found) > 3500
-    np.testing.assert_allclose(sample.weight, weight[found] / weight[found].sum())
+    actual = np.rint(sample.block + sample.mean)[:, 0].astype(int)
+    assert len(np.unique(actual)) == 1000
+    assert np.ptp(actual) > 3500
+    np.testing.assert_allclose(sample.weight, weight[actual] / weight[actual].sum())
     assert sample.weight.all()
     assert sample.total == weight.sum()
 

@@ -190,8 +190,8 @@ def test_rounding_changes_models_unless_solutions_are_exact(is_exact, monkeypatc
     for factor in (1.0, 1 + 1e-9):
         cholesky = RidgeStatistics.cholesky
 
-        def perturbed(self, *args, cholesky=cholesky, factor=factor, **how):
-            L = cholesky(self, *args, **how)
+        def perturbed(self, *args, cholesky=cholesky, factor=factor, **options):
+            L = cholesky(self, *args, **options)
             for block in L.blocks:
                 block *= factor
             return L

@@ -108,9 +108,9 @@ def test_networks_without_a_finite_solution_are_fitted_alone(wine, monkeypatch):
     solve = shared_fits.RidgeStatistics.solve_leading
 
     def unsolved(statistics, alpha, sizes):
-        found = solve(statistics, alpha, sizes)
-        found[-1] = found[-1]._replace(W=found[-1].W * np.nan)
-        return found
+        actual = solve(statistics, alpha, sizes)
+        actual[-1] = actual[-1]._replace(W=actual[-1].W * np.nan)
+        return actual
 
     monkeypatch.setattr(shared_fits.RidgeStatistics, "solve_leading", unsolved)
     compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, wine, alone=2, **ALL_SCORES)
@@ -199,11 +199,11 @@ def test_nan_affects_only_the_splits_that_contain_it():
     """In training samples it fails the fit, in test samples the score."""
     rows = np.arange(40)
     cv = [(rows[10:30], rows[30:]), (rows[:20], rows[20:]), (rows[20:], rows[:20])]
-    theirs, ours = (
+    expected, ours = (
         kind(TANH, {"n_hidden": [3, 5]}, cv=cv, refit=False).fit(X_NAN, Y).cv_results_
         for kind in (GridSearchCV, HiddenSizeSearchCV)
     )
-    assert_same_results(ours, theirs)
+    assert_same_results(ours, expected)
     finite = [np.isfinite(ours[f"split{split}_test_score"]).all() for split in range(3)]
     assert finite == [True, False, False]
 

@@ -78,8 +78,8 @@ def test_scorers_without_multioutput_support(network):
     """Both searches warn, and have missing scores."""
     options = {"scoring": ["accuracy", "f1_macro"], "refit": False}
     with pytest.warns(UserWarning, match="not supported|non-finite"):
-        ours = compare(network, SIZES, load_multioutput("classes"), **options)
-    assert np.isnan(ours.cv_results_["mean_test_accuracy"]).all()
+        search = compare(network, SIZES, load_multioutput("classes"), **options)
+    assert np.isnan(search.cv_results_["mean_test_accuracy"]).all()
 
 
 @both_networks
@@ -115,9 +115,9 @@ def test_containers_of_classes(network):
 def test_two_values_other_than_0_and_1(network):
     """scikit-learn's type_of_target has an indicator for them."""
     X, y = load_multioutput("labels")
-    ours = compare(network, SIZES, (X, 1 + y[:, :2]))
-    assert not ours.best_estimator_.multilabel_
-    assert ours.best_score_ > 0.5
+    search = compare(network, SIZES, (X, 1 + y[:, :2]))
+    assert not search.best_estimator_.multilabel_
+    assert search.best_score_ > 0.5
 
 
 @pytest.mark.parametrize(
@@ -228,5 +228,5 @@ def test_probabilities(kind, network):
 def test_layers_that_need_one_class_per_sample():
     grid = {"weights": ["class_informed", "gaussian"], "n_hidden": [10, 20]}
     with pytest.warns(FitFailedWarning, match="needs one class per sample"):
-        ours = compare(TANH, grid, load_multioutput("labels"), alone=2 * 2)
-    assert np.isnan(ours.cv_results_["mean_test_score"]).tolist() == [True, False] * 2
+        search = compare(TANH, grid, load_multioutput("labels"), alone=2 * 2)
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [True, False] * 2

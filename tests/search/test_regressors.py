@@ -117,10 +117,10 @@ def test_splits_are_not_stratified(network):
     X, y = load_regression()
     y = (y > np.median(y)) + (X[:, 2] > 1).astype(int)
     order = np.argsort(y, kind="stable")
-    ours = compare(network, {"n_hidden": [40, 10]}, (X[order], y[order]), cv=4)
-    by_folds = clone(ours).set_params(cv=KFold(4)).fit(X[order], y[order])
+    actual = compare(network, {"n_hidden": [40, 10]}, (X[order], y[order]), cv=4)
+    by_folds = clone(actual).set_params(cv=KFold(4)).fit(X[order], y[order])
     np.testing.assert_array_equal(
-        ours.cv_results_["mean_test_score"], by_folds.cv_results_["mean_test_score"]
+        actual.cv_results_["mean_test_score"], by_folds.cv_results_["mean_test_score"]
     )
 
 
@@ -130,12 +130,12 @@ def test_float32_and_uint8_samples(network, dtype):
     """H in float32 is multiplied in float64 here; y has a large mean."""
     X, y = load_regression(2)
     X, y = (10 * (X - X.min())).astype(dtype), y + 1e4
-    theirs, ours = (
+    expected, actual = (
         search(network, {**SIZES, "alpha": [0.2, "auto"]}, cv=2).fit(X, y).cv_results_
         for search in (GridSearchCV, HiddenSizeSearchCV)
     )
     for name in ("split0_test_score", "split1_test_score"):
-        np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=2e-4)
+        np.testing.assert_allclose(actual[name], expected[name], rtol=0, atol=2e-4)
 
 
 SPLITTERS = {
@@ -259,9 +259,9 @@ def test_a_training_set_of_weight_0(network):
     options = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
            "fit_params": {"sample_weight": np.where(rows < 75, 0.0, 1.0)}}  # fmt: skip
     with pytest.warns(FitFailedWarning, match="is 0 for all samples|non-zero"):
-        ours = compare(network, SIZES, load_regression(), alone=2, **options)
-    assert np.isnan(ours.cv_results_["split0_test_score"]).all()
-    assert np.isfinite(ours.cv_results_["split1_test_score"]).all()
+        actual = compare(network, SIZES, load_regression(), alone=2, **options)
+    assert np.isnan(actual.cv_results_["split0_test_score"]).all()
+    assert np.isfinite(actual.cv_results_["split1_test_score"]).all()
 
 
 def test_sample_weights_are_routed():

@@ -97,8 +97,8 @@ def test_probabilities(wine, network):
     network = clone(network)
     options = {"scoring": ["neg_log_loss", "roc_auc_ovr", "accuracy"], "refit": "neg_log_loss"}
     grid = {"n_hidden": [10, 20], "alpha": ["auto"]}
-    ours = compare(network, grid, wine, return_train_score=True, **options)
-    np.testing.assert_allclose(ours.predict_proba(wine[0]).sum(axis=1), 1)
+    actual = compare(network, grid, wine, return_train_score=True, **options)
+    np.testing.assert_allclose(actual.predict_proba(wine[0]).sum(axis=1), 1)
 
 
 def failing_scorer(estimator, X, y):

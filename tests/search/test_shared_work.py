@@ -28,9 +28,9 @@ from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 def test_steps_are_fitted_once_for_each_split(digits):
     fits = []
 
-    def fitted_scaler(scaler, *args, original=StandardScaler.fit, **how):
+    def fitted_scaler(scaler, *args, original=StandardScaler.fit, **options):
         fits.append(scaler)
-        return original(scaler, *args, **how)
+        return original(scaler, *args, **options)
 
     network = clone(RBF).set_params(kernel="laplacian", radius=20.0)
     estimator = make_pipeline(StandardScaler(), network)

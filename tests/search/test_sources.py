@@ -49,8 +49,8 @@ def in_memory_results(rows):
 
     @cache
     def search(name):
-        model, grid, how = SEARCHES[name]
-        return HiddenSizeSearchCV(model, grid, **how).fit(*rows)
+        model, grid, options = SEARCHES[name]
+        return HiddenSizeSearchCV(model, grid, **options).fit(*rows)
 
     return search
 
@@ -89,9 +89,9 @@ def test_sample_weights_of_a_source(rows):
     weight = np.random.default_rng(0).random(300)
     search = HiddenSizeSearchCV(TANH, GRID, cv=3, refit=False)
     expected = search.fit(X, y, sample_weight=weight).cv_results_["mean_test_score"]
-    found = search.fit(ChunkFunction(X, y, weight)).cv_results_["mean_test_score"]
-    np.testing.assert_array_equal(found, expected)
-    assert (found != search.fit(X, y).cv_results_["mean_test_score"]).any()
+    actual = search.fit(ChunkFunction(X, y, weight)).cv_results_["mean_test_score"]
+    np.testing.assert_array_equal(actual, expected)
+    assert (actual != search.fit(X, y).cv_results_["mean_test_score"]).any()
 
 
 def test_a_source_can_be_scored(rows):

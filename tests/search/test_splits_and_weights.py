@@ -153,11 +153,11 @@ def test_a_training_set_of_one_class_by_weight(cancer, network):
     y, rows = cancer[1], np.arange(len(cancer[1]))
     fit_params = {"sample_weight": ((y == 0) | (rows < 100)).astype(float)}
     with pytest.warns(FitFailedWarning, match="y has one class"):
-        ours = compare(
+        actual = compare(
             network, SIZES, cancer, fit_params=fit_params, **{**ALL_SCORES, "cv": KFold(2)}, alone=2
         )
-    assert np.isnan(ours.cv_results_["split0_test_score"]).all()
-    assert np.isfinite(ours.cv_results_["split1_test_score"]).all()
+    assert np.isnan(actual.cv_results_["split0_test_score"]).all()
+    assert np.isfinite(actual.cv_results_["split1_test_score"]).all()
 
 
 # Metadata
