@@ -80,7 +80,7 @@ def test_a_map_that_does_not_help_is_not_used(rng):
         assert result is None or result.ndim == 1
 
 
-def test_equal_deviations_are_used_if_they_alone_help(rng):
+def test_equal_deviations_are_used_if_only_they_help(rng):
     X = rng.normal(size=(900, 3)) * [1, 1, 1000]
     y = np.cos(np.linalg.norm(X / [1, 1, 1000], axis=1))
     result = learn(Samples(X, StandardisedTargets.standardise(y[:, None].copy())))

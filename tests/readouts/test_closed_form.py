@@ -54,7 +54,7 @@ def test_rounded_and_plain_activations(precision, alpha, dtype, device):
 
 
 @pytest.mark.parametrize("precision", ["float", 8])
-def test_many_rows_and_units(precision):
+def test_many_samples_and_units(precision):
     """The mean of H is 50 times its standard deviation, so that sums of squares cancel."""
     X, y = data(10_000)
     model = RBFRegressor(250, alpha=0.03, precision=precision, **WIDE).fit(X, y)

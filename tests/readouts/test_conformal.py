@@ -92,7 +92,7 @@ def test_weights():
     np.testing.assert_allclose(doubled.levels, actual.levels)
 
 
-def test_few_thresholds_are_kept_of_many(monkeypatch):
+def test_the_number_of_stored_thresholds_is_limited(monkeypatch):
     """Sets do not become smaller."""
     scores, codes = samples(3, 5000)
     every = conformity_scores(LOGITS, scores, codes)

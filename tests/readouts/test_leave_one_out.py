@@ -84,7 +84,7 @@ def test_duplicates_are_left_out_one_at_a_time(network, weighted, alphas, rng):
 
 @pytest.mark.parametrize("radius", [10.0, 0.5])
 @pytest.mark.parametrize("alphas", [[1.0], ALPHAS], ids=str)
-def test_scores_of_a_subset_of_rows(alphas, radius, rng):
+def test_scores_of_a_subset(alphas, radius, rng):
     """Also for duplicates, inside and outside of the subset, and for uncovered samples."""
     X, _ = rows_of(3)
     X, y = X[rng.permutation(np.arange(60) % 35)], np.arange(60) % 3
@@ -185,7 +185,7 @@ def test_the_scorer_is_not_pickled_on_one_machine(monkeypatch, rng):
     assert TanhClassifier(10, alpha="loo", device="jit").fit(X, X[:, 0] > 0.5).alpha_ > 0
 
 
-def test_a_sample_with_nearly_all_the_weight():
+def test_a_sample_with_nearly_the_total_weight():
     X, y = rows_of(3)
     weight = np.ones(60)
     weight[7] = 1e7

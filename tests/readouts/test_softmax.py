@@ -41,7 +41,7 @@ from sklearn_fsvc._src.targets.encoding import MultiOutputTargets, OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 N, M, D = 600, 20, 5
-# H of all rows does not fit in the cache.
+# A cache that is too small for H of all samples.
 SAMPLE = SoftmaxSettings(cached_elements=1)
 
 
@@ -332,7 +332,7 @@ def test_rounding_of_float32_is_reported():
 
 
 @pytest.mark.parametrize("seed", [6, 13, 18])
-def test_confidently_misclassified_rows_converge(seed):
+def test_convergence_with_confidently_misclassified_samples(seed):
     """Their loss is steep but has almost no curvature: here, classes of one heavy sample."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(30, D)), np.repeat(range(5), (26, 1, 1, 1, 1))
@@ -372,7 +372,7 @@ def test_duplicate_units_converge():
     check_equal(result, naive.hidden(layer, X), y, 1e-6, tolerance=1e-3)
 
 
-def test_rows_are_sampled_by_their_uncertainty(rng):
+def test_samples_are_drawn_by_their_uncertainty(rng):
     """Weighted by the inverse of the returned probabilities, sums are unbiased."""
     uncertainty = rng.exponential(size=500).astype(np.float32)
     uncertainty[:5] = 1000

@@ -124,19 +124,19 @@ def assert_same_estimator(actual, expected, X):
 
 
 def count_network_fits():
-    """Return a patch that counts the networks that are fitted alone."""
+    """Return a patch that counts the networks that are fitted separately."""
     fit = Network._fit
     return mock.patch.object(Network, "_fit", autospec=True, side_effect=fit)
 
 
-def compare(estimator, grid, data, *, alone=0, fit_params=None, **options):
-    """Fit and compare both searches; `alone` is the expected number of networks fitted alone."""
+def compare(estimator, grid, data, *, n_separate=0, fit_params=None, **options):
+    """Fit and compare both searches; `n_separate` is the expected number of separate fits."""
     options, fit_params = {"cv": 2, **options}, fit_params or {}
     expected = GridSearchCV(estimator, grid, **options).fit(*data, **fit_params)
     with count_network_fits() as fits:
         actual = HiddenSizeSearchCV(estimator, grid, **options).fit(*data, **fit_params)
     last = last_step(getattr(actual, "best_estimator_", None))
-    assert fits.call_count == alone + isinstance(last, Network)
+    assert fits.call_count == n_separate + isinstance(last, Network)
     assert_same_search(actual, expected, data)
     return actual
 
@@ -158,7 +158,7 @@ def compare_networks(estimator, grid, data, *, scoring=None, **options):
 
     values = DECISION_SCORER if is_classifier(estimator) else make_scorer(weighted_score)
     scoring, own = {"values": values, **(scoring or {})}, {"networks": collect}
-    # With weights, scikit-learn accepts a plain function alone, but not among other scorers.
+    # With weights, scikit-learn accepts a plain function as the only scorer.
     each = [scoring, collect] if "fit_params" in options else [own | scoring]
     for scorers in each:
         options = {"refit": False, "return_train_score": True, **options, "scoring": scorers}

@@ -54,7 +54,7 @@ def test_samples_are_not_copied_and_passes_share_the_memory(rows, network, kind,
 
 @pytest.mark.parametrize(("n_jobs", "share"), [(None, 1), (2, 2), (16, 3)])
 def test_concurrent_passes_and_fits_divide_the_memory(rows, n_jobs, share, before_each_pass):
-    """The limit of three concurrent passes, and of networks that are fitted alone."""
+    """The limit of three concurrent passes, and of networks that are fitted separately."""
     X, y = (some[:600] for some in rows)
     limits = []
 
@@ -69,8 +69,8 @@ def test_concurrent_passes_and_fits_divide_the_memory(rows, n_jobs, share, befor
     for limit in limits:  # less that of the cached decision values
         assert 0.9 * LIMIT / share < limit <= LIMIT / share
     limits.clear()
-    alone = search_of(TANH, grid, n_jobs).set_params(cv=3, scoring=score)
-    alone.set_params(estimator__alpha=[1.0, 2.0]).fit(X, y)
+    separate = search_of(TANH, grid, n_jobs).set_params(cv=3, scoring=score)
+    separate.set_params(estimator__alpha=[1.0, 2.0]).fit(X, y)
     assert limits == [LIMIT // (n_jobs or 1)] * 3
 
 

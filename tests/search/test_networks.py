@@ -1,7 +1,7 @@
 """Results of HiddenSizeSearchCV for classifiers: those of GridSearchCV, from shared passes.
 
 Nearly every test of this folder fits both searches and compares all fitted attributes. It fails,
-too, if a candidate was fitted alone that should share a pass.
+too, if a candidate was fitted separately that should share a pass.
 """
 
 import warnings
@@ -267,7 +267,7 @@ def test_supervised_steps_are_fitted_to_each_split(digits, network):
 
 
 @pytest.mark.parametrize("network", ALL_PASSES)
-def test_a_pipeline_of_the_network_alone(wine, network):
+def test_a_pipeline_with_the_network_only(wine, network):
     grid = {"clf__n_hidden": [10, 20], "clf__alpha": [1.0]}
     compare(Pipeline([("clf", network)]), grid, wine, **ALL_SCORES)
 

@@ -188,10 +188,10 @@ def test_labels_of_weight_0_in_a_training_set():
     options = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
            "fit_params": {"sample_weight": np.where(rows < 75, 0.0, 1.0)}}  # fmt: skip
     with pytest.warns(FitFailedWarning, match="is 0 for all samples|non-zero"):
-        compare(TANH, SIZES, load_multioutput("labels"), alone=2, **options)
+        compare(TANH, SIZES, load_multioutput("labels"), n_separate=2, **options)
 
 
-# Pipelines, uncovered samples, and networks that are fitted alone
+# Pipelines, uncovered samples, and networks that are fitted separately
 
 
 @both_kinds
@@ -221,12 +221,12 @@ def test_probabilities(kind, network):
         return np.mean([np.max(each) for each in estimator.predict_proba(X)])
 
     grid = {"n_hidden": [10, 20], "alpha": [1.0, "loo"]}
-    compare(network, grid, load_multioutput(kind), alone=2 * 2, scoring=certainty)
+    compare(network, grid, load_multioutput(kind), n_separate=2 * 2, scoring=certainty)
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t", "ignore:.*could not share")
 def test_layers_that_need_one_class_per_sample():
     grid = {"weights": ["class_informed", "gaussian"], "n_hidden": [10, 20]}
     with pytest.warns(FitFailedWarning, match="needs one class per sample"):
-        search = compare(TANH, grid, load_multioutput("labels"), alone=2 * 2)
+        search = compare(TANH, grid, load_multioutput("labels"), n_separate=2 * 2)
     assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [True, False] * 2

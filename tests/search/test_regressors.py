@@ -259,7 +259,7 @@ def test_a_training_set_of_weight_0(network):
     options = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
            "fit_params": {"sample_weight": np.where(rows < 75, 0.0, 1.0)}}  # fmt: skip
     with pytest.warns(FitFailedWarning, match="is 0 for all samples|non-zero"):
-        actual = compare(network, SIZES, load_regression(), alone=2, **options)
+        actual = compare(network, SIZES, load_regression(), n_separate=2, **options)
     assert np.isnan(actual.cv_results_["split0_test_score"]).all()
     assert np.isfinite(actual.cv_results_["split1_test_score"]).all()
 
@@ -327,7 +327,7 @@ def test_each_split_needs_a_pass(work, network, grid, is_held_out):
 
 
 @pytest.mark.parametrize("network", [TANH, RBF])
-def test_networks_with_leave_one_out_are_fitted_alone(network):
+def test_networks_with_leave_one_out_are_fitted_separately(network):
     grids = [
         {"uncertainty": [True], "n_hidden": [10, 20], "alpha": [1.0]},
         {"alpha": ["loo", [0.1, 1.0]], "n_hidden": [10]},
@@ -339,8 +339,8 @@ def test_networks_with_leave_one_out_are_fitted_alone(network):
             return estimator.score(X, y)
         return estimator.predict(X, return_std=True)[1].mean()
 
-    compare(network, grids, load_regression(2), alone=4 * 2)
-    compare(network, grids, load_regression(2), alone=4 * 2, scoring=certainty)
+    compare(network, grids, load_regression(2), n_separate=4 * 2)
+    compare(network, grids, load_regression(2), n_separate=4 * 2, scoring=certainty)
 
 
 @pytest.mark.parametrize("network", [TANH, RBF], ids=["tanh", "rbf"])

@@ -154,7 +154,7 @@ def test_scorers_of_probabilities_of_regressors():
 
 
 def test_softmax_readouts_are_warned_of():
-    """Each candidate is fitted alone, with a warning of the cost."""
+    """Each candidate is fitted separately, with a warning of the cost."""
     X, y = load("iris")
     network = clone(TANH).set_params(readout="softmax", n_hidden=20)
     options = {"param_grid": {"alpha": [0.5, 2.0]}, "scoring": "neg_log_loss", "cv": 2}

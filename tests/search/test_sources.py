@@ -37,7 +37,7 @@ SEARCHES = {
     "one pass": (clone(TANH).set_params(scale=1.0), {"n_hidden": [10, 30], "alpha": [0.1, 1]}, {}),
     "a pass for each split": (TANH, GRID, {"return_train_score": True, "cv": 3}),
     "any order": (RBF, {"n_hidden": [10, 30]}, {"cv": SHUFFLED}),
-    "fitted alone": (RBF, {"readout": ["none"], "n_hidden": [10]}, {}),
+    "fitted separately": (RBF, {"readout": ["none"], "n_hidden": [10]}, {}),
     "numbers": (TanhRegressor(30, **SMALL), {"alpha": [0.2, "auto"]}, {"cv": 3}),
     "rows are scored": (TANH, {"n_hidden": [10, 30]}, {"scoring": own_score, "cv": 3}),
 }
@@ -61,7 +61,7 @@ def in_memory_results(rows):
         *product(("one pass", "any order"), ("slices", "chunks", "batches")),
         ("a pass for each split", "slices"),
         ("a pass for each split", "batches"),
-        ("fitted alone", "chunks"),
+        ("fitted separately", "chunks"),
         ("numbers", "batches"),
         ("rows are scored", "slices"),
         ("rows are scored", "chunks"),

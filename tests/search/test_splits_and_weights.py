@@ -114,9 +114,9 @@ def test_sample_weights_reach_the_score(digits, weight, network):
     compare(network, SIZES, digits, fit_params={"sample_weight": weight}, return_train_score=True)
 
 
-def test_sample_weights_reach_the_score_of_networks_fitted_alone(digits, weight):
+def test_sample_weights_reach_the_score_of_networks_fitted_separately(digits, weight):
     network, fit_params = clone(TANH).set_params(alpha=[1.0]), {"sample_weight": weight}
-    compare(network, {"n_hidden": [10, 20]}, digits, alone=2 * 2, fit_params=fit_params)
+    compare(network, {"n_hidden": [10, 20]}, digits, n_separate=2 * 2, fit_params=fit_params)
 
 
 @pytest.mark.parametrize("scoring", [weighted_accuracy, partial(weighted_accuracy, factor=2)])
@@ -154,7 +154,12 @@ def test_a_training_set_of_one_class_by_weight(cancer, network):
     fit_params = {"sample_weight": ((y == 0) | (rows < 100)).astype(float)}
     with pytest.warns(FitFailedWarning, match="y has one class"):
         actual = compare(
-            network, SIZES, cancer, fit_params=fit_params, **{**ALL_SCORES, "cv": KFold(2)}, alone=2
+            network,
+            SIZES,
+            cancer,
+            fit_params=fit_params,
+            **{**ALL_SCORES, "cv": KFold(2)},
+            n_separate=2,
         )
     assert np.isnan(actual.cv_results_["split0_test_score"]).all()
     assert np.isfinite(actual.cv_results_["split1_test_score"]).all()

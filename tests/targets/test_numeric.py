@@ -163,7 +163,7 @@ def test_each_column_has_its_own_transform():
 
 @pytest.mark.parametrize("kind", ["log", "quantiles"])
 def test_weights_with_a_transform(kind):
-    """A sample of weight 0, whose y the logarithm does not take, has the effect of none."""
+    """A sample of weight 0 is ignored, even if its y has no logarithm."""
     X, z = make_data()
     y, weight = np.exp(2 * z), np.ones(len(z))
     y[:100], weight[:100] = -1e9, 0
