@@ -100,7 +100,7 @@ def test_few_rows_and_columns_are_not_rounded(cupy):
 @pytest.mark.parametrize("kind", [RBFClassifier, RBFRegressor])
 def test_ridge_of_floats_by_bytes(cupy, weights, kind, monkeypatch):
     """The readout is that of sums in float64."""
-    rng, actual = np.random.default_rng(0), []
+    rng, coefs = np.random.default_rng(0), []
     X = rng.normal(size=(20_000, 20)).astype(np.float32)
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
     y = y > 0 if kind is RBFClassifier else y
@@ -113,9 +113,9 @@ def test_ridge_of_floats_by_bytes(cupy, weights, kind, monkeypatch):
         model = kind(
             1200, selection="random", precision="float", device="cuda", random_state=0, **given
         )
-        actual.append(model.fit(X, y, sample_weight=weight).readout_coef_)
-    assert not np.array_equal(*actual)
-    np.testing.assert_allclose(*actual, atol=1e-3 * np.abs(actual[0]).max())
+        coefs.append(model.fit(X, y, sample_weight=weight).readout_coef_)
+    assert not np.array_equal(*coefs)
+    np.testing.assert_allclose(*coefs, atol=1e-3 * np.abs(coefs[0]).max())
 
 
 @each_kind
@@ -156,8 +156,8 @@ def test_statistics_equal_those_of_the_host_bitwise(cupy, digits, bits):
         model = RBFClassifier(80, device=device, precision=bits, random_state=0, **given)
         with get_engine(device) as engine:
             layer = quantize_layer(layer_of(model.fit(X, y)), bits)
-            (actual,) = gather(Job(engine), [layer], Samples(X, OneHotTargets(y, 5)))
-            sums.append(actual.on(HOST))
+            (statistics,) = gather(Job(engine), [layer], Samples(X, OneHotTargets(y, 5)))
+            sums.append(statistics.on(HOST))
     for name in ("n", "h", "y", "hy"):
         np.testing.assert_array_equal(getattr(sums[1], name), getattr(sums[0], name))
     np.testing.assert_array_equal(np.tril(sums[1].gram.full()), np.tril(sums[0].gram.full()))

@@ -104,10 +104,10 @@ def test_an_archive_contains_all_targets(tmp_path):
     )
     subprocess.run([sys.executable, "-c", code, path, *map(str, numbers)], check=True, timeout=120)
     for number in numbers:
-        actual = {t: programs.read(path, t, *KERNELS[number]) for t in programs.TARGETS}
-        assert actual.pop(programs.PTX).decode() == ptx_of(*KERNELS[number])
-        assert all(code.startswith(b"\x7fELF") for code in actual.values())
-        assert len(set(actual.values())) == len(programs.ARCHITECTURES)
+        codes = {t: programs.read(path, t, *KERNELS[number]) for t in programs.TARGETS}
+        assert codes.pop(programs.PTX).decode() == ptx_of(*KERNELS[number])
+        assert all(code.startswith(b"\x7fELF") for code in codes.values())
+        assert len(set(codes.values())) == len(programs.ARCHITECTURES)
 
 
 def test_the_kernels_of_the_paper():

@@ -151,50 +151,50 @@ class _Broken(BlasEngine):
     """An engine with one defect, or without any."""
 
     def __init__(self, defect):
-        self.flaw = defect
+        self.defect = defect
 
     def hidden(self, prepared, X, out=None, units=None):
         has_out = out is not None
         H = super().hidden(prepared, X, out, units)
         if self.is_odd:
             H *= 0.999
-        if self.flaw == "last unit":
+        if self.defect == "last unit":
             H[:, -1] = 0
-        if self.flaw == "last row of a tile":
+        if self.defect == "last row of a tile":
             H[-1] *= 0.999
-        if self.flaw == "precision":
+        if self.defect == "precision":
             H[:] = H.astype(np.float16)
-        if self.flaw == "ignores out" and has_out:
+        if self.defect == "ignores out" and has_out:
             out[:] = np.nan
             return out
-        if self.flaw == "dtype":
+        if self.defect == "dtype":
             H = H.astype(np.float32)
-        if self.flaw == "depends on the tile":
+        if self.defect == "depends on the tile":
             H += 1e-3 * len(X)
-        if self.flaw == "ignores units" and units is not None:
+        if self.defect == "ignores units" and units is not None:
             super().hidden(prepared, X, H)
         return H
 
     def sum_activations(self, prepared, X):
-        if self.flaw == "sums are not rounded":
+        if self.defect == "sums are not rounded":
             return self.hidden(prepared, X).sum(axis=1)
         return super().sum_activations(prepared, X)
 
     def squared_gradients(self, layer, X, D, W):
-        if self.flaw == "a gradient where sample and centre are equal":
+        if self.defect == "a gradient where sample and centre are equal":
             X = X + 1e-9
         return super().squared_gradients(layer, X, D, W)
 
     def sparse_evaluator(self):
         return (
             _BrokenSparseEvaluator()
-            if self.flaw == "skips a zero row"
+            if self.defect == "skips a zero row"
             else super().sparse_evaluator()
         )
 
     def settings(self, layer):
         settings = super().settings(layer)
-        self.is_odd = self.flaw == "a setting changes H" and settings["asymmetry"] > 1
+        self.is_odd = self.defect == "a setting changes H" and settings["asymmetry"] > 1
         return settings
 
     def prepare(self, layer):
@@ -202,7 +202,7 @@ class _Broken(BlasEngine):
         return super().prepare(layer)
 
     def memory(self):
-        return (2, 1) if self.flaw == "memory" else super().memory()
+        return (2, 1) if self.defect == "memory" else super().memory()
 
 
 class _BrokenSparseEvaluator(SparseEvaluator):

@@ -122,18 +122,18 @@ def test_searched_and_given_parameters_in_one_grid(wine):
     grid = {"kernel": ["auto", "gaussian"], "radius": ["auto", 4.0],
             "alpha": ["auto", 1.0], "n_hidden": [20]}  # fmt: skip
     actual = compare_networks(ALL_AUTO, grid, wine, refit=False)
-    tried = {
+    searched = {
         (network.kernel, network.radius): set(
             zip(*(network.search_results_[name] for name in ("kernel", "radius")), strict=True)
         )
         for network in actual
         if network.alpha == 1.0
     }
-    kernels = {options: {kernel for kernel, _ in each} for options, each in tried.items()}
+    kernels = {params: {kernel for kernel, _ in each} for params, each in searched.items()}
     assert kernels["auto", "auto"] >= {"laplacian", "triangular"}
     # Feature weights are learned by Laplacian units, whatever the kernel.
     assert kernels["gaussian", "auto"] == {"laplacian", "gaussian"}
-    assert len(tried["gaussian", "auto"]) > len(tried["gaussian", 4.0]) > 0
+    assert len(searched["gaussian", "auto"]) > len(searched["gaussian", 4.0]) > 0
 
 
 @pytest.mark.parametrize("selection_radius", [None, 3.0])
