@@ -144,13 +144,13 @@ def test_a_unit_with_almost_constant_features_is_not_amplified(rng):
 
 
 @pytest.mark.parametrize("far", [1e4, 1e9, 1e30])
-@pytest.mark.parametrize("place", [0, 100])
-def test_an_outlier_does_not_change_the_others(rng, far, place):
+@pytest.mark.parametrize("row", [0, 100])
+def test_an_outlier_does_not_change_the_others(rng, far, row):
     X = rng.normal(size=(500, 6))
     plain = TanhProjector(50, random_state=0, device="jit").fit(X)
-    X[place] = far
+    X[row] = far
     other = clone(plain).fit(X)
-    rows = np.delete(X, place, axis=0)
+    rows = np.delete(X, row, axis=0)
     np.testing.assert_allclose(other.transform(rows), plain.transform(rows), atol=0.01)
 
 
