@@ -89,10 +89,10 @@ def test_custom_scorers(network, kind):
         assert estimator.predict(X).shape == y.shape
         return {
             "values": weighted_score(y, estimator.decision_function(X)),
-            "answers": (estimator.predict(X) == y).mean(),
+            "label_accuracy": (estimator.predict(X) == y).mean(),
         }
 
-    compare(network, SIZES, load_multioutput(kind), scoring=of_columns, refit="answers")
+    compare(network, SIZES, load_multioutput(kind), scoring=of_columns, refit="label_accuracy")
 
 
 @both_networks

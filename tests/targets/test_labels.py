@@ -164,11 +164,11 @@ def test_the_output_with_one_class_is_named(classifier, X, weighted):
 
 
 @pytest.mark.parametrize("classes", [multioutput, multilabel])
-@pytest.mark.parametrize("how", ["balanced", "dicts"])
-def test_class_weights_of_outputs_are_multiplied(ridge, X, classes, options):
+@pytest.mark.parametrize("kind", ["balanced", "dicts"])
+def test_class_weights_of_outputs_are_multiplied(ridge, X, classes, kind):
     Y = classes(X)
     each = [np.unique(column, return_inverse=True) for column in Y.T]
-    if options == "dicts":
+    if kind == "dicts":
         weights = [dict(zip(k.tolist(), 1.0 + np.arange(len(k)), strict=True)) for k, _ in each]
         of_rows = np.prod([1.0 + codes for _, codes in each], axis=0)
     else:
