@@ -66,7 +66,7 @@ def moved(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> tor
 
 
 def on_device_of(operand: Any, target: torch.Tensor) -> Any:
-    """Return an operand of an operation that writes to a tensor: a number, or on its device."""
+    """Return the operand; a tensor of another device is moved to that of `target`, in its dtype."""
     if not isinstance(operand, torch.Tensor) or operand.device == target.device:
         return operand
     return moved(operand, target.device, target.dtype)
