@@ -15,7 +15,7 @@ import numpy as np
 T_SYN = {"GPU (GTX 750)": 130, "MKL, float32": 330, "@jit": 46_000}
 SPEED_UP = "100 - 250"  # of the GPU over its implementation on the CPU
 # Limit of CUDA for the threads of a block.
-MOST_THREADS = 1024
+MAX_THREADS = 1024
 
 
 @cache

@@ -207,9 +207,9 @@ def figure4(run, results):
     with get_engine("jit") as host:
         for engine in {e.name: e for e in (host, run.engine)}.values():
             H[engine.name], stages = _in_stages(engine, layer, X)
-            for stage, taken in stages.items():
-                speed_up = loop / taken if stage == "layer" else None
-                add(method=engine.name, stage=stage, seconds=taken, speed_up=speed_up)
+            for stage, duration in stages.items():
+                speed_up = loop / duration if stage == "layer" else None
+                add(method=engine.name, stage=stage, seconds=duration, speed_up=speed_up)
     add(method="paper @jit, from some rows", stage="layer", seconds=loop, speed_up=1.0)
     for name, basic in (
         ("basic layers of the M measured", tile_shape_for(run.engine, layer)),
@@ -283,8 +283,8 @@ def prefetch(run, results):
             stages = watch.totals()
         total = sum(stages.values())
         stages["all"] = total
-        for stage, taken in stages.items():
+        for stage, duration in stages.items():
             results.add(
                 device=run.device, dtype="uint8", N=rows, m=m, n=n, method=name, stage=stage,
-                seconds=taken, value=100 * taken / total,
+                seconds=duration, value=100 * duration / total,
             )  # fmt: skip

@@ -95,7 +95,7 @@ def paper_kernel(engine, block):
 
     def prepare(kind, N, m, n):
         *formula, dtype = kind.split()
-        if block**2 > paper.MOST_THREADS:
+        if block**2 > paper.MAX_THREADS:
             raise Refused("too many threads")
         itemsize = np.dtype(dtype).itemsize
         _check_memory(engine, 2 * (N + m) * n * itemsize + N * m * max(4, itemsize))

@@ -51,12 +51,12 @@ def available(methods, names=None):
     return [name for name in names if all(map(find_spec, methods[name][0]))]
 
 
-def report_datasets(args, title, measured, found):
+def report_datasets(args, title, measured, results):
     """Report {method: {dataset: values}}, and the means over the datasets, a title per method.
 
     `measured` has a name for each of the values.
     """
-    for method, of_datasets in found.items():
+    for method, of_datasets in results.items():
         means = np.mean(list(of_datasets.values()), axis=0)
         rows = [
             (f"{dataset}: {what}", float(value))

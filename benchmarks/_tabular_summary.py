@@ -63,9 +63,11 @@ def by_set(results, value):
 
 def complete(results):
     """Return datasets with all results of all methods, and {dataset: incomplete methods}."""
-    lacks = wide(results, "score").isna().groupby("set").any()
-    missing = {name: list(lacks.columns[row]) for name, row in lacks.iterrows() if row.any()}
-    return [name for name in lacks.index if name not in missing], missing
+    is_missing = wide(results, "score").isna().groupby("set").any()
+    missing = {
+        name: list(is_missing.columns[row]) for name, row in is_missing.iterrows() if row.any()
+    }
+    return [name for name in is_missing.index if name not in missing], missing
 
 
 def standing(results):

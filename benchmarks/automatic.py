@@ -27,21 +27,21 @@ def fits(device, X, y):
     """Return {name: (automatic estimator, one with the selected values)}."""
     plain = {"feature_weights": None, "random_state": 0, "device": device}
     for kernel in ("laplacian", "triangular"):
-        found = RBFClassifier(kernel=kernel, **plain).fit(X, y)
-        given = {"radius": found.radius_, "alpha": found.alpha_}
-        n_hidden = len(found.centers_)
+        fitted = RBFClassifier(kernel=kernel, **plain).fit(X, y)
+        given = {"radius": fitted.radius_, "alpha": fitted.alpha_}
+        n_hidden = len(fitted.centers_)
         yield (
             f"radius and alpha, {kernel}",
             RBFClassifier(n_hidden, kernel=kernel, **plain),
             RBFClassifier(n_hidden, kernel=kernel, **given, **plain),
         )
     learned = plain | {"feature_weights": "learned", "kernel": "laplacian", "alpha": 1.0}
-    found = RBFClassifier(n_hidden, **learned).fit(X, y)
-    weights = np.ones(X.shape[1]) if found.feature_weights_ is None else found.feature_weights_
+    fitted = RBFClassifier(n_hidden, **learned).fit(X, y)
+    weights = np.ones(X.shape[1]) if fitted.feature_weights_ is None else fitted.feature_weights_
     yield (
         "feature weights",
-        RBFClassifier(n_hidden, **learned | {"radius": found.radius_}),
-        RBFClassifier(n_hidden, **learned | {"radius": found.radius_, "feature_weights": weights}),
+        RBFClassifier(n_hidden, **learned | {"radius": fitted.radius_}),
+        RBFClassifier(n_hidden, **learned | {"radius": fitted.radius_, "feature_weights": weights}),
     )
     yield (
         "alpha, TanhClassifier",
@@ -57,9 +57,9 @@ def times(args):
         X = X.astype(np.float32)
         for name, automatic, given in fits(args.device, X, y):
             both = {"automatic": partial(automatic.fit, X, y), "given": partial(given.fit, X, y)}
-            taken = medians(both, args.repeats, seconds=600)
-            ratio = taken["automatic"] / taken["given"]
-            rows.append((f"{n} rows, {name}: automatic, s", taken["automatic"]))
+            durations = medians(both, args.repeats, seconds=600)
+            ratio = durations["automatic"] / durations["given"]
+            rows.append((f"{n} rows, {name}: automatic, s", durations["automatic"]))
             rows.append((f"{n} rows, {name}: automatic / given", ratio))
     report(args, f"Automatic and given, {args.device}", rows)
 
@@ -79,15 +79,15 @@ def sweep(args):
             if table.task != "classification":
                 continue
             train, test = splits(table, "small")[0]
-            found = []
+            results = []
             for size in sizes(len(train)):
                 model = make_tabular_pipeline(cls(size, random_state=0, device=args.device))
                 model.fit(table.X.iloc[train], table.y[train])
-                found.append(100 * model.score(table.X.iloc[test], table.y[test]))
-            curves[cls.__name__, path.stem] = sizes(len(train)), found
-            falls = np.maximum.accumulate(found) - found
-            rows.append((f"{cls.__name__}, {path.stem}: largest fall, points", max(falls)))
-            print(cls.__name__, path.stem, np.round(found, 2), flush=True)
+                results.append(100 * model.score(table.X.iloc[test], table.y[test]))
+            curves[cls.__name__, path.stem] = sizes(len(train)), results
+            losses = np.maximum.accumulate(results) - results
+            rows.append((f"{cls.__name__}, {path.stem}: largest fall, points", max(losses)))
+            print(cls.__name__, path.stem, np.round(results, 2), flush=True)
     report(args, f"More units, {args.device}", rows)
     return curves
 
@@ -102,11 +102,11 @@ def draw(curves, path):
         for (cls, table), (units, accuracy) in curves.items():
             if cls != name:
                 continue
-            falls = accuracy - np.maximum.accumulate(accuracy)
-            is_far = min(falls) < -0.7
-            axis.plot(units, falls, ".-", color="tab:red" if is_far else "0.5", lw=1)
+            losses = accuracy - np.maximum.accumulate(accuracy)
+            is_far = min(losses) < -0.7
+            axis.plot(units, losses, ".-", color="tab:red" if is_far else "0.5", lw=1)
             if is_far:
-                axis.annotate(f"{table} ", (units[-1], falls[-1]), ha="right", color="tab:red")
+                axis.annotate(f"{table} ", (units[-1], losses[-1]), ha="right", color="tab:red")
         axis.axhline(-0.7, color="tab:red", ls=":", lw=1)
         axis.set(title=name, xscale="log", xlabel="hidden units, up to 0.95 of the rows")
         axis.set_xticks([250, 500, 1000, 2000, 4000], ["250", "500", "1000", "2000", "4000"])

@@ -30,7 +30,7 @@ ORDERS = (64, 100, 150, 200, 300, 400, 600, 1000)
 # Rows per column of a tall matrix.
 TALL = 8
 # Minimal repetitions of both, and limit of their seconds.
-TURNS, SECONDS = 9, 0.5
+MIN_REPEATS, SECONDS = 9, 0.5
 # Required saving by a second thread.
 SAVED = 0.1
 
@@ -80,16 +80,16 @@ def cases(order, dtype):
 
 def in_turn(*functions):
     """Return the minimal seconds of each."""
-    times, begun = [[] for _ in functions], time.perf_counter()
-    while len(times[0]) < TURNS or time.perf_counter() - begun < SECONDS:
-        for function, found in zip(functions, times, strict=True):
+    times, begin = [[] for _ in functions], time.perf_counter()
+    while len(times[0]) < MIN_REPEATS or time.perf_counter() - begin < SECONDS:
+        for function, results in zip(functions, times, strict=True):
             start = time.perf_counter()
             function()
-            found.append(time.perf_counter() - start)
-    return [min(found) for found in times]
+            results.append(time.perf_counter() - start)
+    return [min(results) for results in times]
 
 
-def least_worth(measured):
+def parallel_threshold(measured):
     """Return log2 of the work from which on all ratios save enough, None if the last does not."""
     worth = None
     for work, ratio in sorted(measured, reverse=True):
@@ -100,7 +100,7 @@ def least_worth(measured):
 
 
 def main(args):
-    rows, found = [], {}
+    rows, results = [], {}
     for dtype in map(np.dtype, (np.float32, np.float64)):
         for order in ORDERS:
             for name, (work, ours, whole) in cases(order, dtype).items():
@@ -108,9 +108,9 @@ def main(args):
                 what = f"{name} {dtype.name} {order} (2^{np.log2(work):.1f})"
                 rows.append((f"{what}: one thread, ms", 1e3 * alone))
                 rows.append((f"{what}: one over two", alone / shared))
-                found.setdefault((name, dtype.name), []).append((work, alone / shared))
-    for (name, dtype), measured in found.items():
-        least = least_worth(measured)
+                results.setdefault((name, dtype.name), []).append((work, alone / shared))
+    for (name, dtype), measured in results.items():
+        least = parallel_threshold(measured)
         rows.append((f"{name} {dtype}: worth from 2^", np.inf if least is None else least))
     report(args, "what is worth a second thread", rows)
 

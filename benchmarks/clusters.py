@@ -133,13 +133,13 @@ def compare(args):
             )
         for way in ways.values():
             way()  # compiles
-        found = {name: [] for name in ways}
+        results = {name: [] for name in ways}
         for _ in range(args.repeats):
             for name, way in ways.items():
-                found[name].append(way())
+                results[name].append(way())
     middle = {
         name: {what: float(np.median([one[what] for one in each])) for what in each[0]}
-        for name, each in found.items()
+        for name, each in results.items()
     }
     thread, threads, one, two = (each["fit, s"] for each in middle.values())
     return [
@@ -166,12 +166,12 @@ def terms(args):
 
     ways = {"few": lambda: model.fit(X[:n], y[:n]), "more": lambda: model.fit(X, y)}
     with threadpool_limits(1):
-        taken = medians(ways | {"merge": merge}, args.repeats)
-    work = (taken["more"] - taken["few"]) / n
+        durations = medians(ways | {"merge": merge}, args.repeats)
+    work = (durations["more"] - durations["few"]) / n
     return [
         ("work, us a row", 1e6 * work),
-        ("solve, s", taken["few"] - n * work),
-        ("merge, s", taken["merge"]),
+        ("solve, s", durations["few"] - n * work),
+        ("merge, s", durations["merge"]),
         ("merge, MB", len(pickle.dumps(other)) / 1e6),
     ]
 
@@ -181,11 +181,11 @@ def stream(args):
     model = classifier(STREAM_UNITS)
     with workers(WORKERS) as client:
         on_cluster(client, model, *lazy_rows(4 * STREAM_BLOCK, STREAM_BLOCK))  # compiles
-        found = on_cluster(client, model, *lazy_rows(args.stream, STREAM_BLOCK))
+        results = on_cluster(client, model, *lazy_rows(args.stream, STREAM_BLOCK))
         peaks = client.run(peak).values()
     return [
-        *found.items(),
-        ("rows a second", args.stream / found["fit, s"]),
+        *results.items(),
+        ("rows a second", args.stream / results["fit, s"]),
         ("all rows would be, MB", args.stream * FEATURES * 4 / 1e6),
         ("peak memory of a worker, MB", max(peaks) / 1e6),
         ("peak memory of the client, MB", peak() / 1e6),

@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve()
 # The last commit before online models were made safe in threads, and features of any size.
 BEFORE = "12dd80b~1"
-ROWS, ONE_BY_ONE = 20_000, 200
+ROWS, N_SINGLE = 20_000, 200
 
 
 def works():
@@ -46,7 +46,7 @@ def works():
     small = TanhClassifier(100, **given).fit(X[10], y[10])
 
     def one_by_one():
-        for row in range(ONE_BY_ONE):
+        for row in range(N_SINGLE):
             small.predict(X[10][row : row + 1])
 
     def stream():

@@ -58,7 +58,7 @@ def seconds(make, X, y):
 
 def measure(names, sizes, counts, repeats, code):
     """Return {(name, rows, busy processes): (median wall, median CPU seconds)}, alternating."""
-    found = {}
+    results = {}
     tables = {n: make_classification(n, 10, n_informative=6, random_state=0) for n in sizes}
     for name in names:  # compiles, and starts threads
         ESTIMATORS[name]().fit(*tables[sizes[0]])
@@ -72,23 +72,23 @@ def measure(names, sizes, counts, repeats, code):
                     for name in names:
                         times[name].append(seconds(ESTIMATORS[name], X, y))
                 for name, values in times.items():
-                    found[name, n, n_busy] = tuple(
+                    results[name, n, n_busy] = tuple(
                         map(statistics.median, zip(*values, strict=True))
                     )
                     print(f"{name} {n} rows, {n_busy} busy processes: {values}", flush=True)
-    return found
+    return results
 
 
 def main(args):
     sizes, counts = ([int(n) for n in text.split(",")] for text in (args.rows, args.busy))
     names, cores = args.names.split(","), n_cores()
-    found = measure(names, sizes, counts, args.repeats, COUNT if args.loops else MULTIPLY)
+    results = measure(names, sizes, counts, args.repeats, COUNT if args.loops else MULTIPLY)
     rows = []
-    for (name, n, n_busy), (median, cpu_time) in found.items():
+    for (name, n, n_busy), (median, cpu_time) in results.items():
         rows.append((f"{name}, {n} rows, {n_busy} busy, s", median))
         rows.append((f"{name}, {n} rows, {n_busy} busy, CPU s", cpu_time))
-        if n_busy and (name, n, 0) in found:
-            limit = TOLERANCE * (1 + n_busy / cores) * found[name, n, 0][0]
+        if n_busy and (name, n, 0) in results:
+            limit = TOLERANCE * (1 + n_busy / cores) * results[name, n, 0][0]
             rows.append((f"{name}, {n} rows, {n_busy} busy, share of the limit", median / limit))
     report(args, f"contention with {'loops' if args.loops else 'products'}", rows, cores=cores)
 

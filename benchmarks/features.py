@@ -26,13 +26,13 @@ NETWORKS = {
     "regression": (RBFRegressor, TanhRegressor),
 }
 WAYS = (None, "auto")
-FEWEST = 3  # columns of numbers
+MIN_FEATURES = 3  # numerical features
 
 
 def as_they_come(table, train, test):
     """Return raw X and X_test, or None if there are few numerical features."""
     names = [name for name in table.X if name.startswith("x")]
-    if len(names) < FEWEST:
+    if len(names) < MIN_FEATURES:
         return None
     X = table.X[names].to_numpy(np.float64)
     X = np.where(np.isnan(X), np.nanmedian(X[train], axis=0), X)
@@ -47,7 +47,7 @@ def prepared(table, train, test):
 
 def scores(args, prepare):
     """Return {(network, preprocessing): (scores in %, seconds of fits)} of all datasets."""
-    found, seconds = {}, {}
+    results, seconds = {}, {}
     for path in find_tables(args.data):
         table = read_table(path)
         train, test = splits(table, "small")[0]
@@ -62,16 +62,16 @@ def scores(args, prepare):
                 model.fit(parts[0], table.y[train])
                 key = ("RBF" if not size else "tanh"), way
                 seconds.setdefault(key, []).append(time.perf_counter() - start)
-                found.setdefault(key, []).append(100 * model.score(parts[1], table.y[test]))
-        print(path.stem, {key: round(each[-1], 1) for key, each in found.items()}, flush=True)
-    return found, seconds
+                results.setdefault(key, []).append(100 * model.score(parts[1], table.y[test]))
+        print(path.stem, {key: round(each[-1], 1) for key, each in results.items()}, flush=True)
+    return results, seconds
 
 
 def main(args):
     for name, prepare in {"as they come": as_they_come, "prepared": prepared}.items():
-        found, seconds = scores(args, prepare)
+        results, seconds = scores(args, prepare)
         rows = []
-        for (network, way), each in found.items():
+        for (network, way), each in results.items():
             what, median = f"{network}, feature_weights={way}", np.median(seconds[network, way])
             rows += [(f"{what}: mean score, %", np.mean(each)), (f"{what}: fit, median s", median)]
         rows.append(("tables", len(each)))

@@ -86,10 +86,10 @@ def _torch_cdist(cupy, engine, C):
         return []
     n = 2048  # it takes 2 s for all
     prepared, X = engine.prepare(RBFLayer(C, kernel="distance")), engine.to_device(C[:n])
-    there, units = torch.as_tensor(C[:n], device="cuda"), torch.as_tensor(C, device="cuda")
+    X, units = torch.as_tensor(C[:n], device="cuda"), torch.as_tensor(C, device="cuda")
 
     def peer():
-        torch.cdist(there, units, p=1)
+        torch.cdist(X, units, p=1)
         torch.cuda.synchronize()
 
     def ours():
@@ -135,17 +135,17 @@ def transform(args, engine, cupy):
     layer = TanhLayer(projector.components_, projector.hidden_intercept_)
     bounds = {
         "kernels": _kernel_seconds(engine, cupy, layer, n),
-        "link in": X.nbytes / _link(engine, cupy, inwards=True),
-        "link out": 4 * n * m / _link(engine, cupy, inwards=False),
+        "link in": X.nbytes / _link_rate(engine, cupy, is_upload=True),
+        "link out": 4 * n * m / _link_rate(engine, cupy, is_upload=False),
         "filling a fresh array": _fill_seconds(4 * n * m),
     }
-    way_out = _way_out_seconds(engine, layer, n)
+    download = _download_seconds(engine, layer, n)
     rows = [(f"bound by {name}, s", seconds) for name, seconds in bounds.items()]
     host = _median(lambda: projector.transform(X), 3)
-    there = cupy.asarray(X)
+    X_gpu = cupy.asarray(X)
 
     def on_gpu():
-        projector.transform(there)
+        projector.transform(X_gpu)
         cupy.cuda.get_current_stream().synchronize()
 
     gpu = _median(on_gpu, 3)
@@ -153,8 +153,8 @@ def transform(args, engine, cupy):
     rows += [
         ("host to host, s", host),
         ("host to host: bound / time", max(bounds.values()) / host),
-        ("link out and filling at the same time, s", way_out),
-        ("host to host: that / time", way_out / host),
+        ("link out and filling at the same time, s", download),
+        ("host to host: that / time", download / host),
         ("GPU to GPU, s", gpu),
         ("GPU to GPU: kernels / time", bounds["kernels"] / gpu),
     ]
@@ -184,12 +184,12 @@ def _kernel_seconds(engine, cupy, layer, n):
     return gpu_seconds(engine, functions)["layer"] * n / rows
 
 
-def _link(engine, cupy, inwards):
+def _link_rate(engine, cupy, is_upload):
     """Return bytes per second between pinned memory and the GPU."""
     import cupyx
 
-    pinned, there = cupyx.empty_pinned(2**27, np.uint8), cupy.zeros(2**27, np.uint8)
-    copy = partial(there.set, pinned) if inwards else partial(there.get, out=pinned)
+    pinned, on_gpu = cupyx.empty_pinned(2**27, np.uint8), cupy.zeros(2**27, np.uint8)
+    copy = partial(on_gpu.set, pinned) if is_upload else partial(on_gpu.get, out=pinned)
     return 2**27 / gpu_seconds(engine, {"copy": copy})["copy"]
 
 
@@ -209,7 +209,7 @@ def _fill_seconds(n_bytes):
     return best
 
 
-def _way_out_seconds(engine, layer, n):
+def _download_seconds(engine, layer, n):
     """Return the seconds of a transform without its kernels.
 
     Tiles are transferred to pinned memory, and all cores copy them to a new array."""
@@ -275,8 +275,8 @@ def limits(args, engine, cupy):
 
 def _wide(cupy, engine, rng, dtype, n=65_536):
     X = rng.integers(0, 256, (2048, n)).astype(dtype)
-    prepared, there = engine.prepare(RBFLayer(X, kernel="distance")), engine.to_device(X)
-    layer = partial(engine.hidden, prepared, there)
+    prepared, on_gpu = engine.prepare(RBFLayer(X, kernel="distance")), engine.to_device(X)
+    layer = partial(engine.hidden, prepared, on_gpu)
     took = gpu_seconds(engine, {"layer": layer}, 3)["layer"]
     return f"{n} features, Manhattan {np.dtype(dtype)}, fs", took / (len(X) ** 2 * n) * 1e15
 

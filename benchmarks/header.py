@@ -48,34 +48,34 @@ def compiled(text, dtype, options, folder):
 
 def seconds(function):
     """Return the median CPU time of a few calls, after a warm-up."""
-    taken = []
+    durations = []
     for _ in range(REPEATS + 1):
         start = time.process_time()
         function()
-        taken.append(time.process_time() - start)
-    return float(np.median(taken[1:]))
+        durations.append(time.process_time() - start)
+    return float(np.median(durations[1:]))
 
 
 def measure(name, model, X, y, X_test, y_test):
     model.fit(X, y)
     header = header_of(model, "m")
-    expected, answers = model.predict(X_test), np.empty(len(X_test), np.int32)
+    expected, predictions = model.predict(X_test), np.empty(len(X_test), np.int32)
     X_test = np.ascontiguousarray(X_test)
     yield f"{name}: units", len(model.readout_coef_[0])
     yield f"{name}: accuracy, %", 100 * np.mean(expected == y_test)
     yield f"{name}: bytes of constants", header.n_bytes
-    there, here = (a.ctypes.data_as(ctypes.c_void_p) for a in (X_test, answers))
+    X_pointer, classes_pointer = (a.ctypes.data_as(ctypes.c_void_p) for a in (X_test, predictions))
     for options in (["-Os"], ["-O3"]):
         with tempfile.TemporaryDirectory() as folder:
-            answer = compiled(header.text, X.dtype.name, options, Path(folder))
-            taken = seconds(lambda call=answer: call(there, len(X_test), here))
-        yield f"{name}: C {' '.join(options)}, a row, us", 1e6 * taken / len(X_test)
-        yield f"{name}: C {' '.join(options)}, other answers", np.sum(answers != expected)
+            predict = compiled(header.text, X.dtype.name, options, Path(folder))
+            duration = seconds(lambda call=predict: call(X_pointer, len(X_test), classes_pointer))
+        yield f"{name}: C {' '.join(options)}, a row, us", 1e6 * duration / len(X_test)
+        yield f"{name}: C {' '.join(options)}, other answers", np.sum(predictions != expected)
     with threadpool_limits(1):
-        taken = seconds(lambda: model.predict(X_test))
-        yield f"{name}: predict of all rows, a row, us", 1e6 * taken / len(X_test)
-        taken = seconds(lambda: model.predict(X_test[:1]))
-        yield f"{name}: predict of one row, us", 1e6 * taken
+        duration = seconds(lambda: model.predict(X_test))
+        yield f"{name}: predict of all rows, a row, us", 1e6 * duration / len(X_test)
+        duration = seconds(lambda: model.predict(X_test[:1]))
+        yield f"{name}: predict of one row, us", 1e6 * duration
 
 
 def main(args):

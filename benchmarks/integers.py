@@ -99,22 +99,22 @@ def models(args):
     """Yield (name, model, whether its input is float)."""
     sizes = (4096, 16_384) if args.device == "cuda" else (4096, None)
     for precision in PRECISIONS:
-        how = {"precision": precision, "random_state": 0, "device": args.device}
+        options = {"precision": precision, "random_state": 0, "device": args.device}
         for n in sizes:
-            yield from _models(how, f', precision="{precision}")', n)
+            yield from _models(options, f', precision="{precision}")', n)
 
 
-def _models(how, end, n):
+def _models(options, end, n):
     if n is None:
-        yield f"RBFClassifier({end.removeprefix(', ')}", RBFClassifier(**how), False
+        yield f"RBFClassifier({end.removeprefix(', ')}", RBFClassifier(**options), False
         return
-    yield f"TanhClassifier({n}{end}", TanhClassifier(n, **how), True
-    if how["device"] == "cuda":
-        informed = how | {"weights": "class_informed", "image_shape": (28, 28)}
+    yield f"TanhClassifier({n}{end}", TanhClassifier(n, **options), True
+    if options["device"] == "cuda":
+        informed = options | {"weights": "class_informed", "image_shape": (28, 28)}
         name = f'TanhClassifier({n}, weights="class_informed", image_shape=(28, 28)'
         yield f"{name}{end}", TanhClassifier(n, **informed), False
         yield f"{name}, alpha=1.0{end}", TanhClassifier(n, alpha=1.0, **informed), False
-        yield f"RBFClassifier({n}{end}", RBFClassifier(n, **how), False
+        yield f"RBFClassifier({n}{end}", RBFClassifier(n, **options), False
 
 
 def fits(args):
@@ -138,17 +138,17 @@ def tables(args):
     """Report mean scores, the largest loss against floats, and the number of 8-bit fits."""
     from _tabular_data import SEEDS
 
-    found, n_bytes = defaultdict(lambda: defaultdict(list)), 0
-    for seed in SEEDS:  # of the first split all tables, for whoever stops it
+    results, n_bytes = defaultdict(lambda: defaultdict(list)), 0
+    for seed in SEEDS:  # first split of all datasets first, so that the run can be stopped early
         for name, model, train, test in _splits(args, seed):
             for precision in PRECISIONS:
                 model[-1].set_params(precision=precision, random_state=seed)
                 score = 100 * model.fit(*train).score(*test)
-                found[precision][name].append(score)
+                results[precision][name].append(score)
                 n_bytes += precision == "auto" and model[-1].precision_ == 8
                 print(f"{name}, split {seed}, {precision}: {score:.2f}", flush=True)
-    means = {p: {name: np.mean(all_) for name, all_ in of.items()} for p, of in found.items()}
-    yield f"fits of {len(found['auto'])} tables that are automatic and take 8 bits", n_bytes
+    means = {p: {name: np.mean(all_) for name, all_ in of.items()} for p, of in results.items()}
+    yield f"fits of {len(results['auto'])} tables that are automatic and take 8 bits", n_bytes
     for precision, of in means.items():
         what = f"precision={precision!r}: "
         yield f"{what}mean score", np.mean(list(of.values()))
@@ -177,8 +177,8 @@ def large(args):
     X = random.integers(0, 256, (200_000, 784), dtype=np.uint8)
     y = random.integers(0, 10, len(X))
     for precision in (8,) if args.large == "8" else ("float", 8):
-        how = {"precision": precision, "random_state": 0, "device": args.device}
-        model = TanhClassifier(131_072, alpha=1.0, max_memory="125GiB", **how)
+        options = {"precision": precision, "random_state": 0, "device": args.device}
+        model = TanhClassifier(131_072, alpha=1.0, max_memory="125GiB", **options)
         start = time.perf_counter()
         model.fit(X, y)
         yield (

@@ -35,19 +35,19 @@ def ours(network, X, y, X_test):
     return model[-1].predict_interval(model[:-1].transform(X_test), NOMINAL), seconds
 
 
-def pair(make, X, y, X_test):
-    """One model for each end."""
+def quantile_regressors(make, X, y, X_test):
+    """Fit one quantile regressor for each end."""
     models, seconds = timed(lambda: [make(q).fit(X, y) for q in ENDS])
     return np.column_stack([model.predict(X_test) for model in models]), seconds
 
 
 def conformalised(make, X, y, X_test):
-    """The same, moved by the errors on a quarter of the samples.
+    """Do the same, and shift the ends by the errors on a quarter of the samples.
 
     Y. Romano, E. Patterson and E. Candes 2019, "Conformalized quantile regression".
     """
     X, X_held, y, y_held = train_test_split(X, y, test_size=0.25, random_state=0)
-    ends, seconds = pair(make, X, y, pd.concat([X_held, X_test]))
+    ends, seconds = quantile_regressors(make, X, y, pd.concat([X_held, X_test]))
     (low, high), tested = ends[: len(y_held)].T, ends[len(y_held) :]
     errors = np.maximum(low - y_held, y_held - high)
     shift = np.quantile(errors, NOMINAL, method="higher")
@@ -111,16 +111,16 @@ METHODS = {
         f"MAPIE CV+, {network.__name__}": (("mapie",), partial(cv_plus, network))
         for network in NETWORKS[:2]
     },
-    "LightGBM": (("lightgbm",), partial(pair, lightgbm)),
+    "LightGBM": (("lightgbm",), partial(quantile_regressors, lightgbm)),
     "LightGBM, conformalised": (("lightgbm",), partial(conformalised, lightgbm)),
-    "HistGradientBoosting": ((), partial(pair, hist_gradient_boosting)),
+    "HistGradientBoosting": ((), partial(quantile_regressors, hist_gradient_boosting)),
     "CatBoost": (("catboost",), catboost),
     "ChimeraBoost": (("chimeraboost",), chimeraboost),
 }
 
 
 def measure(method, X, y, X_test, y_test):
-    """Return what is `MEASURED`."""
+    """Return the values of `MEASURED`."""
     ends, seconds = method(X, y, X_test)
     low, high = np.sort(ends, axis=1).T
     loss = np.mean(
@@ -132,7 +132,7 @@ def measure(method, X, y, X_test, y_test):
 
 def main(args):
     names = available(METHODS, args.methods)
-    found = {name: {} for name in names}
+    results = {name: {} for name in names}
     for path in find_tables(args.data, args.sets and args.sets.split(",")):
         table = read_table(path)
         if table.task != "regression":
@@ -143,9 +143,9 @@ def main(args):
         print(f"\n{table.name:26}" + "".join(f"{what:>28}" for what in MEASURED))
         for name in names:
             values = measure(METHODS[name][1], X, table.y[train], X_test, table.y[test])
-            found[name][table.name] = values
+            results[name][table.name] = values
             print(f"{name:26}" + "".join(f"{value:28.4g}" for value in values), flush=True)
-    report_datasets(args, "intervals", MEASURED, found)
+    report_datasets(args, "intervals", MEASURED, results)
 
 
 if __name__ == "__main__":

@@ -23,15 +23,15 @@ IMAGES, FLOATS, SCORED = 1_000_000, 10_500_000, 500_000
 
 def estimators(device):
     """Return {name: estimator}, as made."""
-    made = {"random_state": 0, "device": device}
+    params = {"random_state": 0, "device": device}
     return {
-        "tanh": TanhClassifier(UNITS, **made),
-        "RBF": RBFClassifier(UNITS, **made),
-        "RBF, random centres": RBFClassifier(UNITS, selection="random", **made),
+        "tanh": TanhClassifier(UNITS, **params),
+        "RBF": RBFClassifier(UNITS, **params),
+        "RBF, random centres": RBFClassifier(UNITS, selection="random", **params),
     }
 
 
-def with_found(model, precision):
+def with_selected(model, precision):
     """Return an estimator with the values that a fitted one has selected, and a precision."""
     params = model.get_params() | {
         "alpha": model.alpha_, "precision": precision, "feature_weights": model.feature_weights_
@@ -59,7 +59,7 @@ def mixed_images(X, y, n, seed=0):
     return images, label
 
 
-def many_floats(n, seed=0):
+def float_samples(n, seed=0):
     """Return samples of 28 features and their classes."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 28), dtype=np.float32)
@@ -73,7 +73,7 @@ def measured(args, X, y, X_scored, y_scored):
         model.fit(X, y)
         variants = {f"{name}, as made": model}
         for precision in (8, "float"):
-            variants[f"{name}, given, {precision}"] = with_found(model, precision)
+            variants[f"{name}, given, {precision}"] = with_selected(model, precision)
         for variant, estimator in variants.items():
             fit, predict = partial(estimator.fit, X, y), partial(estimator.predict, X_scored)
             times = medians({"fit": fit, "predict": predict}, repeats=3)
@@ -93,7 +93,7 @@ def images(args):
 
 
 def floats(args):
-    X, y = many_floats(FLOATS)
+    X, y = float_samples(FLOATS)
     title = f"{len(X)} x {X.shape[1]} float32, {UNITS} units"
     return title, measured(args, X, y, X[:SCORED], y[:SCORED])
 

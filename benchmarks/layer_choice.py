@@ -119,8 +119,8 @@ def on_table_data(args):
             yield f"{cls.__name__}: {name}", score
         if is_classifier(model):
             X, y = X[:N_ONE_BY_ONE], y[:N_ONE_BY_ONE]
-            found, seconds = one_by_one(clone(model), X, y, classes=[0, 1])
-            yield f"{cls.__name__}: one at a time, accuracy before added", 100 * found
+            accuracy, seconds = one_by_one(clone(model), X, y, classes=[0, 1])
+            yield f"{cls.__name__}: one at a time, accuracy before added", 100 * accuracy
             yield f"{cls.__name__}: one at a time, CPU microseconds", 1e6 * seconds
 
 
@@ -129,13 +129,13 @@ def on_other_data(args):
     data = {signs: CLASSIFIERS, noisy_signs: CLASSIFIERS, rings: CLASSIFIERS, rare: CLASSIFIERS}
     for make_data, models in (data | {product: REGRESSORS, friedman: REGRESSORS}).items():
         for cls in models:
-            found: dict[str, list[float]] = {}
+            results: dict[str, list[float]] = {}
             for seed in range(args.seeds):
                 model = cls(args.units, random_state=seed)
                 fit, *others = scores(model, *split(make_data, seed, N_LONG))
                 for name, score in others:
-                    found.setdefault(name, []).append(score - fit[1])
-            for name, differences in found.items():
+                    results.setdefault(name, []).append(score - fit[1])
+            for name, differences in results.items():
                 of = f"{make_data.__name__}, {cls.__name__}: {name}"
                 yield f"{of}, mean", np.mean(differences)
                 yield f"{of}, lowest", min(differences)

@@ -36,8 +36,8 @@ def rows_of(n_rows, n_features, n_classes=4, dtype=np.float32):
 def measure(name, limit, call, *args):
     """Return (name, peak allocation without the result, relative to the limit)."""
     tracemalloc.start()
-    answer = call(*args)
-    peak = tracemalloc.get_traced_memory()[1] - getattr(answer, "nbytes", 0)
+    result = call(*args)
+    peak = tracemalloc.get_traced_memory()[1] - getattr(result, "nbytes", 0)
     tracemalloc.stop()
     return f"{name}: peak of {limit} MiB", peak / MIB / limit
 
@@ -57,7 +57,7 @@ def probabilities():
         yield measure(name, 64, tanh(64).fit, X, y)
 
 
-def a_layer_without_room():
+def layers_larger_than_the_limit():
     X, y = rows_of(50, 100_000, 2)
     clf = TanhClassifier(1000, max_memory=100 * MIB, random_state=0)
 
@@ -131,7 +131,7 @@ def main(args):
     X, y = rows_of(FEW, 10)
     for clf in (tanh(64), RBFClassifier(20, random_state=0)):
         clf.fit(X, y).predict(X)  # compiled and imported before it is measured
-    parts = (probabilities, a_layer_without_room, integers, searches, wide, outputs, images)
+    parts = (probabilities, layers_larger_than_the_limit, integers, searches, wide, outputs, images)
     rows = [row for part in parts for row in part()]
     report(args, "memory against max_memory", rows)
 

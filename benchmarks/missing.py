@@ -51,7 +51,7 @@ def with_missing(X, which):
 
 def gains(args, which):
     """Return {(network, preprocessing): scores in %} of all datasets with numerical features."""
-    found = {}
+    results = {}
     for path in find_tables(args.data, args.sets):
         table = read_table(path)
         if not any(name.startswith("x") for name in table.X):
@@ -66,19 +66,19 @@ def gains(args, which):
                 model = make_tabular_pipeline(cls(random_state=0, device=args.device))
                 model.set_params(**params).fit(X.iloc[train], table.y[train])
                 score = model.score(X.iloc[test], table.y[test])
-                found.setdefault((cls.__name__[:3], way), []).append(100 * score)
-        print(path.stem, {key: round(each[-1], 1) for key, each in found.items()}, flush=True)
-    return found
+                results.setdefault((cls.__name__[:3], way), []).append(100 * score)
+        print(path.stem, {key: round(each[-1], 1) for key, each in results.items()}, flush=True)
+    return results
 
 
 def main(args):
     for which in (at_random, the_largest):
-        found, rows = gains(args, which), []
-        for network in dict.fromkeys(network for network, _ in found):
-            ours, others = (np.array(found[network, way]) for way in WAYS)
+        results, rows = gains(args, which), []
+        for network in dict.fromkeys(network for network, _ in results):
+            ours, others = (np.array(results[network, way]) for way in WAYS)
             gain = ours - others
             rows += [
-                (f"{network}, {way}: mean score, %", np.mean(found[network, way])) for way in WAYS
+                (f"{network}, {way}: mean score, %", np.mean(results[network, way])) for way in WAYS
             ]
             rows += [
                 (f"{network}, gain: median, points", np.median(gain)),

@@ -49,9 +49,9 @@ def main(args):
     for name, (model, (_, test)) in models.items():
         rows.append((f"{name}: fit, s", float(np.median(fits[name]))))
         start = time.perf_counter()
-        answers = model.predict(test)
+        predictions = model.predict(test)
         rows.append((f"{name}: predict, s", time.perf_counter() - start))
-        rows.append((f"{name}: accuracy, %", 100 * float(np.mean(answers == y_test))))
+        rows.append((f"{name}: accuracy, %", 100 * float(np.mean(predictions == y_test))))
     first, *others = fits
     for name in others:
         ratio = np.median(np.divide(fits[name], fits[first]))

@@ -269,12 +269,12 @@ def startup():
 
 def grouped(title, file=CORES):
     """Return the results of a benchmark, {model: {score: value}}, of names "model: score"."""
-    found = {}
+    result = {}
     for key, value in results_of(title, file).items():
         name, colon, score = key.rpartition(": ")
         if colon:
-            found.setdefault(name, {})[score] = value
-    return found
+            result.setdefault(name, {})[score] = value
+    return result
 
 
 def in_code(name):

@@ -107,25 +107,25 @@ def fit_alone(args, units):
 
 
 def main(args):
-    found = []
+    results = []
     with get_engine(args.device) as engine:
         for order in args.order:
             panels, one = factorisations(args, engine, order)
             rate = order**3 / 3e12
-            found += [
+            results += [
                 (f"order {order}: by panels, TFLOP/s", rate / panels),
                 (f"order {order}: by one call, TFLOP/s", rate / one),
                 (f"order {order}: one call / panels", one / panels),
             ]
     for units in args.units:
         seconds, peak, longest = fit_alone(args, units)
-        found += [
+        results += [
             (f"{units} units, {args.rows} rows: fit, s", seconds),
             (f"{units} units: peak memory, GB", peak / 1e9),
             (f"{units} units: peak memory / 4 m^2 bytes", peak / (4 * units**2)),
             (f"{units} units: longest wait of another thread, ms", 1e3 * longest),
         ]
-    report(args, "panels", found, device=args.device)
+    report(args, "panels", results, device=args.device)
 
 
 if __name__ == "__main__":

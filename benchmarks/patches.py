@@ -47,7 +47,7 @@ def features(args, X):
         layer = layer_of(projector).astype(np.float32)
         out = engine.xp.empty((n, layer.n_units), np.float32)
         functions = {
-            "bound": _bare(engine, layer, images),
+            "bound": _lower_bound(engine, layer, images),
             "ours": _ours(engine, layer, images, out),
         }
         if args.device == "cpu":
@@ -71,7 +71,7 @@ def _ours(engine, layer, images, out):
     return work
 
 
-def _bare(engine, layer, images):
+def _lower_bound(engine, layer, images):
     """Return a function that multiplies the patches of one image, once per image.
 
     On a GPU the patches of all images are multiplied at once.
@@ -110,12 +110,12 @@ def _peers(engine, layer, images, expected):
         peers["torch conv2d"] = partial(_torch_conv, torch, layer, X)
     for name, peer in peers.items():
         with torch.inference_mode():
-            found = peer().cpu().numpy()
-            np.testing.assert_allclose(found, expected, atol=1e-3, err_msg=name)
+            results = peer().cpu().numpy()
+            np.testing.assert_allclose(results, expected, atol=1e-3, err_msg=name)
     return (
         peers
         if X.device.type == "cpu"
-        else {k: partial(_awaited, torch, p) for k, p in peers.items()}
+        else {k: partial(_synchronised, torch, p) for k, p in peers.items()}
     )
 
 
@@ -123,7 +123,7 @@ def _torch_device(engine):
     return "cpu" if engine.xp is np else f"cuda:{engine.index}"
 
 
-def _awaited(torch, work):
+def _synchronised(torch, work):
     with torch.inference_mode():
         work()
     torch.cuda.synchronize()
@@ -134,7 +134,7 @@ def _torch_unfold(torch, layer, X):
     side, floor = layer.grid.size, layer.floor
     whitening, inner = parts(layer)
     there = partial(torch.as_tensor, device=X.device)
-    units, found = there(inner.units), []
+    units, results = there(inner.units), []
     for part in X.split(TORCH_IMAGES[X.device.type]):
         P = torch.nn.functional.unfold(part, side).transpose(1, 2)
         P = P - P.mean(dim=2, keepdim=True)
@@ -145,8 +145,8 @@ def _torch_unfold(torch, layer, X):
             P = P @ there(whitening.units).T + there(whitening.bias)
             A = torch.exp(torch.cdist(P, units, p=1) / -inner.radius)
         A = A.transpose(1, 2).reshape(len(part), -1, *layer.grid.output_shape)
-        found.append(_torch_average(torch, layer, A))
-    return torch.cat(found)
+        results.append(_torch_average(torch, layer, A))
+    return torch.cat(results)
 
 
 def _torch_conv(torch, layer, X):
@@ -155,12 +155,12 @@ def _torch_conv(torch, layer, X):
     units = inner.units - inner.units.mean(axis=1, keepdims=True)
     there = partial(torch.as_tensor, device=X.device)
     units = there(units.reshape(-1, 1, *side))
-    bias, found = there(inner.bias)[:, None, None], []
+    bias, results = there(inner.bias)[:, None, None], []
     for part in X.split(TORCH_IMAGES[X.device.type]):
         variance = f.avg_pool2d(part * part, side, 1) - f.avg_pool2d(part, side, 1) ** 2
         A = f.conv2d(part, units) / torch.sqrt(variance.clamp(min=0) + layer.floor) + bias
-        found.append(_torch_average(torch, layer, A))
-    return torch.cat(found)
+        results.append(_torch_average(torch, layer, A))
+    return torch.cat(results)
 
 
 def _torch_average(torch, layer, A):
@@ -205,10 +205,10 @@ def mnist(args, X, y, X_test, y_test):
             rows.append((f"{name}: first fit, s", _seconds(model.fit, X, y)))
         rows.append((f"{name}: fit, s", _seconds(model.fit, X, y)))
         start = time.perf_counter()
-        answers = model.predict(X_test)
+        predictions = model.predict(X_test)
         rows.append((f"{name}: predict, s", time.perf_counter() - start))
         rows.append((f"{name}: columns", model.readout_coef_.shape[1]))
-        rows.append((f"{name}: accuracy, %", 100 * float(np.mean(answers == y_test))))
+        rows.append((f"{name}: accuracy, %", 100 * float(np.mean(predictions == y_test))))
     title = f"Patches: MNIST, {len(X)} + {len(X_test)} images"
     report(args, title, [*rows, *_threads(args)], device=args.device)
 

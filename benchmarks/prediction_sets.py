@@ -87,16 +87,16 @@ def measure(method, X, y, X_test, y_test):
     """Return the values of `MEASURED`."""
     classes, predicted, sets, seconds = method(X, y, X_test)
     is_class = y_test[:, None] == classes  # all False if the class is missing in the fit
-    sizes, found = sets.sum(axis=1), []
+    sizes, results = sets.sum(axis=1), []
     for k in range(len(LEVELS)):
         covered = (sets[:, :, k] & is_class).any(axis=1)
-        found += [100 * covered.mean(), sizes[:, k].mean(), 100 * np.mean(sizes[:, k] == 0)]
-    return [*found, 100 * np.mean(predicted == y_test), seconds]
+        results += [100 * covered.mean(), sizes[:, k].mean(), 100 * np.mean(sizes[:, k] == 0)]
+    return [*results, 100 * np.mean(predicted == y_test), seconds]
 
 
 def main(args):
     names = available(METHODS, args.methods)
-    found = {name: {} for name in names}
+    results = {name: {} for name in names}
     for path in find_tables(args.data, args.sets and args.sets.split(",")):
         table = read_table(path)
         if table.task != "classification" or table.name in LEAKY:
@@ -110,9 +110,9 @@ def main(args):
                 values[name].append(measure(method, X, table.y[train], X_test, table.y[test]))
         print(f"\n{table.name}")
         for name in names:
-            found[name][table.name] = means = np.mean(values[name], axis=0)
+            results[name][table.name] = means = np.mean(values[name], axis=0)
             print(f"{name:32}" + "".join(f"{value:8.4g}" for value in means), flush=True)
-    report_datasets(args, "prediction sets", MEASURED, found)
+    report_datasets(args, "prediction sets", MEASURED, results)
 
 
 if __name__ == "__main__":

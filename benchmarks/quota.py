@@ -81,18 +81,18 @@ def main(args):
     code = FIT.format(sizes=[int(n) for n in args.rows.split(",")])
     python = [sys.executable, "-c", code]
     mask = ",".join(map(str, sorted(os.sched_getaffinity(0))[: args.cores]))
-    found = {"masked": times_of(["taskset", "--cpu-list", mask, *python])}
+    results = {"masked": times_of(["taskset", "--cpu-list", mask, *python])}
     with control_group(args.cores) as (group, place):
         if group is not None and shutil.which("unshare"):
-            found["in a quota"] = times_of(in_group(group, place, shlex.join(python)))
+            results["in a quota"] = times_of(in_group(group, place, shlex.join(python)))
             # As a library that counts the cores of the host.
             if args.blind:
                 command = f"echo $$ > {group}/cgroup.procs; exec {shlex.join(python)}"
-                found["in a quota, not seen"] = times_of(["sh", "-c", command])
+                results["in a quota, not seen"] = times_of(["sh", "-c", command])
         else:
-            found["told of a quota"] = times_of(python, LOKY_MAX_CPU_COUNT=str(args.cores))
+            results["told of a quota"] = times_of(python, LOKY_MAX_CPU_COUNT=str(args.cores))
     rows = []
-    for name, (threads, times) in found.items():
+    for name, (threads, times) in results.items():
         rows.append((f"{name}: threads", threads))
         rows += [(f"{name}: {n} rows, s", t) for n, t in times.items()]
     report(args, f"a quota of {args.cores}", rows, host=os.cpu_count())

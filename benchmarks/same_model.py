@@ -63,16 +63,16 @@ def print_models(args):
     for _ in range(args.problems):
         n_rows, n_classes = int(10 ** rng.uniform(2.4, 3.6)), int(rng.integers(2, 8))
         X, y, radius = bytes_of(rng, n_rows, int(rng.integers(5, 60)), n_classes)
-        how = {
+        options = {
             "n_hidden": int(min(0.7 * n_rows, 10 ** rng.uniform(1.7, 2.8))), "precision": 8,
             "kernel": "triangular", "radius": radius * rng.uniform(0.5, 2), "random_state": 0,
             "feature_weights": None, "device": args.device,
         }  # fmt: skip
         alpha = float(10 ** rng.uniform(-3, 1.5))
         for penalty in (alpha, "auto"):
-            models = [RBFClassifier(alpha=penalty, **how).fit(X, y)]
+            models = [RBFClassifier(alpha=penalty, **options).fit(X, y)]
             with in_floats():
-                models.append(RBFClassifier(alpha=penalty, **how).fit(X, y))
+                models.append(RBFClassifier(alpha=penalty, **options).fit(X, y))
             arrays = (np.asarray(getattr(m, name)) for m in models for name in FITTED)
             print(*(array.tobytes().hex() for array in arrays))
 
@@ -92,13 +92,13 @@ def differences(args):
     values = np.array(lines, dtype=object)
     differs = (values != values[0]).any(axis=0)
     for i, penalty in enumerate(("given", "auto")):
-        for j, how in enumerate(("exact", "in floats")):
-            found = differs[i::2, len(FITTED) * j :][:, : len(FITTED)]
+        for j, arithmetic in enumerate(("exact", "in floats")):
+            is_different = differs[i::2, len(FITTED) * j :][:, : len(FITTED)]
             if not i and not j:
-                yield "centres differ, %", 100 * found[:, 0].mean()
-            shares = found[~found[:, 0]].mean(axis=0)
+                yield "centres differ, %", 100 * is_different[:, 0].mean()
+            shares = is_different[~is_different[:, 0]].mean(axis=0)
             for name, share in zip(FITTED[1:], shares[1:], strict=True):
-                yield f"alpha {penalty}, {how}: {name} differs, %", 100 * share
+                yield f"alpha {penalty}, {arithmetic}: {name} differs, %", 100 * share
 
 
 def costs(args):
@@ -131,8 +131,8 @@ def seconds(model, X, y):
 
 
 def main(args):
-    found = list(differences(args))
-    report(args, "Models that depend on the machine", found, problems=args.problems)
+    results = list(differences(args))
+    report(args, "Models that depend on the machine", results, problems=args.problems)
     if args.units:
         report(args, "Cost of exact solutions", list(costs(args)), device=args.device)
 

@@ -72,9 +72,9 @@ def seconds(function, *arguments):
 
 
 def split_scores(search, candidates):
-    found = search.cv_results_
-    table = np.array([found[f"split{k}_test_score"] for k in range(5)]).T
-    rows = [found["params"].index(candidate) for candidate in candidates]
+    results = search.cv_results_
+    table = np.array([results[f"split{k}_test_score"] for k in range(5)]).T
+    rows = [results["params"].index(candidate) for candidate in candidates]
     return table[rows]
 
 

@@ -48,16 +48,16 @@ class Counted:
         return function(), self.pairs
 
 
-def block_by_block(shown, rule, n_rows):
+def block_by_block(samples, rule, n_rows):
     """Return positions of the novel samples by the blockwise definition."""
-    engine, xp = shown.engine, shown.engine.xp
+    engine, xp = samples.engine, samples.engine.xp
 
     def prepare(rows):
         return engine.prepare(rule.layer(xp.ascontiguousarray(rows)))
 
-    full, rest, found = [], None, []
-    for start in range(0, len(shown), n_rows):
-        block = shown.block(slice(start, start + n_rows))
+    full, rest, results = [], None, []
+    for start in range(0, len(samples), n_rows):
+        block = samples.block(slice(start, start + n_rows))
         activity = xp.zeros(len(block))
         has_rest = rest is not None and len(rest)
         for chunk in [*full, *([prepare(rest)] if has_rest else [])]:
@@ -67,31 +67,31 @@ def block_by_block(shown, rule, n_rows):
             continue
         rows = block[under]
         kept = engine.select_novel(rule.layer(rows), rows, activity[under], rule.overlap)
-        found.append(start + engine.to_host(under)[kept])
+        results.append(start + engine.to_host(under)[kept])
         rest = rows[kept] if rest is None else xp.concatenate([rest, rows[kept]])
         while len(rest) >= CHUNK:
             full.append(prepare(rest[:CHUNK]))
             rest = rest[CHUNK:]
-    return np.concatenate(found)
+    return np.concatenate(results)
 
 
-def in_blocks(shown, rule, n_rows):
+def in_blocks(samples, rule, n_rows):
     """`block_by_block` in each group."""
-    found = [at[block_by_block(group, rule, n_rows)] for at, group in shown.by_group()]
-    return np.sort(np.concatenate(found))
+    results = [at[block_by_block(group, rule, n_rows)] for at, group in samples.by_group()]
+    return np.sort(np.concatenate(results))
 
 
 def rule_at(radius):
     return NoveltyRule("manhattan", "triangular", radius, 1.0)
 
 
-def searched(shown):
+def radius_of_centers(samples):
     """Return the selection radius that gives about `CENTERS`."""
-    start = TRIANGULAR.natural_radius(typical_distance(shown, "manhattan"))
-    growth = GROWTH if shown.groups is None else GROUP_GROWTH
+    start = TRIANGULAR.natural_radius(typical_distance(samples, "manhattan"))
+    growth = GROWTH if samples.groups is None else GROUP_GROWTH
     radius, *_ = search_radius(
-        lambda radius: novel_rows(shown, rule_at(radius), CENTERS),
-        0.9 * start, CENTERS, len(shown), growth, min_centers(shown, 1.0),
+        lambda radius: novel_rows(samples, rule_at(radius), CENTERS),
+        0.9 * start, CENTERS, len(samples), growth, min_centers(samples, 1.0),
     )  # fmt: skip
     return radius
 
@@ -103,22 +103,24 @@ def data_sets(folder):
     yield "letter, float32", X.astype(np.float32), y
 
 
-def compare(engine, shown, n_rows):
-    rule = rule_at(searched(shown))
-    ways = {
-        "living set": lambda: novel_rows(shown, rule)[0],
-        "block by block": lambda: in_blocks(shown, rule, n_rows),
+def compare(engine, samples, n_rows):
+    rule = rule_at(radius_of_centers(samples))
+    functions = {
+        "living set": lambda: novel_rows(samples, rule)[0],
+        "block by block": lambda: in_blocks(samples, rule, n_rows),
     }
     counted = Counted(engine)
-    found, pairs = zip(*(counted.during(way) for way in ways.values()), strict=True)
-    np.testing.assert_array_equal(*found)
-    seconds = medians(ways, stopwatch=engine.stopwatch)
-    rows = [("centres", len(found[0]))]
-    for name, n in zip(ways, pairs, strict=True):
+    results, pairs = zip(
+        *(counted.during(function) for function in functions.values()), strict=True
+    )
+    np.testing.assert_array_equal(*results)
+    seconds = medians(functions, stopwatch=engine.stopwatch)
+    rows = [("centres", len(results[0]))]
+    for name, n in zip(functions, pairs, strict=True):
         rows += [(f"{name}: pairs, millions", n / 1e6), (f"{name}: s", seconds[name])]
-    living, blocks = seconds.values()
+    active_seconds, block_seconds = seconds.values()
     rows.append(("pairs / block by block", pairs[0] / pairs[1]))
-    return [*rows, ("time / block by block", living / blocks)]
+    return [*rows, ("time / block by block", active_seconds / block_seconds)]
 
 
 def main(args):
@@ -127,11 +129,11 @@ def main(args):
             order = np.random.default_rng(0).permutation(len(X))
             X = engine.upload_if_fits(X, engine.memory()[0] // 8)
             classes = np.unique(y, return_inverse=True)[1]
-            for how, groups in (("among all rows", None), ("in each class", classes)):
-                shown = OrderedSamples(engine, X, order, groups)
+            for scope, groups in (("among all rows", None), ("in each class", classes)):
+                samples = OrderedSamples(engine, X, order, groups)
                 n_rows = BLOCK["cuda" if engine.name.startswith("cuda") else "cpu"]
-                title = f"selection: {name}, {how}, device {args.device}"
-                report(args, title, compare(engine, shown, n_rows))
+                title = f"selection: {name}, {scope}, device {args.device}"
+                report(args, title, compare(engine, samples, n_rows))
 
 
 if __name__ == "__main__":

@@ -66,8 +66,8 @@ def main(args):
         X = (rng.random((ROWS, n_features)) * 255).astype(dtype)
         model = fitted(metric, X, rng.integers(CLASSES, size=ROWS), args.units)
         for n_rows in BATCHES:
-            found = compare(model, X[:1024], n_rows)
-            rows += [(f"{name}, {n_rows} row(s): {what}", value) for what, value in found]
+            results = compare(model, X[:1024], n_rows)
+            rows += [(f"{name}, {n_rows} row(s): {what}", value) for what, value in results]
     report(args, f"serving, {args.units} units", rows, threads=n_threads())
 
 

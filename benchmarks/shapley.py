@@ -46,11 +46,11 @@ def seconds(function):
 def measure(title, model, X, background):
     shapley_values(model, X[:1], background)  # compiles
     runs = [seconds(lambda: shapley_values(model, X, background)) for _ in range(REPEATS)]
-    exact, taken = runs[0][0], np.median([run[1] for run in runs])
+    exact, duration = runs[0][0], np.median([run[1] for run in runs])
     residual = exact.scores - model.decision_function(X)
     yield f"{title}: units", len(model[-1].centers_)
-    yield f"{title}: {len(X)} samples, s", taken
-    yield f"{title}: a sample, ms", 1e3 * taken / len(X)
+    yield f"{title}: {len(X)} samples, s", duration
+    yield f"{title}: a sample, ms", 1e3 * duration / len(X)
     yield f"{title}: score less sum of values, largest", np.abs(residual).max()
 
     def score(rows):
@@ -59,8 +59,8 @@ def measure(title, model, X, background):
     some, largest = X[:SHAP_SAMPLES], np.abs(exact.values).max()
     for name, explain in explainers(score, background):
         explain(some[:1])  # compiles
-        values, taken = seconds(lambda explain=explain: explain(some))
-        yield f"{title}: {name}, a sample, ms", 1e3 * taken / len(some)
+        values, duration = seconds(lambda explain=explain: explain(some))
+        yield f"{title}: {name}, a sample, ms", 1e3 * duration / len(some)
         error = np.abs(values - exact.values[: len(some)]).max()
         yield f"{title}: {name}, relative error", error / largest
 

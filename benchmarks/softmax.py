@@ -100,9 +100,9 @@ def counted(passes):
     """Record the number of passes over the data of each softmax fit."""
 
     def train(*args, **options):
-        found = train_softmax(*args, **options)
-        passes.append(found.n_passes)
-        return found
+        results = train_softmax(*args, **options)
+        passes.append(results.n_passes)
+        return results
 
     readout_parts.train_softmax = train
 
@@ -113,11 +113,11 @@ def quality(model, X, y, X_test, y_test, alpha):
     coef = on_host(readout.coef_ if isinstance(model, Pipeline) else readout.readout_coef_)
     p, p_test = (on_host(model.predict_proba(part)) for part in (X, X_test))
     penalty = alpha / 2 * float((coef.astype(float) ** 2).sum())
-    answers = readout.classes_[p_test.argmax(axis=1)]
+    predictions = readout.classes_[p_test.argmax(axis=1)]
     return [
         ("iterations", float(np.max(readout.n_iter_))),
         ("objective", log_loss(y, p, normalize=False) + penalty),
-        ("accuracy, %", 100 * accuracy_score(y_test, answers)),
+        ("accuracy, %", 100 * accuracy_score(y_test, predictions)),
         ("log-loss", log_loss(y_test, p_test)),
     ]
 
@@ -136,8 +136,8 @@ def compare(args):
     for name, model in models.items():
         wall, cpu = np.median(fits[name], axis=0)
         rows += [(f"{name}: fit, s", wall), (f"{name}: fit, CPU s", cpu)]
-        found = quality(model, there[name][0], y, there[name][1], y_test, args.alpha)
-        rows += [(f"{name}: {what}", value) for what, value in found]
+        results = quality(model, there[name][0], y, there[name][1], y_test, args.alpha)
+        rows += [(f"{name}: {what}", value) for what, value in results]
         if args.memory:
             rows.append((f"{name}: peak memory, GB", peak(model, there[name][0], y)))
     rows.append((f"{OURS}: passes over the rows", passes[0]))

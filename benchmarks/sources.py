@@ -26,7 +26,7 @@ from sklearn_fsvc._src.tuning import medians
 
 FEATURES, CHUNK = 64, 16_384
 # Bytes in addition to `max_memory`: labels, their codes, and Python objects.
-LIMIT, BESIDE = 128 * 2**20, 100e6
+LIMIT, ADDITIONAL = 128 * 2**20, 100e6
 
 
 def labels(n_rows):
@@ -78,9 +78,9 @@ def sources(folder):
     }
 
 
-def classifier(units, **how):
+def classifier(units, **options):
     given = {"scale": 0.1, "alpha": 1.0, "feature_weights": None}  # a single pass
-    return TanhClassifier(units, **given, random_state=0, **how)
+    return TanhClassifier(units, **given, random_state=0, **options)
 
 
 def times(args, folder):
@@ -99,11 +99,11 @@ def times(args, folder):
 
     for what, call in {"fit": lambda X: model.fit(X, y), "transform": transform}.items():
         calls = {name: lambda X=X, call=call: call(X) for name, X in given.items()}
-        found = medians(calls, args.repeats, seconds=3000, stopwatch=clock)
-        for name, seconds in found.items():
+        results = medians(calls, args.repeats, seconds=3000, stopwatch=clock)
+        for name, seconds in results.items():
             yield f"{what}, {name}: s", seconds
             if name != "memory":
-                yield f"{what}, {name} / memory", seconds / found["memory"]
+                yield f"{what}, {name} / memory", seconds / results["memory"]
     calls = {
         "Parquet": lambda: sum(len(batch) for batch in given["Parquet"]()),
         "zarr": lambda: sum(len(given["zarr"][i : i + CHUNK]) for i in range(0, args.rows, CHUNK)),
@@ -139,7 +139,7 @@ def memory(args, folder):
         command += ["--rows", str(args.rows), "--units", str(args.units)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         yield f"{name}: peak memory of fit and predict, MB", float(done.stdout) / 1e6
-    yield "limit: max_memory + 100 MB", (LIMIT + BESIDE) / 1e6
+    yield "limit: max_memory + 100 MB", (LIMIT + ADDITIONAL) / 1e6
 
 
 def main(args):

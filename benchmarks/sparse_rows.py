@@ -25,13 +25,16 @@ TILES = {0.001: 4096, 0.01: 1024, 0.05: 512, 0.1: 256, 0.2: 256, 0.5: 256}
 TEXTS, WORDS = 5000, 100_000
 
 
-def made(n_rows, n_features, density, dtype):
+def random_samples(n_rows, n_features, density, dtype):
     return csr_array(random(n_rows, n_features, density, dtype=dtype, random_state=0))
 
 
 def of_tile(engine, layer, density, args):
     """Return the seconds per sample, sparse and dense."""
-    X, place = made(TILES[density], FEATURES, density, layer.units.dtype), engine.sparse_evaluator()
+    X, place = (
+        random_samples(TILES[density], FEATURES, density, layer.units.dtype),
+        engine.sparse_evaluator(),
+    )
     H = engine.xp.empty((X.shape[0], layer.n_units), layer.hidden_dtype)
     as_sparse, as_dense = place.prepare(layer), engine.prepare(layer)
     ways = {
@@ -50,17 +53,17 @@ def tiles(args):
             W = rng.standard_normal((args.units, FEATURES)).astype(dtype)
             layer = TanhLayer(W, np.zeros(args.units, dtype))
             for density in TILES:
-                found, what = (
+                results, what = (
                     of_tile(engine, layer, density, args),
                     f"{layer.profile_key}, {density:.1%}",
                 )
-                yield from ((f"{what}, {way}: us", 1e6 * found[way]) for way in found)
-                yield f"{what}: sparse / dense", found["sparse"] / found["dense"]
+                yield from ((f"{what}, {way}: us", 1e6 * results[way]) for way in results)
+                yield f"{what}: sparse / dense", results["sparse"] / results["dense"]
 
 
 def texts(args):
     """Report times and peak allocations of a fit and a prediction."""
-    X, y = made(TEXTS, WORDS, 0.001, np.float64), np.arange(TEXTS) % 3
+    X, y = random_samples(TEXTS, WORDS, 0.001, np.float64), np.arange(TEXTS) % 3
     for weights in ("gaussian", "class_informed"):
         model = TanhClassifier(500, weights=weights, device=args.device, random_state=0)
         calls = {
@@ -78,11 +81,11 @@ def texts(args):
 
 
 def main(args):
-    how = {"clock": args.clock, "device": args.device}
+    options = {"clock": args.clock, "device": args.device}
     title = f"sparse rows of {FEATURES} features, {args.units} units, {args.device}"
-    report(args, title, list(tiles(args)), **how)
+    report(args, title, list(tiles(args)), **options)
     title = f"sparse rows, {TEXTS} x {WORDS}, 500 units, {args.device}"
-    report(args, title, list(texts(args)), **how)
+    report(args, title, list(texts(args)), **options)
 
 
 if __name__ == "__main__":

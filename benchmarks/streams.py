@@ -27,15 +27,15 @@ CALLS = 1000
 def models(args, X):
     """Yield unfitted classifiers, each with a given layer."""
     plain = {"alpha": 1.0, "random_state": 0, "device": args.device}
-    found = {}
+    results = {}
     for precision in ("float", 8):
-        how = {"precision": precision, "random_state": 0, "device": args.device}
-        rbf = RBFProjector(args.units, selection="random", **how).fit(X)
-        tanh = TanhProjector(args.units, **how).fit(X)
+        options = {"precision": precision, "random_state": 0, "device": args.device}
+        rbf = RBFProjector(args.units, selection="random", **options).fit(X)
+        tanh = TanhProjector(args.units, **options).fit(X)
         end = "" if precision == "float" else ", 8 bits"
-        found[f"RBFClassifier{end}"] = RBFClassifier(layer=FrozenEstimator(rbf), **plain)
-        found[f"TanhClassifier{end}"] = TanhClassifier(layer=FrozenEstimator(tanh), **plain)
-    return found
+        results[f"RBFClassifier{end}"] = RBFClassifier(layer=FrozenEstimator(rbf), **plain)
+        results[f"TanhClassifier{end}"] = TanhClassifier(layer=FrozenEstimator(tanh), **plain)
+    return results
 
 
 def in_parts(X, y, n=CALLS):

@@ -60,9 +60,9 @@ def compare(args, name, model, X, y):
         device: lambda device=device: model.set_params(device=device).fit(X, y)
         for device in args.devices
     }
-    found = in_turn(works, args.repeats)
-    base = found[args.devices[0]][1]
-    for device, (first, median) in found.items():
+    results = in_turn(works, args.repeats)
+    base = results[args.devices[0]][1]
+    for device, (first, median) in results.items():
         what = f"{name}, {model.n_hidden} units, {len(X)} rows, {device}"
         yield f"{what}: first fit, s", first
         yield f"{what}: fit, s", median
@@ -124,21 +124,21 @@ def huge_fit(args, units):
 
 
 def main(args):
-    found = []
+    results = []
     for order in args.order:
-        found += factorisations(args, order)
+        results += factorisations(args, order)
     for units in args.huge:
-        found += huge_fit(args, units)
+        results += huge_fit(args, units)
     if args.data:
         X, y = load_images(args.data)[:2]
         for name in args.only:
             for m in args.units:
-                found += compare(args, f"MNIST, {name}", models(m)[name], X, y)
+                results += compare(args, f"MNIST, {name}", models(m)[name], X, y)
     X, y = random_rows(args.rows, 784)
     for name in args.only if args.rows else ():
         for n in (len(X) // 2, len(X)):
-            found += compare(args, name, models(args.row_units)[name], X[:n], y[:n])
-    report(args, "teams", found)
+            results += compare(args, name, models(args.row_units)[name], X[:n], y[:n])
+    report(args, "teams", results)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from _report import arguments, report
-from large_fits import with_found
+from large_fits import with_selected
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
@@ -83,12 +83,15 @@ def fit_rows(args):
     """Return rows of the report."""
     X, y, X_test, y_test, _ = load_images(args.data)
     rows = []
-    for made in (
+    for automatic in (
         TanhClassifier(args.units, random_state=0),
         RBFClassifier(args.units, random_state=0),
     ):
-        found = made.set_params(device="cuda").fit(X, y)
-        for variant, model in {"as made": made, "given": with_found(found, "float")}.items():
+        fitted = automatic.set_params(device="cuda").fit(X, y)
+        for variant, model in {
+            "as made": automatic,
+            "given": with_selected(fitted, "float"),
+        }.items():
             name = f"{type(model).__name__}, {variant}"
             for method in ("fit", "predict"):
                 arguments = (X, y) if method == "fit" else (X,)

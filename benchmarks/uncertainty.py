@@ -62,16 +62,16 @@ def measure(kind, table, device):
 def main(args):
     measured = (f"coverage of {NOMINAL:.0%}, %", "width / std of y", "R^2, %", "fit with / without")
     for kind in (RBFRegressor, TanhRegressor):
-        rows, found = [], []
+        rows, results = [], []
         for path in find_tables(args.data, args.sets and args.sets.split(",")):
             table = read_table(path)
             if table.task == "regression":
-                found.append(measure(kind, table, args.device))
+                results.append(measure(kind, table, args.device))
                 rows += [
                     (f"{table.name}: {name}", float(value))
-                    for name, value in zip(measured, found[-1], strict=True)
+                    for name, value in zip(measured, results[-1], strict=True)
                 ]
-        means = zip(measured, np.mean(found, axis=0), strict=True)
+        means = zip(measured, np.mean(results, axis=0), strict=True)
         rows += [(f"mean: {name}", float(value)) for name, value in means]
         report(args, f"uncertainty: {kind.__name__}", rows, device=args.device)
 

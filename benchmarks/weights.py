@@ -30,7 +30,7 @@ from sklearn_fsvc._src.hidden_layers import tanh
 from sklearn_fsvc._src.hidden_layers.tanh import WEIGHTS
 from sklearn_fsvc._src.tuning import medians
 
-REACHES = (0, 1, 1.7, 2, 2.5, 3, 3.5)
+RANGES = (0, 1, 1.7, 2, 2.5, 3, 3.5)
 SIZES = (256, 512, 1024, 2048, 4096)
 GRID = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
 MNIST = {"weights": "class_informed", "image_shape": (28, 28)}
@@ -138,12 +138,12 @@ def reach(args):
         for _, X, y, X_test, y_test in sets:
             kind = TanhRegressor if y.dtype.kind == "f" else TanhClassifier
             model = kind(args.units, random_state=0, device=args.device)
-            for each in REACHES:
+            for each in RANGES:
                 with mock.patch.object(weights_scale, "_REACH", each):
                     score = model.fit(X, y).score(X_test, y_test)
                 scores.setdefault(each, []).append(100 * score)
-        rows = [(f"{each} deviations", float(np.mean(found))) for each, found in scores.items()]
-        rows.append(("sets", len(scores[REACHES[0]])))
+        rows = [(f"{each} deviations", float(np.mean(results))) for each, results in scores.items()]
+        rows.append(("sets", len(scores[RANGES[0]])))
         report(args, f"weights: reach of biases, {title}: mean accuracy and R2, %", rows)
 
 

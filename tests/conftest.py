@@ -1,4 +1,4 @@
-"""Options and fixtures: every engine of the registry, and the data sets of the authors."""
+"""Options and fixtures: the engines of the registry, and the datasets of the FSVC authors."""
 
 import gc
 import os
@@ -15,21 +15,22 @@ from sklearn_fsvc._src.engines import ENGINES, jit
 
 pytest.register_assert_rewrite("search.comparing")
 
-# Modules that cannot be imported without a package.
-NEEDS = {
+# Package -> test modules that import it.
+REQUIRED_BY = {
     "skl2onnx": (
         "export/converted.py", "export/test_onnx.py", "export/test_onnx_errors.py",
         "export/test_onnx_layers.py", "export/test_sizes.py",
     ),
     "numpydoc": ("documentation/test_docstrings.py",),
 }  # fmt: skip
-MISSING = [package for package in NEEDS if find_spec(package) is None]
-collect_ignore = [path for package in MISSING for path in NEEDS[package]]
+MISSING_PACKAGES = [package for package in REQUIRED_BY if find_spec(package) is None]
+collect_ignore = [path for package in MISSING_PACKAGES for path in REQUIRED_BY[package]]
 
 
 def pytest_report_header(config):
     lines = [
-        f"{package} is not installed: without {', '.join(NEEDS[package])}" for package in MISSING
+        f"{package} is not installed: without {', '.join(REQUIRED_BY[package])}"
+        for package in MISSING_PACKAGES
     ]
     tested = tested_engines(config)
     for name in ENGINES:
@@ -46,9 +47,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """One thread for each BLAS of a worker, and for those of the programs it starts.
+    """Limit BLAS to one thread in each xdist worker and its subprocesses, which share the cores.
 
-    Workers share the cores. What the engines do with threads of their own stays as it is.
+    Threads of the engines are not limited.
     """
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
@@ -57,7 +58,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Ten thousand tests stay to the end: nobody looks for garbage among them, now or later."""
+    """Exclude collected tests from garbage collection: they are never freed, and there are many."""
     gc.disable()
     try:
         return (yield)
@@ -72,29 +73,29 @@ def why_unavailable(name):
 
 
 def tested_engines(config):
-    """Return the engines that work, and those that `--require-engine` names: their tests fail."""
+    """Return the engines that work, and those that `--require-engine` names (their tests fail)."""
     required = config.getoption("--require-engine")
     return [name for name in ENGINES if name in required or why_unavailable(name) is None]
 
 
-# MKL has other products and another tanh than `blas`: tests of engines have both.
+# MKL differs from `blas` in its products and its tanh: tests of engines always include both.
 MARKS_OF_DEVICES = {"mkl": pytest.mark.exhaustive}
 
 
 def pytest_generate_tests(metafunc):
-    """Generate variants of the tested engines only: 1,500 would be collected to be skipped."""
+    """Parametrize tests by the available engines, instead of skipping 1,500 variants."""
     tested = tested_engines(metafunc.config)
     if "engine_name" in metafunc.fixturenames:
         metafunc.parametrize("engine_name", tested)
     if "device_name" in metafunc.fixturenames:
         marked = [pytest.param(name, marks=MARKS_OF_DEVICES.get(name, ())) for name in tested]
         metafunc.parametrize("device_name", marked)
-    if "namespace_engine" in metafunc.fixturenames:  # of each namespace of arrays, one engine
+    if "namespace_engine" in metafunc.fixturenames:  # one engine for each array namespace
         metafunc.parametrize("namespace_engine", [n for n in tested if n in ("jit", "cuda")])
 
 
-def usable(name, config):
-    """The engine, or a skip with its own reason."""
+def open_engine(name, config):
+    """Return an engine; if it is unavailable, skip the test, or fail if it is required."""
     engine = ENGINES[name]()
     reason = engine.why_unavailable()
     if reason and name in config.getoption("--require-engine"):
@@ -105,49 +106,49 @@ def usable(name, config):
 
 
 @pytest.fixture(scope="session")
-def profiles(tmp_path_factory):
-    """Names of folders that are not there yet.
+def profile_folders(tmp_path_factory):
+    """Iterate over names of folders that do not exist yet.
 
-    A `tmp_path` for each of many thousand tests would take longer than most of them.
+    Creating a `tmp_path` for each test would take longer than most tests.
     """
     folder = tmp_path_factory.mktemp("profiles")
     return (str(folder / str(i)) for i in count())
 
 
 @pytest.fixture(autouse=True)
-def profiles_of_their_own(profiles, monkeypatch):
-    """What was tuned on this machine has no part in the tests."""
-    monkeypatch.setenv("SKLEARN_FSVC_CACHE", next(profiles))
+def empty_profile_folder(profile_folders, monkeypatch):
+    """Tests must not use the settings that were tuned on this machine."""
+    monkeypatch.setenv("SKLEARN_FSVC_CACHE", next(profile_folders))
 
 
 @pytest.fixture
 def few_cores(monkeypatch):
-    """The default sizes of a machine of two cores, which tests name."""
+    """Use the default settings of a machine with two cores, which tests expect."""
     choices = jit.thread_choices
     monkeypatch.setattr(jit, "thread_choices", lambda: tuple(dict.fromkeys((2, *choices()))))
 
 
 @pytest.fixture
-def idle(monkeypatch):
-    """A machine on which no other process computes, as far as `tune` knows."""
+def idle_machine(monkeypatch):
+    """Simulate a machine without other load, for `tune`."""
     monkeypatch.setattr("sklearn_fsvc._src.tuning.other_load", lambda: 0.0)
 
 
 @pytest.fixture
 def engine(engine_name, request):
-    with usable(engine_name, request.config) as engine:
+    with open_engine(engine_name, request.config) as engine:
         yield engine
 
 
 @pytest.fixture
 def device(device_name, request):
-    usable(device_name, request.config)
+    open_engine(device_name, request.config)
     return device_name
 
 
 @pytest.fixture
 def fsvc_data():
-    """name -> X_train, y_train, X_test, y_test in float64, in file order."""
+    """Return a function: name -> X_train, y_train, X_test, y_test in float64, in file order."""
     folder = os.environ.get("SKLEARN_FSVC_DATA")
 
     def load(name):

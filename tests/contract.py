@@ -256,10 +256,11 @@ def check_gradients(engine, shape, dtype, n_outputs=3):
         np.testing.assert_array_equal(engine.to_host(D), before)
 
 
-def check_settings(engine, dtype, shape=(37, 300, 1300), in_turn=False):
+def check_settings(engine, dtype, shape=(37, 300, 1300), one_block=False):
     """Every value of every setting gives the same H; the default is the first one.
 
-    With `in_turn`, each sum is evaluated with one block besides the default, as each is compiled.
+    With `one_block`, each sum is evaluated with one block in addition to the default, which saves
+    compilation time.
     """
     for X, layer in layers(shape, dtype):
         tunables = engine.tunables(layer)
@@ -268,7 +269,7 @@ def check_settings(engine, dtype, shape=(37, 300, 1300), in_turn=False):
             assert M // asymmetry % 256 == 0
         expected = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
         for name, (_, *others) in tunables.items():
-            if in_turn and name == "block":
+            if one_block and name == "block":
                 turn = REDUCTIONS.index(layer.reduction) % len(others)
                 others = others[turn : turn + 1]
             for value in others:

@@ -137,19 +137,19 @@ def of_model(model, X):
 
 def novel_rows(X, radius, overlap, metric="manhattan", kernel="triangular"):
     """Return the samples that sequential novelty selection makes centres."""
-    kept = [0]
+    centers = [0]
     for i in range(1, len(X)):
-        if rbf(X[i : i + 1], X[kept], radius, metric, kernel).sum() < overlap:
-            kept.append(i)
-    return kept
+        if rbf(X[i : i + 1], X[centers], radius, metric, kernel).sum() < overlap:
+            centers.append(i)
+    return centers
 
 
 def novel_rows_by_group(X, groups, radius, overlap, metric="manhattan", kernel="triangular"):
-    kept = []
+    centers = []
     for g in np.unique(groups):
         rows = np.flatnonzero(groups == g)
-        kept.extend(rows[novel_rows(X[rows], radius, overlap, metric, kernel)])
-    return sorted(kept)
+        centers.extend(rows[novel_rows(X[rows], radius, overlap, metric, kernel)])
+    return sorted(centers)
 
 
 def lms(W, H, Y, rate, weight=None):

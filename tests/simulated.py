@@ -15,13 +15,13 @@ from sklearn_fsvc._src.engines.kernels.cuda.manhattan import Tile
 from sklearn_fsvc.engines import HostEngine
 
 
-def without_sizes(kernel):
-    """What distinguishes kernels except block sizes and tiles."""
+def without_block_sizes(kernel):
+    """Return the properties of a kernel, except block sizes and tiles."""
     kinds = (argument for argument in kernel.arguments if type(argument) not in (int, Tile))
     return kernel.module, kernel.factory.__name__, *kinds
 
 
-BUILT = {(*without_sizes(kernel), types) for kernel, types in build.all_kernels()}
+BUILT = {(*without_block_sizes(kernel), types) for kernel, types in build.all_kernels()}
 
 
 class SimulatedCuda(CudaEngine):
@@ -54,7 +54,7 @@ class SimulatedCuda(CudaEngine):
     def launch(self, kernel, grid, block, *args):
         """Run a kernel, which must be one of those that a wheel contains."""
         types = launch.typed(args)[1]
-        assert (*without_sizes(kernel), types) in BUILT, (kernel.name, types)
+        assert (*without_block_sizes(kernel), types) in BUILT, (kernel.name, types)
         kernel.definition[grid, block](*args)
 
 

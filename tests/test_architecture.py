@@ -1,4 +1,4 @@
-"""The direction of imports, what is imported, and what an import may cost."""
+"""The direction of imports, their declaration, and their cost."""
 
 import ast
 import re
@@ -21,9 +21,9 @@ FILES = {
     path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", "."): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-# Rooms, the highest first: a room, a file or a folder, imports only from those below it.
-# What is not named here, such as a version number, may be imported from everywhere.
-ROOMS = (
+# Layers of the package, the highest first: a file or folder imports only from those below it.
+# Other modules, such as the version number, may be imported everywhere.
+LAYERS = (
     "cli", "demo", "export", "inspection", "search", "tuning", "tabular", "stacking", "estimators",
     "hidden_layers", "targets", "parts", "readouts", "data", "engines", "layers", "kernels",
     "formulas", "images", "utils",
@@ -31,7 +31,7 @@ ROOMS = (
 
 
 def imports_of(path):
-    """Absolute names of all that a file imports, anywhere in it: its own package's are modules."""
+    """Yield the absolute names that a file imports, also inside of functions."""
     package = ["sklearn_fsvc", "_src", *path.relative_to(PACKAGE).parent.parts]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -43,44 +43,44 @@ def imports_of(path):
                 yield ".".join(part for part in [*base, alias.name] if part)
 
 
-def own_imports(path):
-    """The files of the package that a file imports."""
+def package_imports(path):
+    """Yield the modules of the package that a file imports."""
     for name in imports_of(path):
         parts = name.split(".")
         if parts[0] != "sklearn_fsvc":
             continue
-        assert parts[1] == "_src", f"{path} imports {name}, which is for users"
+        assert parts[1] == "_src", f"{path} imports {name}, which is public"
         inner = [".".join(parts[2:end]) for end in range(len(parts), 1, -1)]
         candidates = [name for i in inner for name in (i, f"{i}.__init__".lstrip("."))]
         yield next(name for name in candidates if name in FILES)
 
 
-def room_of(name):
+def layer_of(name):
     return name.split(".")[0]
 
 
-def test_no_circle_of_imports():
-    graph = {name: set(own_imports(path)) - {name} for name, path in FILES.items()}
+def test_imports_have_no_cycle():
+    graph = {name: set(package_imports(path)) - {name} for name, path in FILES.items()}
     list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
 def test_imports_point_downwards():
-    edges = [(name, other) for name, path in FILES.items() for other in own_imports(path)]
+    edges = [(name, other) for name, path in FILES.items() for other in package_imports(path)]
     for name, other in edges:
-        if {room_of(name), room_of(other)} <= set(ROOMS):
-            here, there = ROOMS.index(room_of(name)), ROOMS.index(room_of(other))
-            assert there >= here, f"{name} imports {other}"
+        if {layer_of(name), layer_of(other)} <= set(LAYERS):
+            importing, imported = LAYERS.index(layer_of(name)), LAYERS.index(layer_of(other))
+            assert imported >= importing, f"{name} imports {other}"
 
 
-def test_every_room_has_its_place():
-    """A room that is not named is imported by others and imports nothing of the package."""
-    assert set(ROOMS) <= {room_of(name) for name in FILES}
+def test_every_module_belongs_to_a_layer():
+    """Only modules that import nothing of the package may be missing in LAYERS."""
+    assert set(LAYERS) <= {layer_of(name) for name in FILES}
     for name, path in FILES.items():
-        if room_of(name) not in (*ROOMS, "__init__"):
-            assert not set(own_imports(path)), f"give {name} a place in ROOMS"
+        if layer_of(name) not in (*LAYERS, "__init__"):
+            assert not set(package_imports(path)), f"add {name} to LAYERS"
 
 
-def test_what_is_imported_is_declared():
+def test_imported_packages_are_declared():
     project = tomllib.loads(PROJECT.read_text())["project"]
     needed = _names(project["dependencies"])
     extras = _names(r for extra in project["optional-dependencies"].values() for r in extra)
@@ -90,8 +90,8 @@ def test_what_is_imported_is_declared():
         for root in roots - sys.stdlib_module_names:
             packages = {_plain(owner) for owner in owners.get(root, [root])}
             plain = {"cupyx": "cupy"}.get(root, _plain(root))
-            is_there = packages & needed or any(extra.startswith(plain) for extra in extras)
-            assert is_there, f"{name} imports {root}, which pyproject.toml does not name"
+            is_declared = packages & needed or any(extra.startswith(plain) for extra in extras)
+            assert is_declared, f"{name} imports {root}, which pyproject.toml does not name"
 
 
 def _plain(name):
@@ -103,7 +103,7 @@ def _names(requirements):
 
 
 def test_importing_compiles_and_loads_nothing():
-    """No numba, no thread, no MKL, no GPU before a call that needs it, and no Dask in a fit."""
+    """Numba, threads, MKL and GPUs are used by calls that need them only, and Dask not in a fit."""
     code = (
         "import sys, threading, sklearn_fsvc as f, sklearn_fsvc.inspection\n"
         "from sklearn.base import clone\n"
@@ -122,7 +122,7 @@ def test_importing_compiles_and_loads_nothing():
 
 
 def public_modules():
-    """Those that can be imported by names without an underscore; `export` is a folder of them."""
+    """Yield the names of modules without an underscore in their name."""
     for path in sorted(PACKAGE.parent.rglob("*.py")):
         name = path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".")
         if not any(part.startswith("_") for part in name.removesuffix("__init__").split(".")):
@@ -136,12 +136,12 @@ def test_public_names():
 
 
 @pytest.mark.parametrize("name", list(public_modules()))
-def test_what_is_public_is_said(name):
-    """In `__all__`, and in the docs; nothing else has a name without an underscore there."""
+def test_public_names_are_documented(name):
+    """Names without an underscore are in `__all__` and in the API reference."""
     module = import_module(name)
-    said = (PROJECT.parent / "docs" / "api.rst").read_text()
-    place = name.removeprefix("sklearn_fsvc").lstrip(".")
+    api = (PROJECT.parent / "docs" / "api.rst").read_text()
+    prefix = name.removeprefix("sklearn_fsvc").lstrip(".")
     names = {name for name, value in vars(module).items() if not isinstance(value, ModuleType)}
     assert {name for name in names if name[0] != "_"} == set(getattr(module, "__all__", ()))
     for name in getattr(module, "__all__", ()):
-        assert re.search(rf"^   ~?{'.'.join(filter(None, (place, name)))}$", said, re.MULTILINE)
+        assert re.search(rf"^   ~?{'.'.join(filter(None, (prefix, name)))}$", api, re.MULTILINE)

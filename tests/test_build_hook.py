@@ -37,15 +37,17 @@ def make_hook(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("choice", "has_driver", "is_wanted"),
+    ("choice", "has_driver", "is_compiled"),
     [
         (None, False, False), (None, True, True), ("", False, False), ("", True, True),
         ("0", True, False), ("1", False, True),
     ],
 )  # fmt: skip
-def test_kernels_are_compiled_with_a_driver_or_on_request(make_hook, choice, has_driver, is_wanted):
+def test_kernels_are_compiled_with_a_driver_or_on_request(
+    make_hook, choice, has_driver, is_compiled
+):
     requirements = make_hook(choice, has_driver).dependencies()
-    assert requirements == ([COMPILER, RUNTIME] if is_wanted else [])
+    assert requirements == ([COMPILER, RUNTIME] if is_compiled else [])
 
 
 def test_other_values_are_an_error(make_hook):

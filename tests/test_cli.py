@@ -71,7 +71,7 @@ def test_every_option_has_a_help(command, capsys):
         assert re.search(r"(  |\n) *[a-zA-Z0-9]\w* \w+", option), option
 
 
-@pytest.mark.usefixtures("idle")
+@pytest.mark.usefixtures("idle_machine")
 def test_tune_stores_the_settings(capsys):
     kind = "tanh float32"
     main(["tune", "--device", "blas", "--kind", kind, "--features", "4", "6", "--repeats", "1"])
@@ -89,7 +89,7 @@ def test_errors_of_commands_are_one_line():
         main(["tune", "--device", "gpu"])
 
 
-@pytest.mark.usefixtures("idle")
+@pytest.mark.usefixtures("idle_machine")
 def test_interrupted_tune_keeps_the_settings_so_far(monkeypatch, capsys):
     kinds, measure = ["tanh float32", "tanh float64"], tuning.Tuner.tune
 

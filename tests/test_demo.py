@@ -17,8 +17,8 @@ from sklearn_fsvc._src import demo
 from sklearn_fsvc._src.cli import main
 from sklearn_fsvc._src.engines import ENGINES
 
-# A user with a number only and no home; permissions apply to it, also where root runs the tests.
-AS_NOBODY = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
+# A user without name and home. Permissions apply to it even if root runs the tests.
+OTHER_USER = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
 
 
 def write_idx(path, array):
@@ -143,10 +143,10 @@ def read_only_site(tmp_path):
         path.chmod(path.stat().st_mode | stat.S_IWUSR)
 
 
-def run_as_nobody(site, *arguments):
+def run_as_other_user(site, *arguments):
     """Run Python as another user, without the environment of the user of the tests."""
     return subprocess.run(
-        [*AS_NOBODY, sys.executable, *arguments], cwd=site, capture_output=True, text=True,
+        [*OTHER_USER, sys.executable, *arguments], cwd=site, capture_output=True, text=True,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(site)},
     )  # fmt: skip
 
@@ -156,14 +156,14 @@ def run_as_nobody(site, *arguments):
 def test_demo_in_a_container(read_only_site):
     """As a user without a home, with a package that it may not write."""
     probe = "import os; print(os.path.expanduser('~')); open('new', 'w')"
-    probed = run_as_nobody(read_only_site, "-c", probe)
+    probed = run_as_other_user(read_only_site, "-c", probe)
     if not probed.stdout:
         pytest.skip(f"cannot change the user here: {probed.stderr}")
     assert probed.stdout == "~\n"
     assert "PermissionError" in probed.stderr
     figure = read_only_site.parent / "digits.png"
-    done = run_as_nobody(read_only_site, "-m", "sklearn_fsvc", "demo", "--output", figure)
-    assert done.returncode == 0, done.stderr
+    process = run_as_other_user(read_only_site, "-m", "sklearn_fsvc", "demo", "--output", figure)
+    assert process.returncode == 0, process.stderr
     assert figure.stat().st_size > 5000
-    assert done.stderr.count("cannot be kept on disk") == 1, done.stderr
-    assert "Set NUMBA_CACHE_DIR" in done.stderr
+    assert process.stderr.count("cannot be kept on disk") == 1, process.stderr
+    assert "Set NUMBA_CACHE_DIR" in process.stderr

@@ -34,15 +34,15 @@ def test_shifts_and_mirror_images():
     X, y = read_all(augmented(IMAGES.reshape(2, 12), [5, 6], (3, 4), shift=1, flip=True))
     assert X.dtype == np.uint8
     np.testing.assert_array_equal(y, [5, 6] * 10)
-    found = X.reshape(5, 2, 2, 3, 4)[:, :, 0]  # of the first image
-    np.testing.assert_array_equal(found[:, 1], [
+    actual = X.reshape(5, 2, 2, 3, 4)[:, :, 0]  # of the first image
+    np.testing.assert_array_equal(actual[:, 1], [
         IMAGES[0][:, ::-1],
         [[7, 6, 5, 4], [11, 10, 9, 8], [11, 10, 9, 8]],
         [[3, 2, 1, 0], [3, 2, 1, 0], [7, 6, 5, 4]],
         [[2, 1, 0, 0], [6, 5, 4, 4], [10, 9, 8, 8]],
         [[3, 3, 2, 1], [7, 7, 6, 5], [11, 11, 10, 9]],
     ])  # fmt: skip
-    up, down, left, right = found[1:, 0]
+    up, down, left, right = actual[1:, 0]
     np.testing.assert_array_equal(up, [[4, 5, 6, 7], [8, 9, 10, 11], [8, 9, 10, 11]])
     np.testing.assert_array_equal(down[1:], IMAGES[0][:2])
     np.testing.assert_array_equal(left[:, :3], IMAGES[0][:, 1:])
@@ -88,6 +88,6 @@ def test_a_fit_with_a_source_is_a_fit_with_all_copies(rng):
     ({"y": [1]}, ValueError, "inconsistent numbers of samples"),
 ])  # fmt: skip
 def test_bad_input(params, error, message):
-    how = {"X": IMAGES.reshape(2, 12), "y": [5, 6], "image_shape": (3, 4), **params}
+    options = {"X": IMAGES.reshape(2, 12), "y": [5, 6], "image_shape": (3, 4), **params}
     with pytest.raises(error, match=message):
-        augmented(**how)
+        augmented(**options)

@@ -15,14 +15,14 @@ from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.parts import Readout, ReadoutTraining, TargetSpec, Units
 
 X, Y = load_iris(return_X_y=True)
-LENT = FrozenEstimator(RBFClassifier(9, random_state=0).fit(X, Y))
-# Ways to be fitted, each of which finds something that others do not.
-RBF_WAYS = [
+FITTED = FrozenEstimator(RBFClassifier(9, random_state=0).fit(X, Y))
+# Each of them sets attributes that others do not set.
+RBF_PARAMS = [
     {"alpha": "loo"},
     {"readout": "lms", "max_iter": 2},
     {"readout": "none", "selection": "random"},
     {"alpha": 1.0, "radius": 2.0, "kernel": "laplacian", "feature_weights": None},
-    {"layer": LENT},
+    {"layer": FITTED},
     {},
 ]
 
@@ -48,9 +48,11 @@ def test_incomplete_parts_are_abstract(contract, missing):
 
 def test_a_fit_deletes_attributes_of_the_previous_one():
     used = RBFClassifier(9, random_state=0).partial_fit(X, Y, classes=range(3))
-    for way in [*RBF_WAYS, *reversed(RBF_WAYS)]:
-        fresh = clone(RBFClassifier(9, random_state=0).set_params(**way)).fit(X, Y)
-        used.set_params(**RBFClassifier(9, random_state=0).get_params()).set_params(**way).fit(X, Y)
+    for params in [*RBF_PARAMS, *reversed(RBF_PARAMS)]:
+        fresh = clone(RBFClassifier(9, random_state=0).set_params(**params)).fit(X, Y)
+        used.set_params(**RBFClassifier(9, random_state=0).get_params()).set_params(**params).fit(
+            X, Y
+        )
         assert vars(used).keys() == vars(fresh).keys()
         np.testing.assert_array_equal(used.readout_coef_, fresh.readout_coef_)
 
@@ -60,9 +62,16 @@ def test_partial_fit_after_fit_keeps_the_layer():
     before = dict(vars(model))
     with pytest.warns(UserWarning, match="was trained by fit"):
         model.set_params(uncertainty=False).partial_fit(X[:50], X[:50, 0])
-    gone = {"readout_coef_", "readout_intercept_", "alpha_", "alphas_", "loo_errors_", "posterior_"}
-    gone |= {"search_results_", "residual_distribution_"}
-    assert before.keys() - vars(model).keys() == gone
+    deleted = {
+        "readout_coef_",
+        "readout_intercept_",
+        "alpha_",
+        "alphas_",
+        "loo_errors_",
+        "posterior_",
+    }
+    deleted |= {"search_results_", "residual_distribution_"}
+    assert before.keys() - vars(model).keys() == deleted
     for name in ("centers_", "support_", "radius_", "center_targets_", "target_mean_"):
         assert getattr(model, name) is before[name]
 
@@ -71,15 +80,17 @@ def test_partial_fit_after_fit_keeps_the_layer():
     "model", [RBFClassifier(9, random_state=0), TanhClassifier(9, random_state=0)], ids=str
 )
 def test_fitting_a_part_returns_a_new_one(model):
-    """The first one knows as little as before, and the estimator has no attribute of either."""
+    """The original part and the estimator are unchanged."""
     parts = parts_of(model)
     with get_engine("jit") as engine:
         job, history = Job(engine), SearchHistory(parts.units.first_alpha)
         task, samples = parts.task.fit_encode(X, Y, None)
         samples = parts.units.order_samples(samples)
         units = parts.units.fit(job, samples, history)
-        known = with_center_targets(units, task, samples)
-        readout = parts.readout.train(ReadoutTraining(job, samples, known, task, history))
+        units_with_targets = with_center_targets(units, task, samples)
+        readout = parts.readout.train(
+            ReadoutTraining(job, samples, units_with_targets, task, history)
+        )
     assert (parts.task.fitted, parts.units.fitted, parts.readout.fitted) == ({}, {}, {})
     assert not any(name.endswith("_") for name in vars(model))
     fitted = model.fit(X, Y)

@@ -30,9 +30,9 @@ from sklearn_fsvc.tuning import tune
 KIND = "manhattan triangular float32"
 TWO = [KIND, "tanh float32"]
 N_FEATURES = 3
-REAL_LOAD = other_load  # before `idle` replaces it
+REAL_LOAD = other_load  # before `idle_machine` replaces it
 
-pytestmark = pytest.mark.usefixtures("few_cores", "idle")
+pytestmark = pytest.mark.usefixtures("few_cores", "idle_machine")
 
 
 def layer_of(kind):
@@ -58,7 +58,7 @@ def settings_of(kind):
 
 
 class FakeMeasurement:
-    """Takes the place of `tuning.rounds`: an activation takes ``cost(settings)`` seconds.
+    """Replaces `tuning.rounds`: an activation takes ``cost(settings)`` seconds.
 
     `runs` are the (settings, X.shape, H.shape) of layers that were to be measured.
     """
@@ -101,16 +101,16 @@ def tune_kind(measure, kind=KIND, **options):
 
 @pytest.mark.parametrize(("device", "kinds"), [("jit", TWO), ("blas", ["tanh float64"])])
 def test_a_value_of_every_setting_is_found_and_saved(device, kinds):
-    found = tune(device, kinds, n_features=N_FEATURES, repeats=1)
-    assert list(found) == kinds
+    results = tune(device, kinds, n_features=N_FEATURES, repeats=1)
+    assert list(results) == kinds
     with get_engine(device) as engine:
-        assert profiles.read(engine.identity()) == {k: found[k].settings for k in kinds}
+        assert profiles.read(engine.identity()) == {k: results[k].settings for k in kinds}
         for kind in kinds:
             choices = engine.tunables(layer_of(kind))
-            assert list(found[kind].settings) == list(choices)
-            assert all(found[kind].settings[name] in choices[name] for name in choices)
-            assert engine.settings(layer_of(kind)) == found[kind].settings
-            assert min(found[kind].default, found[kind].best) > 0
+            assert list(results[kind].settings) == list(choices)
+            assert all(results[kind].settings[name] in choices[name] for name in choices)
+            assert engine.settings(layer_of(kind)) == results[kind].settings
+            assert min(results[kind].default, results[kind].best) > 0
 
 
 def test_engines_use_the_settings_found():
@@ -142,23 +142,23 @@ def test_a_value_must_be_faster_in_most_rounds():
 
 
 @pytest.mark.parametrize("loads", [[0.4], [0.0, 0.4]], ids=["before", "after"])
-def test_what_is_measured_on_a_busy_machine_is_not_saved(capsys, loads):
-    """Other processes make few threads look fast. What was saved before stays."""
+def test_measurements_on_a_busy_machine_are_not_saved(capsys, loads):
+    """Under load, few threads seem to be fast. The previous profile is kept."""
     tune_kind(half_cost_of(M=1024))
     before, pending = saved(), [*loads, 0.0, 0.1]
     measure = FakeMeasurement(half_cost_of(M=4096))
     with pytest.warns(RuntimeWarning, match="took up to 40% of the cores: for 1 of 2 kinds"):
-        found = tune_kinds(measure, *TWO, load=lambda: pending.pop(0), verbose=1)
-    assert found[KIND].settings == defaults()
-    assert found[KIND].load == 0.4
-    assert found[TWO[1]].load == 0.1
+        results = tune_kinds(measure, *TWO, load=lambda: pending.pop(0), verbose=1)
+    assert results[KIND].settings == defaults()
+    assert results[KIND].load == 0.4
+    assert results[TWO[1]].load == 0.1
     assert saved() == before | {TWO[1]: {**defaults(TWO[1]), "M": 4096}}
     first, second = capsys.readouterr().out.splitlines()
     assert first.endswith("not saved: other processes took 40% of the cores")
     assert second.endswith("2.00 x default  M 4096")
 
 
-def test_the_load_of_other_processes_is_seen():
+def test_the_load_of_other_processes_is_measured():
     """Twice as many threads as cores get half of the time each."""
     compete = (
         "import numpy as np, sys; print(flush=True)\nwhile True: np.sqrt(np.ones(2**18)).sum()"
@@ -177,8 +177,8 @@ def test_the_load_of_other_processes_is_seen():
 
 def test_nothing_is_measured_when_the_time_is_over():
     measure = FakeMeasurement(half_cost_of(M=1024))
-    found = tune_kinds(measure, *TWO, max_seconds=1e-9)
-    assert all(found[kind].settings == defaults(kind) for kind in TWO)
+    results = tune_kinds(measure, *TWO, max_seconds=1e-9)
+    assert all(results[kind].settings == defaults(kind) for kind in TWO)
     assert {run[0]["M"] for run in measure.runs} == {2048}  # the comparison at the end
 
 
@@ -200,7 +200,7 @@ def test_kinds_share_the_time():
     assert second[-1] == pytest.approx(planned, rel=0.1)
 
 
-def test_few_rounds_are_no_comparison():
+def test_a_comparison_needs_several_rounds():
     """Unless there was time for all rounds that were requested."""
     measure = FakeMeasurement(half_cost_of(M=1024))
 
@@ -209,16 +209,16 @@ def test_few_rounds_are_no_comparison():
 
     for repeats, M in ((5, 2048), (2, 1024)):
         with get_engine("jit") as engine:
-            found = tune_engine(engine, [KIND], [N_FEATURES], repeats, measure=in_time)
-        assert found[KIND].settings["M"] == M
+            results = tune_engine(engine, [KIND], [N_FEATURES], repeats, measure=in_time)
+        assert results[KIND].settings["M"] == M
 
 
 def test_kernels_of_a_metric_are_measured_once():
     measure = FakeMeasurement(half_cost_of(M=1024))
     kinds = [KIND, "manhattan laplacian float32", "manhattan laplacian float64", "tanh float32"]
-    found = tune_kinds(measure, *kinds)
-    assert list(found) == kinds
-    assert found[kinds[0]] is found[kinds[1]]
+    results = tune_kinds(measure, *kinds)
+    assert list(results) == kinds
+    assert results[kinds[0]] is results[kinds[1]]
     assert set(saved()) == set(kinds)
     assert group_kinds([*kinds, f"{KIND} 8 bits"]) == [
         kinds[:2], kinds[2:3], kinds[3:], [f"{KIND} 8 bits"],
@@ -231,7 +231,7 @@ def test_rounds_end_in_time_with_one_at_least():
     for seconds, n_rounds in ((0.0, 1), (60, 4)):
         times = rounds({"a": lambda: calls.append(1), "b": int}, 4, seconds)
         assert [len(each) for each in times.values()] == [n_rounds, n_rounds]
-    assert len(calls) == 2 + 1 + 4  # with those that warm up
+    assert len(calls) == 2 + 1 + 4  # including warm-up calls
 
 
 def test_without_save_nothing_is_written():
@@ -242,9 +242,9 @@ def test_without_save_nothing_is_written():
 @pytest.mark.parametrize("name", ["M", "asymmetry", "block", "tile_rows", "tile_units", "step"])
 def test_the_fastest_value_is_found(name):
     for value in tunables()[name][1:]:
-        found = tune_kind(half_cost_of(**{name: value}), save=False)
-        assert found.settings == {**defaults(), name: value}
-        assert found.default == pytest.approx(2 * found.best)
+        results = tune_kind(half_cost_of(**{name: value}), save=False)
+        assert results.settings == {**defaults(), name: value}
+        assert results.default == pytest.approx(2 * results.best)
 
 
 def test_the_fastest_number_of_threads_is_found(monkeypatch):
@@ -261,8 +261,8 @@ def test_a_setting_is_measured_with_those_found_before():
 
 @pytest.mark.parametrize(("cost", "value"), [(0.99, 2048), (0.95, 1024)])
 def test_a_small_gain_is_noise(cost, value):
-    found = tune_kind(lambda settings: cost if settings["M"] == 1024 else 1, save=False)
-    assert found.settings["M"] == value
+    results = tune_kind(lambda settings: cost if settings["M"] == 1024 else 1, save=False)
+    assert results.settings["M"] == value
 
 
 def test_settings_that_are_slower_together_are_not_used():
@@ -274,16 +274,16 @@ def test_settings_that_are_slower_together_are_not_used():
         return cost if settings["M"] == 1024 else 1
 
     n_before = sum(map(len, tunables().values()))
-    found = tune_kind(slower_at_the_end, save=False)
-    assert found.settings == defaults()
-    assert found.best == found.default
+    results = tune_kind(slower_at_the_end, save=False)
+    assert results.settings == defaults()
+    assert results.best == results.default
 
 
 def test_times_are_divided_by_the_number_of_synapses():
     """A larger basic layer whose time is proportional to its size is not slower."""
-    found = tune_kind(lambda settings: 6e-9, save=False)
-    assert found.settings == defaults()
-    assert found.default == found.best == pytest.approx(6e-9 / N_FEATURES)
+    results = tune_kind(lambda settings: 6e-9, save=False)
+    assert results.settings == defaults()
+    assert results.default == results.best == pytest.approx(6e-9 / N_FEATURES)
 
 
 def test_basic_layers_are_measured():
@@ -309,16 +309,16 @@ class FewTunables(JitEngine):
 @pytest.mark.parametrize(("cost", "best"), [(0.6, "float64"), (0.4, "float32")])
 def test_statistics_of_lower_precision_must_halve_the_time(cost, best):
     measure = FakeMeasurement(lambda s: cost if s == {"statistics": "float32"} else 1)
-    found = tune_kind(measure, engine=FewTunables(), save=False)
-    assert found.settings["statistics"] == best
+    results = tune_kind(measure, engine=FewTunables(), save=False)
+    assert results.settings["statistics"] == best
 
 
 def test_statistics_are_measured():
-    found = tune_kinds(FakeMeasurement(equal_cost), engine=FewTunables())
-    assert found[KIND].settings["statistics"] == "float64"
+    results = tune_kinds(FakeMeasurement(equal_cost), engine=FewTunables())
+    assert results[KIND].settings["statistics"] == "float64"
     with FewTunables() as engine:
-        found = tune_engine(engine, [KIND], [N_FEATURES], 1)
-    assert found[KIND].settings["statistics"] in ("float64", "float32")
+        results = tune_engine(engine, [KIND], [N_FEATURES], 1)
+    assert results[KIND].settings["statistics"] in ("float64", "float32")
 
 
 def test_a_new_measurement_starts_from_the_defaults():
@@ -379,7 +379,7 @@ def test_an_unknown_device_is_named():
         tune("gpu")
 
 
-def test_a_device_that_does_not_work_says_why(monkeypatch):
+def test_the_error_of_an_unavailable_device_has_the_reason(monkeypatch):
     monkeypatch.setattr(JitEngine, "why_unavailable", lambda self: "it is broken")
     with pytest.raises(RuntimeError, match="device='jit' cannot be used: it is broken"):
         tune("jit")

@@ -14,15 +14,15 @@ class UploadingEngine(JitEngine):
         return X.copy() if X.nbytes <= limit else X
 
 
-@pytest.mark.parametrize(("max_memory", "is_there"), [(9600, True), (9599, False), (None, True)])
-def test_uploaded_samples_are_reserved(rng, max_memory, is_there):
+@pytest.mark.parametrize(("max_memory", "is_uploaded"), [(9600, True), (9599, False), (None, True)])
+def test_uploaded_samples_are_reserved(rng, max_memory, is_uploaded):
     """They take up to a quarter of the memory; the rest remains."""
     samples = Samples(rng.random((50, 6)), weight=np.ones(50))
-    there, left = samples.on_device(Job(UploadingEngine(), max_memory))
-    assert (there.X is not samples.X) == is_there
-    assert there.weight is samples.weight
+    uploaded, left = samples.on_device(Job(UploadingEngine(), max_memory))
+    assert (uploaded.X is not samples.X) == is_uploaded
+    assert uploaded.weight is samples.weight
     # Without a limit, the free memory of the device counts them.
-    assert left.reserved == (2400 if is_there and max_memory else 0)
+    assert left.reserved == (2400 if is_uploaded and max_memory else 0)
 
 
 def test_samples_of_weight_0_are_not_present(rng):
@@ -36,7 +36,7 @@ def test_samples_of_weight_0_are_not_present(rng):
 
 @pytest.mark.parametrize("kind", [np.random.default_rng, np.random.RandomState])
 def test_draw_rows(kind, monkeypatch):
-    """Of many rows without a permutation: each is as likely as all others, and drawn once."""
+    """From many samples without a permutation: all are equally likely, and drawn at most once."""
     rows = 3 * np.arange(1000)
     assert (
         draw_without_replacement(rows, 20, kind(1)).tolist()

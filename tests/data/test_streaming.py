@@ -168,11 +168,11 @@ def test_distances_are_computed_once(several_layers):
     engine, layers, X = several_layers
     evaluated, hidden = [], engine.hidden
 
-    def noted(prepared, X, out=None, units=None):
+    def recorded(prepared, X, out=None, units=None):
         evaluated.append(len(X))
         return hidden(prepared, X, out, units)
 
-    engine.hidden = noted
+    engine.hidden = recorded
     stream_layers(Job(engine), layers, X, Consumer(lambda i, part, H: None, tile_rows=20))
     assert evaluated == [20, 20, 10]
 
@@ -188,15 +188,15 @@ def test_a_small_limit_makes_small_tiles_of_several_layers(several_layers):
     assert max(sizes) == 3
 
 
-@pytest.mark.parametrize("short", [0, 1, 2])
-@pytest.mark.parametrize("most", [1, 3, 7, 24])
-def test_a_memory_error_of_a_later_layer_repeats_no_sample(several_layers, short, most):
+@pytest.mark.parametrize("failing_layer", [0, 1, 2])
+@pytest.mark.parametrize("max_rows", [1, 3, 7, 24])
+def test_a_memory_error_of_a_later_layer_repeats_no_sample(several_layers, failing_layer, max_rows):
     """One layer may need smaller tiles than the layers before it, which have consumed the tile."""
     engine, layers, X = several_layers
     counts, H = np.zeros((3, 50), int), np.full((3, 50, 9), np.nan)
 
     def consume(i, part, tile):
-        if i == short and len(tile) > most:
+        if i == failing_layer and len(tile) > max_rows:
             tile[:] = np.nan
             raise MemoryError
         counts[i, part] += 1
@@ -213,12 +213,12 @@ def test_a_memory_error_of_a_later_layer_repeats_no_sample(several_layers, short
 def test_transient_memory_errors_repeat_no_sample(several_layers, n_failures):
     """After the first layer has consumed a tile, the pass either completes or raises."""
     engine, layers, X = several_layers
-    counts, left = np.zeros((3, 50), int), n_failures
+    counts, n_left = np.zeros((3, 50), int), n_failures
 
     def consume(i, part, tile):
-        nonlocal left
-        if i == 1 and left:
-            left -= 1
+        nonlocal n_left
+        if i == 1 and n_left:
+            n_left -= 1
             raise MemoryError
         counts[i, part] += 1
 
@@ -230,12 +230,12 @@ def test_transient_memory_errors_repeat_no_sample(several_layers, n_failures):
         np.testing.assert_array_equal(counts, 1)
 
 
-@pytest.mark.parametrize("short", [0, 1, 2])
-def test_a_memory_error_for_one_row_of_one_layer_is_raised(several_layers, short):
+@pytest.mark.parametrize("failing_layer", [0, 1, 2])
+def test_a_memory_error_for_one_row_of_one_layer_is_raised(several_layers, failing_layer):
     engine, layers, X = several_layers
 
     def consume(i, part, tile):
-        if i == short:
+        if i == failing_layer:
             raise MemoryError
 
     with pytest.raises(MemoryError):

@@ -29,9 +29,9 @@ def validated_inputs(monkeypatch):
     """Return the list of all X that scikit-learn validates."""
     seen, validate = [], validation.validate_data
 
-    def recorded(estimator, X, *args, **how):
+    def recorded(estimator, X, *args, **options):
         seen.append(X)
-        return validate(estimator, X, *args, **how)
+        return validate(estimator, X, *args, **options)
 
     monkeypatch.setattr(validation, "validate_data", recorded)
     return seen
@@ -120,10 +120,10 @@ def X(rng):
 def test_a_layer_is_cast_if_its_activations_stay_the_same(X, kind, change, is_safe):
     X = change(X)
     layer = LAYERS[kind](X)
-    found = cast_to_float32_if_safe(layer, X)
-    assert found.units.dtype == (np.float32 if is_safe else np.float64)
+    actual = cast_to_float32_if_safe(layer, X)
+    assert actual.units.dtype == (np.float32 if is_safe else np.float64)
     if is_safe:
-        few = naive.of_rows(found, X.astype(np.float32))
+        few = naive.of_rows(actual, X.astype(np.float32))
         np.testing.assert_allclose(few, naive.of_rows(layer, X), atol=1e-5)
 
 

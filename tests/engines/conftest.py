@@ -7,14 +7,14 @@ from llvmlite import binding
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from conftest import usable
+from conftest import open_engine
 from sklearn_fsvc._src.engines import threads
 from sklearn_fsvc._src.engines.kernels.cuda import build, programs
 
 
 @pytest.fixture
 def cupy(request):
-    usable("cuda", request.config)
+    open_engine("cuda", request.config)
     import cupy
 
     return cupy

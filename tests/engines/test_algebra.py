@@ -35,14 +35,14 @@ def small_parts(monkeypatch):
 @pytest.fixture
 def calls(monkeypatch, blas_thread_counts):
     """(numbers of threads of all BLAS libraries, calling thread) for each call of LAPACK."""
-    found, routine = [], lapack._routine
+    records, routine = [], lapack._routine
 
     def recorded(name):
-        found.append((blas_thread_counts(), threading.get_ident()))
+        records.append((blas_thread_counts(), threading.get_ident()))
         return routine(name)
 
     monkeypatch.setattr(lapack, "_routine", recorded)
-    return found
+    return records
 
 
 SHAPES = (7, 4), (5, 1), (1, 6), (1, 1)
@@ -151,10 +151,10 @@ def test_lapack_calls_have_one_thread(
 def test_products_of_numpy_have_one_thread(
     three_blas_threads, blas_thread_counts, monkeypatch, rng
 ):
-    found, matmul = [], np.matmul
+    records, matmul = [], np.matmul
 
     def recorded(*args, **kwargs):
-        found.append(blas_thread_counts())
+        records.append(blas_thread_counts())
         return matmul(*args, **kwargs)
 
     monkeypatch.setattr(np, "matmul", recorded)
@@ -162,8 +162,8 @@ def test_products_of_numpy_have_one_thread(
     monkeypatch.setattr(HostAlgebra, "blocking", Blocking(tiny_work=1))
     X = rng.normal(size=(50, 3))
     TanhRegressor(20, alpha=1, device="blas").fit(X, X[:, 0]).predict(X)
-    assert found
-    assert all(counts == {1} for counts in found)
+    assert records
+    assert all(counts == {1} for counts in records)
 
 
 @pytest.mark.parametrize(
@@ -195,17 +195,17 @@ def test_few_rows_are_multiplied_in_tiny_products(monkeypatch, calls, rng, m, k,
 def test_functions_of_scipy_and_numpy_have_one_thread(
     three_blas_threads, blas_thread_counts, monkeypatch, rng, module, name, estimator
 ):
-    found, function = [], getattr(module, name)
+    records, function = [], getattr(module, name)
 
     def recorded(*args, **kwargs):
-        found.append(blas_thread_counts())
+        records.append(blas_thread_counts())
         return function(*args, **kwargs)
 
     monkeypatch.setattr(module, name, recorded)
     X = rng.normal(size=(60, 36))
     estimator.set_params(random_state=0).fit(X, X[:, 0] > 0)
-    assert found
-    assert all(counts == {1} for counts in found)
+    assert records
+    assert all(counts == {1} for counts in records)
 
 
 @pytest.mark.parametrize(("n", "blas_limit", "most"), [(1, 3, 1), (3, 1, 1), (2, 3, 2), (8, 3, 3)])
@@ -257,9 +257,9 @@ def test_results_of_parts_are_those_of_the_whole(dtype, shape):
 
 @pytest.mark.parametrize("shape", [(3000, 300), (700, 1100)])
 def test_the_number_of_threads_does_not_change_a_bit(three_blas_threads, shape):
-    found = [results(with_threads(n), np.float64, shape) for n in (1, 2, 3)]
-    for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
+    outputs = [results(with_threads(n), np.float64, shape) for n in (1, 2, 3)]
+    for other in outputs[1:]:
+        for a, b in zip(outputs[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
 
 

@@ -47,8 +47,8 @@ def test_target(triple, features, expected):
     ],
 )
 def test_target_of_arm(llvm_of_arm, triple, name, features, uint8):
-    found = Target.from_llvm(triple, name, features)
-    assert found == Target(16, True, uint8, is_arm=True, processor=name)
+    actual = Target.from_llvm(triple, name, features)
+    assert actual == Target(16, True, uint8, is_arm=True, processor=name)
 
 
 WIDE, TALL = (2, 8), (4, 4)  # of processors with 32 vector registers
@@ -113,7 +113,7 @@ OTHERS = [("manhattan", "f4", 1), ("manhattan", "f8", 0), ("sqeuclidean", "f4", 
 
 
 @pytest.mark.exhaustive
-def test_kernels_compiled_by_different_processes_are_not_mixed_up(tmp_path):
+def test_kernels_compiled_by_different_processes_are_loaded_correctly(tmp_path):
     """Two processes compile some each; a third one loads all of them from the cache."""
     programs = [USE.format(kernels=kernels) for kernels in (ONE, OTHERS, OTHERS + ONE)]
     run_in_turn(*programs, NUMBA_CACHE_DIR=str(tmp_path))
@@ -219,7 +219,7 @@ contract.check_values(engine, (67, 131, 9), np.float64)
 contract.check_rows_are_independent(engine, np.float64)
 contract.check_parts_of_the_units(engine, np.float64)
 contract.check_far_from_zero(engine, np.float64)
-contract.check_settings(engine, np.float64, in_turn=True)
+contract.check_settings(engine, np.float64, one_block=True)
 contract.check_settings(engine, np.uint8)
 """
 

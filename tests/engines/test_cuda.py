@@ -100,7 +100,7 @@ def test_few_rows_and_columns_are_not_rounded(cupy):
 @pytest.mark.parametrize("kind", [RBFClassifier, RBFRegressor])
 def test_ridge_of_floats_by_bytes(cupy, weights, kind, monkeypatch):
     """The readout is that of sums in float64."""
-    rng, found = np.random.default_rng(0), []
+    rng, coefs = np.random.default_rng(0), []
     X = rng.normal(size=(20_000, 20)).astype(np.float32)
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
     y = y > 0 if kind is RBFClassifier else y
@@ -113,9 +113,9 @@ def test_ridge_of_floats_by_bytes(cupy, weights, kind, monkeypatch):
         model = kind(
             1200, selection="random", precision="float", device="cuda", random_state=0, **given
         )
-        found.append(model.fit(X, y, sample_weight=weight).readout_coef_)
-    assert not np.array_equal(*found)
-    np.testing.assert_allclose(*found, atol=1e-3 * np.abs(found[0]).max())
+        coefs.append(model.fit(X, y, sample_weight=weight).readout_coef_)
+    assert not np.array_equal(*coefs)
+    np.testing.assert_allclose(*coefs, atol=1e-3 * np.abs(coefs[0]).max())
 
 
 @each_kind
@@ -156,8 +156,8 @@ def test_statistics_equal_those_of_the_host_bitwise(cupy, digits, bits):
         model = RBFClassifier(80, device=device, precision=bits, random_state=0, **given)
         with get_engine(device) as engine:
             layer = quantize_layer(layer_of(model.fit(X, y)), bits)
-            (found,) = gather(Job(engine), [layer], Samples(X, OneHotTargets(y, 5)))
-            sums.append(found.on(HOST))
+            (statistics,) = gather(Job(engine), [layer], Samples(X, OneHotTargets(y, 5)))
+            sums.append(statistics.on(HOST))
     for name in ("n", "h", "y", "hy"):
         np.testing.assert_array_equal(getattr(sums[1], name), getattr(sums[0], name))
     np.testing.assert_array_equal(np.tril(sums[1].gram.full()), np.tril(sums[0].gram.full()))
@@ -191,27 +191,31 @@ def test_gpu_arrays_are_not_copied_to_the_host(cupy, digits, monkeypatch):
 def test_large_arrays_are_copied_in_blocks(cupy, shape):
     X = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
     with get_engine("cuda") as engine:
-        there = engine.to_device(X)
-        for found in (there.get(), engine.to_host(there), engine.algebra.to_host(there)):
-            np.testing.assert_array_equal(found, X)
+        on_device = engine.to_device(X)
+        for actual in (
+            on_device.get(),
+            engine.to_host(on_device),
+            engine.algebra.to_host(on_device),
+        ):
+            np.testing.assert_array_equal(actual, X)
         # In any memory layout.
-        np.testing.assert_array_equal(engine.to_host(there.T), X.T)
+        np.testing.assert_array_equal(engine.to_host(on_device.T), X.T)
         np.testing.assert_array_equal(engine.to_device(X.T).get(), X.T)
 
 
 def test_downloaded_arrays_are_kept_on_the_gpu_until_the_engine_exits(cupy):
-    there = cupy.ones((3, 2))
+    on_device = cupy.ones((3, 2))
     with get_engine("cuda") as engine:
-        here = engine.to_host(there)
-        engine.cache_upload(here, there)
-        assert engine.to_device(here) is there
-        assert engine.to_device(here.copy()) is not there
+        on_host = engine.to_host(on_device)
+        engine.cache_upload(on_host, on_device)
+        assert engine.to_device(on_host) is on_device
+        assert engine.to_device(on_host.copy()) is not on_device
     with engine:
-        assert engine.to_device(here) is not there
+        assert engine.to_device(on_host) is not on_device
 
 
 @pytest.mark.parametrize("weights", ["gaussian", "class_informed"])
-def test_weights_found_on_the_gpu_are_not_uploaded(cupy, digits, monkeypatch, weights):
+def test_weights_computed_on_the_gpu_are_not_uploaded(cupy, digits, monkeypatch, weights):
     sent, to_device = [], transfer.to_device
     monkeypatch.setattr(
         transfer, "to_device", lambda xp, array: sent.append(array) or to_device(xp, array)
@@ -249,9 +253,9 @@ def test_torch_tensors_are_accepted_through_dlpack(cupy, digits):
 def test_classifiers_accept_gpu_arrays(cupy, digits):
     X, y = digits
     for clf in (RBFClassifier(100, random_state=0), TanhClassifier(100, random_state=0)):
-        there = clone(clf).set_params(device="cuda").fit(cupy.asarray(X), cupy.asarray(y))
-        here = clf.fit(X, y)
-        assert (there.predict(cupy.asarray(X)) == here.predict(X)).mean() > 0.999
+        on_device = clone(clf).set_params(device="cuda").fit(cupy.asarray(X), cupy.asarray(y))
+        on_host = clf.fit(X, y)
+        assert (on_device.predict(cupy.asarray(X)) == on_host.predict(X)).mean() > 0.999
 
 
 def test_regressors_accept_gpu_arrays(cupy, digits):
@@ -260,13 +264,15 @@ def test_regressors_accept_gpu_arrays(cupy, digits):
         RBFRegressor(100, feature_weights=None, alpha=1.0, uncertainty=True, random_state=0),
         TanhRegressor(100, alpha="loo", uncertainty=True, random_state=0),
     ):
-        there = clone(model).set_params(device="cuda").fit(cupy.asarray(X), cupy.asarray(Y))
-        here = model.fit(X, Y)
+        on_device = clone(model).set_params(device="cuda").fit(cupy.asarray(X), cupy.asarray(Y))
+        on_host = model.fit(X, Y)
         for rows in (cupy.asarray(X), X):
-            found = there.predict(rows, return_std=True)
-            np.testing.assert_allclose(found, here.predict(X, return_std=True), rtol=0, atol=0.02)
-        pickle.loads(pickle.dumps(there)).set_params(device="jit").predict(X, return_std=True)
-        assert not [v for v in (*vars(there).values(), *there.posterior_)
+            actual = on_device.predict(rows, return_std=True)
+            np.testing.assert_allclose(
+                actual, on_host.predict(X, return_std=True), rtol=0, atol=0.02
+            )
+        pickle.loads(pickle.dumps(on_device)).set_params(device="jit").predict(X, return_std=True)
+        assert not [v for v in (*vars(on_device).values(), *on_device.posterior_)
                     if isinstance(v, cupy.ndarray)]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ of_sample = pytest.mark.xdist_group("sample")
 OLDEST, NEWER = "sm_{}{}".format(*compiler.OLDEST), "sm_90"
 
 
-def papers_kernels():
+def paper_kernels():
     """Kernels of `benchmarks/paper.py`, which no wheel contains."""
     paper_kernel = benchmark("_paper_kernel")
     for formula, dtype in (("manhattan", "|u1"), ("manhattan", "<f4"), ("tanh", "<f4")):
@@ -104,14 +104,14 @@ def test_an_archive_contains_all_targets(tmp_path):
     )
     subprocess.run([sys.executable, "-c", code, path, *map(str, numbers)], check=True, timeout=120)
     for number in numbers:
-        found = {t: programs.read(path, t, *KERNELS[number]) for t in programs.TARGETS}
-        assert found.pop(programs.PTX).decode() == ptx_of(*KERNELS[number])
-        assert all(code.startswith(b"\x7fELF") for code in found.values())
-        assert len(set(found.values())) == len(programs.ARCHITECTURES)
+        codes = {t: programs.read(path, t, *KERNELS[number]) for t in programs.TARGETS}
+        assert codes.pop(programs.PTX).decode() == ptx_of(*KERNELS[number])
+        assert all(code.startswith(b"\x7fELF") for code in codes.values())
+        assert len(set(codes.values())) == len(programs.ARCHITECTURES)
 
 
 def test_the_kernels_of_the_paper():
-    for kernel, types in papers_kernels():
+    for kernel, types in paper_kernels():
         for architecture in (OLDEST, NEWER):
             assert_fits(kernel.name, compiler.compile_ptx(kernel, types), architecture)
 

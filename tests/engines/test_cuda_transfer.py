@@ -17,7 +17,7 @@ class Array(np.ndarray):
 
 
 class Buffer:
-    """In place of pinned memory."""
+    """Replaces pinned memory."""
 
     def __init__(self):
         self._numbers = np.empty(10_000, np.float32)
@@ -60,7 +60,7 @@ def assert_rows_are_counted(out):
 
 
 @pytest.mark.parametrize("n_rows", [1, 9, 10, 200, 203])
-def test_every_tile_arrives(xp, n_rows):
+def test_every_tile_is_copied(xp, n_rows):
     out = np.full((n_rows, 7), np.nan, np.float32)
     sink = make_sink(xp, out)
     send(sink, n_rows, 10)

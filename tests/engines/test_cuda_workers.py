@@ -101,11 +101,11 @@ def test_the_second_gpu(two_gpus, digits):
     first = clone(rbf).set_params(device="cuda:0").fit(X, y)
     np.testing.assert_array_equal(rbf.decision_function(X), first.decision_function(X))
     with two_gpus.cuda.Device(1):
-        there = two_gpus.asarray(X)
-    H = TanhProjector(20, random_state=0, device="cuda:1").fit_transform(there)
+        second = two_gpus.asarray(X)
+    H = TanhProjector(20, random_state=0, device="cuda:1").fit_transform(second)
     assert H.device.id == 1
     with pytest.raises(ValueError, match=r'X is on GPU 1, .*Use device="cuda:1"'):
-        TanhProjector(20, device="cuda").fit(there)
+        TanhProjector(20, device="cuda").fit(second)
 
 
 def test_two_workers_use_two_gpus(two_gpus, digits):

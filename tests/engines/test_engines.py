@@ -38,13 +38,13 @@ def test_far_from_zero(engine, dtype):
     [*((shape, 9) for shape in contract.SHAPES), (contract.SHAPES[2], 1), (contract.SHAPES[2], 4)],
 )
 def test_gradients(engine, shape, dtype, n_outputs):
-    """The loop sums four outputs at a time: fewer, as many, and more."""
+    """The loop sums four outputs at a time: test fewer, exactly four, and more."""
     contract.check_gradients(engine, shape, dtype, n_outputs)
 
 
 @pytest.mark.parametrize("bits", [None, 8, 15])
-def test_bytes_as_they_are(engine, bits, rng):
-    """Engines that take bytes return the same as for these numbers in the dtype of the layer."""
+def test_uint8_input_without_conversion(engine, bits, rng):
+    """Engines that accept uint8 return the activations of X in the dtype of the layer."""
     W, b = rng.normal(size=(45, 60)).astype(np.float32) / 300, rng.random(45).astype(np.float32)
     layer = quantize_layer(TanhLayer(W, b), bits)
     X = rng.integers(0, 256, (70, 60), dtype=np.uint8)
@@ -80,10 +80,10 @@ def test_parts_of_the_units(engine, dtype):
 @pytest.mark.parametrize(
     "dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.exhaustive)]
 )
-@pytest.mark.parametrize("in_turn", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
-def test_settings(engine, dtype, in_turn):
-    """With one more block for each sum, or with all: each takes seconds to compile."""
-    contract.check_settings(engine, dtype, in_turn=in_turn)
+@pytest.mark.parametrize("one_block", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+def test_settings(engine, dtype, one_block):
+    """Test one more block for each sum, or all of them: each takes seconds to compile."""
+    contract.check_settings(engine, dtype, one_block=one_block)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -122,11 +122,11 @@ def test_large_uint8_distances_are_exact(engine):
 
 def test_overflowing_sums_are_not_nan(engine):
     """The sum of a sample overflows, although the distances do not."""
-    big = np.float32(3e37)
-    X = np.full((2, 20), big, np.float32)
+    huge = np.float32(3e37)
+    X = np.full((2, 20), huge, np.float32)
     X[1, 0] = 0
     H = evaluate(engine, RBFLayer(X, kernel="distance"), X)
-    np.testing.assert_allclose(H, [[0, big], [big, 0]], rtol=1e-6)
+    np.testing.assert_allclose(H, [[0, huge], [huge, 0]], rtol=1e-6)
 
 
 def test_the_number_of_threads_does_not_change_activations(engine, monkeypatch):
@@ -148,53 +148,53 @@ def test_the_number_of_threads_does_not_change_activations(engine, monkeypatch):
 
 
 class _Broken(BlasEngine):
-    """An engine with one flaw, or without any."""
+    """An engine with one defect, or without any."""
 
-    def __init__(self, flaw):
-        self.flaw = flaw
+    def __init__(self, defect):
+        self.defect = defect
 
     def hidden(self, prepared, X, out=None, units=None):
         has_out = out is not None
         H = super().hidden(prepared, X, out, units)
         if self.is_odd:
             H *= 0.999
-        if self.flaw == "last unit":
+        if self.defect == "last unit":
             H[:, -1] = 0
-        if self.flaw == "last row of a tile":
+        if self.defect == "last row of a tile":
             H[-1] *= 0.999
-        if self.flaw == "precision":
+        if self.defect == "precision":
             H[:] = H.astype(np.float16)
-        if self.flaw == "ignores out" and has_out:
+        if self.defect == "ignores out" and has_out:
             out[:] = np.nan
             return out
-        if self.flaw == "dtype":
+        if self.defect == "dtype":
             H = H.astype(np.float32)
-        if self.flaw == "depends on the tile":
+        if self.defect == "depends on the tile":
             H += 1e-3 * len(X)
-        if self.flaw == "ignores units" and units is not None:
+        if self.defect == "ignores units" and units is not None:
             super().hidden(prepared, X, H)
         return H
 
     def sum_activations(self, prepared, X):
-        if self.flaw == "sums are not rounded":
+        if self.defect == "sums are not rounded":
             return self.hidden(prepared, X).sum(axis=1)
         return super().sum_activations(prepared, X)
 
     def squared_gradients(self, layer, X, D, W):
-        if self.flaw == "a gradient where sample and centre are equal":
+        if self.defect == "a gradient where sample and centre are equal":
             X = X + 1e-9
         return super().squared_gradients(layer, X, D, W)
 
     def sparse_evaluator(self):
         return (
             _BrokenSparseEvaluator()
-            if self.flaw == "skips a zero row"
+            if self.defect == "skips a zero row"
             else super().sparse_evaluator()
         )
 
     def settings(self, layer):
         settings = super().settings(layer)
-        self.is_odd = self.flaw == "a setting changes H" and settings["asymmetry"] > 1
+        self.is_odd = self.defect == "a setting changes H" and settings["asymmetry"] > 1
         return settings
 
     def prepare(self, layer):
@@ -202,7 +202,7 @@ class _Broken(BlasEngine):
         return super().prepare(layer)
 
     def memory(self):
-        return (2, 1) if self.flaw == "memory" else super().memory()
+        return (2, 1) if self.defect == "memory" else super().memory()
 
 
 class _BrokenSparseEvaluator(SparseEvaluator):
@@ -215,20 +215,20 @@ class _BrokenSparseEvaluator(SparseEvaluator):
         return H
 
 
-FLAWS = [
+DEFECTS = [
     "last unit", "last row of a tile", "precision", "ignores out", "dtype",
     "depends on the tile", "memory", "ignores units", "a setting changes H",
     "a gradient where sample and centre are equal", "sums are not rounded", "skips a zero row",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("flaw", FLAWS)
-def test_the_contract_finds_a_broken_engine(flaw):
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_the_contract_finds_a_broken_engine(defect):
     with pytest.raises(AssertionError):
-        contract.check_engine(_Broken(flaw), [np.float64])
+        contract.check_engine(_Broken(defect), [np.float64])
 
 
-def test_the_contract_accepts_an_engine_without_flaws():
+def test_the_contract_accepts_an_engine_without_defects():
     contract.check_engine(_Broken(None), [np.float64])
 
 

@@ -7,7 +7,7 @@ import pytest
 from llvmlite.binding import get_host_cpu_name
 from scipy.sparse import csr_array
 
-from conftest import usable
+from conftest import open_engine
 from sklearn_fsvc._src.engines.host import map_rows, name_processor
 from sklearn_fsvc._src.layers import TanhLayer
 
@@ -83,7 +83,7 @@ EXPONENTS = {np.float32: (66, 66), np.float64: (520, 520)}
 
 @pytest.fixture(params=["jit", "blas", "mkl"])
 def host_engine(request):
-    with usable(request.param, request.config) as engine:
+    with open_engine(request.param, request.config) as engine:
         yield engine
 
 
@@ -110,9 +110,9 @@ def test_overflowing_sums_have_the_sign_of_the_exact_sum(dtype, n_features, is_s
     huge[::3] = np.ldexp(X[::3], of_rows)
     layer = TanhLayer(np.ldexp(W, of_weights), np.zeros(100, dtype))
     expected = np.where(abs(exact) > 1e-6, np.sign(exact), np.nan)  # else rounding decides
-    found = hidden(host_engine, layer, huge, is_sparse)
-    assert np.isfinite(found).all()
-    np.testing.assert_array_equal(found[~np.isnan(expected)], expected[~np.isnan(expected)])
+    actual = hidden(host_engine, layer, huge, is_sparse)
+    assert np.isfinite(actual).all()
+    np.testing.assert_array_equal(actual[~np.isnan(expected)], expected[~np.isnan(expected)])
 
 
 def test_a_product_overflows_although_the_sum_does_not(host_engine):
@@ -130,5 +130,5 @@ def test_a_bias_of_nan_stays_nan(dtype, host_engine):
     bias[7] = np.nan
     layer = TanhLayer(normal((100, 3), dtype, 1), bias)
     X = np.ldexp(normal((5, 3), dtype, 0), np.finfo(dtype).maxexp - 3)
-    found = hidden(host_engine, layer, X)
-    np.testing.assert_array_equal(np.isnan(found), np.broadcast_to(np.isnan(bias), found.shape))
+    actual = hidden(host_engine, layer, X)
+    np.testing.assert_array_equal(np.isnan(actual), np.broadcast_to(np.isnan(bias), actual.shape))

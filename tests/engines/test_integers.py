@@ -104,10 +104,10 @@ def test_bits_that_processors_multiply_fast(instruction, platform, fast, with_lo
     """`fast` are chosen automatically; for the others there may be a loop, too."""
     processor = None if instruction is None else target.Target(16, True, instruction)
     assert integers.fast_bits(processor, platform) == fast
-    found = [
+    actual = [
         bits for bits in (8, 15) if integers.has_integer_loop(Quantizer(bits, False), processor)
     ]
-    assert found == with_loop
+    assert actual == with_loop
 
 
 # Other processors: LLVM's name and features, width and instruction, and the bits of loops.

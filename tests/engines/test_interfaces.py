@@ -20,10 +20,12 @@ CALLERS = sorted(
 def methods_of(path, name):
     """Return {method: arguments without self} of a class in a file."""
     tree = ast.parse(path.read_text())
-    (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    (definition,) = (
+        node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name
+    )
     return {
         node.name: [a.arg for a in (*node.args.args, *node.args.kwonlyargs) if a.arg != "self"]
-        for node in found.body
+        for node in definition.body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
     }
 

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 import contract
 import naive
-from conftest import usable
+from conftest import open_engine
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.cli import info
 from sklearn_fsvc._src.engines import ALIASES, CPU, ENGINES, mkl, register, registry
@@ -57,7 +57,7 @@ def test_missing_mkl_names_the_remedy(tmp_path):
 
 
 def test_a_gpu_that_does_not_exist(request):
-    usable("cuda", request.config)
+    open_engine("cuda", request.config)
     with pytest.raises(RuntimeError, match=r"'cuda:99' cannot be used: there (is|are) \d+ GPU"):
         get_engine("cuda:99")
 
@@ -112,7 +112,7 @@ def plain_engine():
     del ENGINES["plain"]
 
 
-@pytest.mark.usefixtures("idle")
+@pytest.mark.usefixtures("idle_machine")
 def test_a_new_engine_is_one_class_and_one_call(plain_engine, capsys):
     contract.check_engine(plain_engine(), [np.uint8])
     for dtype in (np.float32, np.float64):
@@ -146,7 +146,7 @@ def _tagged(name):
 
 
 def test_the_array_namespace_is_the_engines_own(plain_engine, rng):
-    """Nothing checks for NumPy and else assumes CuPy."""
+    """No code assumes that arrays are either NumPy's or CuPy's."""
     names = {name: _tagged(name) for name in ("zeros", "ones", "empty", "asarray", "arange")}
     xp = SimpleNamespace(**{**vars(np), **names})
 

@@ -104,12 +104,12 @@ ESTIMATORS = [
 def test_a_profile_changes_no_output(estimator, digits, monkeypatch):
     expected, hidden, slices = outputs(estimator, *digits), JitEngine.hidden, []
 
-    def spy(engine, prepared, X, out=None, units=None):
+    def recorded(engine, prepared, X, out=None, units=None):
         slices.append(units)
         return hidden(engine, prepared, X, out, units)
 
     write_profile(KINDS, M=1024, asymmetry=4)
-    monkeypatch.setattr(JitEngine, "hidden", spy)
+    monkeypatch.setattr(JitEngine, "hidden", recorded)
     np.testing.assert_array_equal(outputs(estimator, *digits), expected)
     assert slice(256, 300) in slices
 

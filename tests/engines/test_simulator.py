@@ -166,21 +166,21 @@ def test_large_uint8_distances_are_exact(engine):
 def test_novelty_selection_equals_that_of_the_host(engine, rng):
     X = rng.random((60, 3))
     rule = NoveltyRule("manhattan", "triangular", 0.5, 1.7)
-    found, _ = novel_rows(OrderedSamples(engine, X, np.arange(60)), rule)
+    actual, _ = novel_rows(OrderedSamples(engine, X, np.arange(60)), rule)
     expected, _ = novel_rows(OrderedSamples(get_engine("jit"), X, np.arange(60)), rule)
-    np.testing.assert_array_equal(found, expected)
-    assert 10 < len(found) < 60
+    np.testing.assert_array_equal(actual, expected)
+    assert 10 < len(actual) < 60
 
 
 @pytest.mark.parametrize("sizes", [[1], [7, 1, 20], [9, 8, 8, 1]])
 def test_novelty_selection_of_groups(engine, rng, sizes):
     layers = [RBFLayer(rng.random((n, 3)), 0.4, kernel="triangular") for n in sizes]
-    found = engine.select_novel_by_group(layers, 0.9)
-    for layer, kept in zip(layers, found, strict=True):
+    actual = engine.select_novel_by_group(layers, 0.9)
+    for layer, kept in zip(layers, actual, strict=True):
         expected = naive.novel_rows(layer.units, 0.4, 0.9)
         np.testing.assert_array_equal(kept, expected)
-    assert len(found) == len(sizes)
-    assert sum(map(len, found)) < sum(sizes) or sizes == [1]
+    assert len(actual) == len(sizes)
+    assert sum(map(len, actual)) < sum(sizes) or sizes == [1]
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")

@@ -302,7 +302,7 @@ def test_the_initial_threads_are_restored(three_blas_threads, blas_thread_counts
     assert blas_thread_counts() == {3}
 
 
-def test_a_limit_holds_until_the_last_one_is_left(three_blas_threads, blas_thread_counts):
+def test_a_limit_holds_until_the_last_context_exits(three_blas_threads, blas_thread_counts):
     first, second = limit_blas_threads(1), limit_blas_threads(1)
     first.__enter__(), second.__enter__()
     first.__exit__()

@@ -1,4 +1,4 @@
-"""The PyTorch engine, beyond the contract that all engines fulfil: its devices and its arrays."""
+"""The PyTorch engine: its devices and arrays. See test_engines.py for the contract."""
 
 import os
 import pickle
@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import contract
-from conftest import usable
+from conftest import open_engine
 from sklearn_fsvc import (
     RBFClassifier,
     RBFRegressor,
@@ -27,13 +27,13 @@ TorchEngine = ENGINES["torch"]
 
 @pytest.fixture
 def torch(request):
-    usable("torch", request.config)
+    open_engine("torch", request.config)
     return pytest.importorskip("torch")
 
 
 @pytest.fixture
 def accelerator(torch):
-    """PyTorch's name of a GPU."""
+    """Return PyTorch's device type of the GPU; skip the test without one."""
     kind = TorchEngine().torch_device.type
     if kind == "cpu":
         pytest.skip("PyTorch has no accelerator here")
@@ -43,10 +43,10 @@ def accelerator(torch):
 # Devices.
 
 
-@pytest.mark.parametrize("place", ["rocm", "cuda:", "cuda:x", "cuda:-1", "cuda:0,1", "0", ""])
-def test_unknown_place(place):
-    with pytest.raises(ValueError, match=f"device='torch:{place}' is not known.*'torch:mps'"):
-        get_engine(f"torch:{place}")
+@pytest.mark.parametrize("suffix", ["rocm", "cuda:", "cuda:x", "cuda:-1", "cuda:0,1", "0", ""])
+def test_unknown_device(suffix):
+    with pytest.raises(ValueError, match=f"device='torch:{suffix}' is not known.*'torch:mps'"):
+        get_engine(f"torch:{suffix}")
 
 
 def test_missing_pytorch_names_the_remedy(monkeypatch):
@@ -58,26 +58,26 @@ def test_missing_pytorch_names_the_remedy(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "what"), [("cuda", "NVIDIA or AMD"), ("mps", "Apple"), ("xpu", "Intel")]
+    ("kind", "vendor"), [("cuda", "NVIDIA or AMD"), ("mps", "Apple"), ("xpu", "Intel")]
 )
-def test_a_device_that_pytorch_does_not_reach(torch, monkeypatch, kind, what):
+def test_a_device_that_pytorch_does_not_support(torch, monkeypatch, kind, vendor):
     engines = sys.modules[TorchEngine.__module__]
     monkeypatch.setattr(engines, "_count", lambda kind: int(kind == "cpu"))
     monkeypatch.setattr(engines, "_working", set())
-    with pytest.raises(RuntimeError, match=f"'torch:{kind}' cannot be used: .* no {what} GPU"):
+    with pytest.raises(RuntimeError, match=f"'torch:{kind}' cannot be used: .* no {vendor} GPU"):
         get_engine(f"torch:{kind}")
 
 
-def test_a_number_that_does_not_exist(torch):
+def test_a_device_index_that_does_not_exist(torch):
     with pytest.raises(RuntimeError, match="has 1 of cpu, numbered from 0"):
         get_engine("torch:cpu:1")
 
 
 def test_the_device_is_an_accelerator_or_the_host(torch):
-    is_there = {"cuda": torch.cuda, "mps": torch.backends.mps, "xpu": torch.xpu}
-    found = next((kind for kind in is_there if is_there[kind].is_available()), "cpu")
+    backends = {"cuda": torch.cuda, "mps": torch.backends.mps, "xpu": torch.xpu}
+    expected = next((kind for kind in backends if backends[kind].is_available()), "cpu")
     model = TanhClassifier(5, device="torch").fit([[0.0], [1.0]] * 20, [0, 1] * 20)
-    assert model.device_.startswith(f"torch:{found}")
+    assert model.device_.startswith(f"torch:{expected}")
     with get_engine("torch:cpu") as engine:
         assert engine.name == "torch:cpu"
 
@@ -106,9 +106,9 @@ def test_models_need_no_pytorch(torch, rng, tmp_path):
         import pickle, sys
         import numpy as np
         X, models, expected = pickle.load(open(sys.argv[1], "rb"))
-        for model, answers in zip(models, expected):
-            found = model.set_params(device="jit").predict(X)
-            np.testing.assert_allclose(found, answers, atol=1e-9)
+        for model, predictions in zip(models, expected):
+            actual = model.set_params(device="jit").predict(X)
+            np.testing.assert_allclose(actual, predictions, atol=1e-9)
         models[1].partial_fit(X, X[:, 0])
         assert "torch" not in sys.modules
     """
@@ -131,14 +131,14 @@ def test_too_little_memory_is_a_memory_error(torch):
         for make in (engine.xp.empty, engine.xp.zeros):
             with pytest.raises(MemoryError):
                 make((2**30, 2**20))
-        with pytest.raises(RuntimeError, match="shape"):  # other errors stay what they are
+        with pytest.raises(RuntimeError, match="shape"):  # other errors are not converted
             engine.xp.ones((2, 3)) @ engine.xp.ones((2, 3))
 
 
 EXPRESSIONS = {
     "fancy index": lambda xp, A, v: A[xp.asarray(np.array([2, 0])), 1:],
     "mask": lambda xp, A, v: A[A[:, 0] > 0],
-    "assignment of another dtype": lambda xp, A, v: assigned(A, v.astype(np.float32)),
+    "assignment of another dtype": lambda xp, A, v: assign(A, v.astype(np.float32)),
     "reflected": lambda xp, A, v: 1 - 2 / (1 + A * A),
     "scalars of NumPy": lambda xp, A, v: np.float64(2) * A + np.float64(1),
     "two dtypes": lambda xp, A, v: A.astype(np.float32) @ v,
@@ -158,34 +158,34 @@ EXPRESSIONS = {
     "sorted": lambda xp, A, v: xp.take_along_axis(A, xp.argsort(-A, axis=1), axis=1),
     "columns": lambda xp, A, v: xp.column_stack([A[:, 0], A]),
     "products": lambda xp, A, v: xp.einsum("ij,ij->i", A, A) @ xp.outer(A[:, 0], v),
-    "places": lambda xp, A, v: xp.flatnonzero(A > 0),
+    "indices of nonzeros": lambda xp, A, v: xp.flatnonzero(A > 0),
 }
 
 
-def assigned(A, v):
+def assign(A, v):
     A[1] = v
     A[:, 2] = 7
     return A
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
-def test_arrays_are_those_of_numpy(torch, rng, name):
+def test_operations_equal_those_of_numpy(torch, rng, name):
     A, v = rng.normal(size=(3, 4)), rng.normal(size=4)
     expected = EXPRESSIONS[name](np, A.copy(), v)
     with get_engine("torch:cpu") as engine:
-        found = EXPRESSIONS[name](engine.xp, engine.xp.array(A), engine.xp.array(v))
-    assert found.shape == expected.shape
-    assert found.dtype == expected.dtype
+        actual = EXPRESSIONS[name](engine.xp, engine.xp.array(A), engine.xp.array(v))
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
     tolerance = 1e-6 if expected.dtype == np.float32 else 1e-13
-    np.testing.assert_allclose(engine.to_host(found), expected, rtol=tolerance)
+    np.testing.assert_allclose(engine.to_host(actual), expected, rtol=tolerance)
 
 
-# Triton, and devices without float64.
+# Triton's kernel, and devices without float64.
 
 
 def test_the_kernel_of_manhattan_distances(torch):
-    """In Triton's interpreter, which needs no GPU: incomplete blocks, several sums."""
-    pytest.importorskip("triton", "3.9", reason="older interpreters do not take NumPy 2.5")
+    """Incomplete blocks and several sums, in Triton's interpreter, which needs no GPU."""
+    pytest.importorskip("triton", "3.9", reason="older interpreters do not support NumPy 2.5")
     code = """
         import torch
         from sklearn_fsvc._src.engines.torch import manhattan
@@ -203,7 +203,7 @@ def test_the_kernel_of_manhattan_distances(torch):
 
 
 class WithoutFloat64(TorchEngine):
-    """A GPU that has float64, used as if it had none."""
+    """A GPU that is used as if it did not support float64."""
 
     def _has_float64(self):
         return False
@@ -218,11 +218,13 @@ def test_a_device_without_float64_fulfils_the_contract(accelerator):
 
 @pytest.mark.parametrize("model", [RBFClassifier(50, alpha="loo"), TanhRegressor(50, alpha=1.0)])
 def test_a_device_without_float64_fits_the_same_model(accelerator, monkeypatch, digits32, model):
-    here = clone(model).set_params(random_state=0, device="torch").fit(*digits32)
+    expected_model = clone(model).set_params(random_state=0, device="torch").fit(*digits32)
     monkeypatch.setattr(TorchEngine, "_has_float64", lambda self: False)
-    there = clone(model).set_params(random_state=0, device="torch").fit(*digits32)
-    expected = here.readout_coef_
-    np.testing.assert_allclose(there.readout_coef_, expected, atol=1e-3 * np.abs(expected).max())
+    model_without = clone(model).set_params(random_state=0, device="torch").fit(*digits32)
+    expected = expected_model.readout_coef_
+    np.testing.assert_allclose(
+        model_without.readout_coef_, expected, atol=1e-3 * np.abs(expected).max()
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,9 +235,9 @@ def test_a_device_without_float64_fits_the_same_model(accelerator, monkeypatch, 
         TanhRegressor(1000, alpha=1.0, feature_weights=None, uncertainty=True),
     ],
 )
-def test_the_budget_is_kept(accelerator, torch, rng, model):
+def test_memory_limit(accelerator, torch, rng, model):
     if accelerator == "mps":
-        pytest.skip("PyTorch counts no peak there")
+        pytest.skip("PyTorch does not report the peak memory of MPS")
     X = rng.random((100_000, 50), np.float32)
     budget = 100 * 2**20
     model = clone(model).set_params(random_state=0, max_memory=budget, device="torch")

@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NearestCentroid
 
-from conftest import usable
+from conftest import open_engine
 from estimators.fourier import FourierClassifier, FourierProjector, FourierRegressor
 from estimators.test_sklearn import parametrize_checks
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
@@ -37,7 +37,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.parametrize("device", ["jit", "blas"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_activations_are_cosines(device, dtype, request):
-    usable(device, request.config)
+    open_engine(device, request.config)
     projector = FourierProjector(2000, radius=2.0, random_state=0, device=device)
     H = projector.fit_transform(IRIS.astype(dtype))
     assert H.dtype == dtype

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conftest import usable
+from conftest import open_engine
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     PatchClassifier,
@@ -304,7 +304,7 @@ def test_a_worker_process_uses_its_share_of_the_cores():
 def test_a_forked_child_can_fit(digits, request):
     import multiprocessing
 
-    usable("jit", request.config)
+    open_engine("jit", request.config)
     clf = RBFClassifier(100, random_state=0).fit(*digits)
     expected = clf.predict(digits[0])
     with multiprocessing.get_context("fork").Pool(1) as pool:

@@ -24,14 +24,14 @@ void predict(const $row *x, double *y) { m_predict(x, y); }
 """)
 
 
-def compiled(source, folder, *more):
-    """The library of a program in C."""
+def compile_library(source, folder, *options):
+    """Compile a C program and return it as a shared library."""
     if COMPILER is None:
-        pytest.skip("there is no C compiler")
+        pytest.skip("no C compiler is installed")
     (folder / "m.c").write_text(source)
-    command = [COMPILER, *STRICT, *more, "-shared", "-fPIC", "-o", "m.so", "m.c", "-lm"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    command = [COMPILER, *STRICT, *options, "-shared", "-fPIC", "-o", "m.so", "m.c", "-lm"]
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
     return ctypes.CDLL(str(folder / "m.so"))
 
 
@@ -40,15 +40,15 @@ def ctype(dtype):
     return {"f4": "float", "f8": "double", "u1": "uint8_t"}[dtype.str[1:]]
 
 
-def in_c(model, X, folder):
-    """Scores and classes of the rows, or the answers of a regressor, as the header has them."""
+def predict_in_c(model, X, folder):
+    """Return (scores, classes) of a classifier, or predictions of a regressor, by the C header."""
     (folder / "m.h").write_text(to_c(model, "m"))
     X = np.ascontiguousarray(X)
     if not is_classifier(model):
-        predict = compiled(REGRESSOR.substitute(row=ctype(X.dtype)), folder).predict
+        predict = compile_library(REGRESSOR.substitute(row=ctype(X.dtype)), folder).predict
         y = np.full((len(X), *np.shape(model.predict(X[:1]))[1:]), np.nan)
-        for row, answer in zip(X, y.reshape(len(X), -1), strict=True):
-            predict(row.ctypes.data_as(ctypes.c_void_p), answer.ctypes.data_as(ctypes.c_void_p))
+        for row, output in zip(X, y.reshape(len(X), -1), strict=True):
+            predict(row.ctypes.data_as(ctypes.c_void_p), output.ctypes.data_as(ctypes.c_void_p))
         return y
     expected = model.decision_function(X[:1])
     kind = model.classes_.dtype.kind
@@ -58,14 +58,14 @@ def in_c(model, X, folder):
         "f": ("double", ctypes.c_double),
     }.get(kind, ("const char *", ctypes.c_char_p))
     words = {"row": ctype(X.dtype), "score": ctype(expected.dtype), "label": label}
-    library = compiled(CLASSIFIER.substitute(words), folder)
+    library = compile_library(CLASSIFIER.substitute(words), folder)
     library.predict.restype = result
     scores = np.full((len(X), *expected.shape[1:]), np.nan, expected.dtype)
     classes = []
     for i, row in enumerate(X):
-        there = row.ctypes.data_as(ctypes.c_void_p)
-        library.scores(there, scores[i : i + 1].ctypes.data_as(ctypes.c_void_p))
-        classes.append(library.predict(there))
+        pointer = row.ctypes.data_as(ctypes.c_void_p)
+        library.scores(pointer, scores[i : i + 1].ctypes.data_as(ctypes.c_void_p))
+        classes.append(library.predict(pointer))
     if kind in "OU":
         classes = [label.decode() for label in classes]
     return scores, np.array(classes)

@@ -9,7 +9,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
-from export.compiled import compiled, in_c
+from export.compiled import compile_library, predict_in_c
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
@@ -97,7 +97,7 @@ CLASSIFIERS = {
 
 def assert_same_classifier(model, rows, folder):
     """Compile the exported model, compare it with `predict`, and return its scores."""
-    scores, classes = in_c(model, rows, folder)
+    scores, classes = predict_in_c(model, rows, folder)
     np.testing.assert_array_equal(classes, model.predict(rows))
     expected = model.decision_function(rows)
     atol = (1e-9 if scores.dtype == np.float64 else 1e-3) * np.abs(expected).max()
@@ -190,7 +190,7 @@ def test_regressor_predicts_the_same(name, n_outputs, dtype, tmp_path):
     expected = model.predict(rows[300:])
     rtol = 1e-9 if dtype == "f8" else 1e-3
     spread = y.std(axis=0)
-    given = in_c(model, rows[300:], tmp_path)
+    given = predict_in_c(model, rows[300:], tmp_path)
     np.testing.assert_allclose(given / spread, expected / spread, rtol=0, atol=rtol)
 
 
@@ -201,7 +201,7 @@ def test_uncovered_samples_of_regressors(tmp_path):
     far = rows[300:] + 10
     expected = model.predict(far)
     np.testing.assert_array_equal(expected, np.tile(model.readout_intercept_, len(far)))
-    np.testing.assert_array_equal(in_c(model, far, tmp_path), expected)
+    np.testing.assert_array_equal(predict_in_c(model, far, tmp_path), expected)
 
 
 def test_size_of_the_constants(tmp_path):
@@ -209,7 +209,9 @@ def test_size_of_the_constants(tmp_path):
     (tmp_path / "m.h").write_text(header.text)
     tables = re.findall(r"static const \w+ (\w+)\[", header.text)
     sizes = " + ".join(f"sizeof {table}" for table in tables)
-    library = compiled(f'#include "m.h"\nint size(void) {{ return (int)({sizes}); }}\n', tmp_path)
+    library = compile_library(
+        f'#include "m.h"\nint size(void) {{ return (int)({sizes}); }}\n', tmp_path
+    )
     assert header.n_bytes == library.size()
     assert f" {header.n_bytes} bytes of constants" in header.text
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from export.compiled import in_c
+from export.compiled import predict_in_c
 from export.converted import onnx_outputs
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.kernels import KERNELS, METRICS
@@ -53,7 +53,7 @@ def scores(model, X):
 
 
 def run_c(model, X, folder):
-    actual = in_c(model, X, folder)
+    actual = predict_in_c(model, X, folder)
     return actual[0] if isinstance(actual, tuple) else actual
 
 

@@ -71,24 +71,24 @@ def in_shards(ordered, rule, of_row, block_rows, n):
     seed=st.integers(0, 9999), n_rows=st.integers(1, 120), n_shards=st.integers(1, 4),
     chunk=st.integers(1, 40), block_rows=st.integers(1, 130), n=st.integers(1, 130),
     radius=st.floats(0.01, 2), overlap=st.sampled_from([0.1234567, 0.98765432, 2.3456789]),
-    how=st.sampled_from(["shuffled", "sorted", "as it is"]), dtype=st.sampled_from("fd"),
+    arrangement=st.sampled_from(["shuffled", "sorted", "unchanged"]), dtype=st.sampled_from("fd"),
 )  # fmt: skip
-def test_no_size_order_or_number_of_workers_changes_a_centre(
-    seed, n_rows, n_shards, chunk, block_rows, n, radius, overlap, how, dtype
+def test_block_sizes_order_and_number_of_workers_change_no_centre(
+    seed, n_rows, n_shards, chunk, block_rows, n, radius, overlap, arrangement, dtype
 ):
     rng = np.random.default_rng(seed)
     X = rng.integers(-4, 5, (n_rows, 2)).astype(dtype) / 4
     order = {
         "shuffled": rng.permutation(n_rows),
         "sorted": np.argsort(np.abs(X).sum(axis=1)),
-        "as it is": np.arange(n_rows),
-    }[how]
+        "unchanged": np.arange(n_rows),
+    }[arrangement]
     rule = NoveltyRule("manhattan", "triangular", radius, overlap)
     of_row = rng.integers(0, n_shards, n_rows)
     engine = get_engine("jit")
     engine.chunk_units = chunk
-    found = in_shards(OrderedSamples(engine, X, order), rule, of_row, block_rows, n)
-    np.testing.assert_array_equal(found, naive.novel_rows(X[order], radius, overlap))
+    selected = in_shards(OrderedSamples(engine, X, order), rule, of_row, block_rows, n)
+    np.testing.assert_array_equal(selected, naive.novel_rows(X[order], radius, overlap))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -107,17 +107,17 @@ def test_exact_ties_with_the_threshold_do_not_change_a_centre(seed):
         engine.chunk_units = chunk
         for n in (1, 5, 11, 40, 70):
             ordered = OrderedSamples(engine, X, np.arange(70))
-            found = in_shards(ordered, rule, np.arange(70) % 2, 20, n)
-            np.testing.assert_array_equal(found, np.arange(40))
+            selected = in_shards(ordered, rule, np.arange(70) % 2, 20, n)
+            np.testing.assert_array_equal(selected, np.arange(40))
 
 
 def test_shuffled_samples_need_few_pairs(rng):
     """The sequential rule compares each sample with all earlier centres."""
     X, engine = rng.random((60_000, 4)).astype(np.float32), Counting()
     rule = NoveltyRule("manhattan", "triangular", 0.12, 1.0)
-    found, _ = novel_rows(OrderedSamples(engine, X, rng.permutation(60_000)), rule)
-    row_by_row = np.searchsorted(found, np.arange(60_000)).sum()
-    assert len(found) > 2000
+    selected, _ = novel_rows(OrderedSamples(engine, X, rng.permutation(60_000)), rule)
+    row_by_row = np.searchsorted(selected, np.arange(60_000)).sum()
+    assert len(selected) > 2000
     assert engine.pairs <= 0.6 * row_by_row
 
 
@@ -125,19 +125,19 @@ def test_a_round_takes_candidates_only(rng):
     """With covered samples in between, there would be as many rounds as blocks."""
     X, rule = rng.random((6000, 4)), NoveltyRule("manhattan", "triangular", 0.15, 1.0)
     worker = ActiveCandidates(OrderedSamples(JIT, X, np.arange(6000)), rule, np.arange(6000), 1000)
-    found = list(select_in_rounds(JIT, [worker], rule, 64))
-    assert len(found) < 1.3 * len(np.concatenate(found)) / 64 < 6000 / 64 / 4
+    selected = list(select_in_rounds(JIT, [worker], rule, 64))
+    assert len(selected) < 1.3 * len(np.concatenate(selected)) / 64 < 6000 / 64 / 4
 
 
 def test_rows_are_read_once_in_ascending_order_and_lazily(rng):
     X = Storage(rng.random((3000, 4)))
     order = rng.permutation(3000)
     ordered = OrderedSamples(JIT, X, order, block_rows=200)
-    found, n_seen = novel_rows(ordered, RULE, limit=100)
+    selected, n_seen = novel_rows(ordered, RULE, limit=100)
     assert sum(map(len, X.reads)) <= n_seen + 200 + 64
     X.reads.clear()
-    found, _ = novel_rows(ordered, RULE)
-    np.testing.assert_array_equal(found, novel_rows(OrderedSamples(JIT, X[:], order), RULE)[0])
+    selected, _ = novel_rows(ordered, RULE)
+    np.testing.assert_array_equal(selected, novel_rows(OrderedSamples(JIT, X[:], order), RULE)[0])
     assert len(X.reads) == 15 + 1
     np.testing.assert_array_equal(np.sort(np.concatenate(X.reads[:15])), np.arange(3000))
     typical_distance(ordered, "manhattan")
@@ -166,8 +166,8 @@ def test_the_memory_of_a_pass(rng, dtype, n_features, block_rows):
     ordered = OrderedSamples(JIT, X, order, block_rows=block_rows)
     rule = NoveltyRule("manhattan", "triangular", 32.0 * n_features, 1.0)
     novel_rows(ordered, rule)  # compiles before the measurement
-    (found, _), most = peak(novel_rows, ordered, rule)
-    centers = len(found) * (3 * X[0].nbytes + 64 + 8 * n_features)
+    (selected, _), most = peak(novel_rows, ordered, rule)
+    centers = len(selected) * (3 * X[0].nbytes + 64 + 8 * n_features)
     needed = selection_bytes(JIT, block_rows, n_features, X.itemsize)
     assert most <= needed + centers + 3 * order.nbytes + 2**16
 

@@ -30,21 +30,21 @@ SOME_KERNELS = [KERNELS["triangular"], KERNELS["laplacian"], KERNELS["gaussian"]
 RELEVANT, IRRELEVANT = [3, 7], [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
 
 
-def made(n_rows=900, dtype=np.float64, seed=0, **how):
+def make_samples(n_rows=900, dtype=np.float64, seed=0, **options):
     """Return samples of 12 features, with two classes that depend on the product of two."""
     X = np.random.default_rng(seed).normal(size=(n_rows, 12))
     classes = (X[:, 3] * X[:, 7] > 0).astype(int)
-    return Samples(X.astype(dtype), OneHotTargets(classes, 2), **how)
+    return Samples(X.astype(dtype), OneHotTargets(classes, 2), **options)
 
 
-def learned(samples, metric="manhattan", kernel=KERNELS["laplacian"], engine=JIT, seed=0, **how):
-    return learn_weights(Job(engine, **how), samples, metric, kernel, seed)[1]
+def learn(samples, metric="manhattan", kernel=KERNELS["laplacian"], engine=JIT, seed=0, **options):
+    return learn_weights(Job(engine, **options), samples, metric, kernel, seed)[1]
 
 
 @pytest.mark.parametrize("kernel", ALL_KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
 def test_relevant_features_get_larger_weights(metric, kernel):
-    weights = learned(made(), metric, kernel)
+    weights = learn(make_samples(), metric, kernel)
     assert weights.shape == (12,)
     assert weights.dtype == np.float64
     assert weights.max() == 1
@@ -62,13 +62,13 @@ def test_every_engine_learns_the_same(engine, metric, dtype):
         tolerance = (3e-2 if kernel.has_compact_support else 1e-3) if dtype == np.float32 else 1e-8
         if dtype == np.float64 and engine.name.startswith("torch"):
             tolerance = 1e-3  # of products in float32 by another BLAS
-        weights = learned(made(400, dtype), metric, kernel, engine)
+        weights = learn(make_samples(400, dtype), metric, kernel, engine)
         np.testing.assert_allclose(weights, expected, rtol=tolerance)
 
 
 @cache
 def learned_by_jit(metric, dtype):
-    return {kernel: learned(made(400, dtype), metric, kernel) for kernel in SOME_KERNELS}
+    return {kernel: learn(make_samples(400, dtype), metric, kernel) for kernel in SOME_KERNELS}
 
 
 def after_another_round(samples, weights):
@@ -77,7 +77,7 @@ def after_another_round(samples, weights):
 
 
 def test_a_round_is_the_published_formula():
-    samples = made(200)
+    samples = make_samples(200)
     codes = samples.targets.codes + (samples.X[:, 0] > 1)
     samples = replace(samples, targets=OneHotTargets(codes, 3))
     X, Y = samples.X, samples.targets.matrix()
@@ -93,22 +93,27 @@ def test_a_round_is_the_published_formula():
 
 def test_later_rounds_use_weighted_samples():
     """A round is a first round on samples multiplied by the weights; there are three."""
-    samples = made(200).taken(np.random.RandomState(0).permutation(200))  # as they are drawn
+    samples = make_samples(200).taken(
+        np.random.RandomState(0).permutation(200)
+    )  # as they are drawn
     even = weights = equalising_weights(samples, JIT)
     for _ in range(3):
-        found = after_another_round(samples, weights)
+        actual = after_another_round(samples, weights)
         first = after_another_round(replace(samples, X=samples.X * weights), np.ones(12)) * weights
-        np.testing.assert_allclose(found, first / first.max(), rtol=1e-6)
-        weights = found
+        np.testing.assert_allclose(actual, first / first.max(), rtol=1e-6)
+        weights = actual
     assert (even != weights).any()
-    np.testing.assert_allclose(learned(made(200)), weights, rtol=1e-6)
+    np.testing.assert_allclose(learn(make_samples(200)), weights, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_weights_are_invariant_to_units_of_features(dtype):
     """Values that are a thousand times as large get a weight that is a thousandth."""
-    samples, units = made(dtype=dtype), np.where(np.arange(12) % 3 == 0, 1000, 1).astype(dtype)
-    weights, others = learned(samples), units * learned(replace(samples, X=samples.X * units))
+    samples, units = (
+        make_samples(dtype=dtype),
+        np.where(np.arange(12) % 3 == 0, 1000, 1).astype(dtype),
+    )
+    weights, others = learn(samples), units * learn(replace(samples, X=samples.X * units))
     tolerance = 1e-2 if dtype == np.float32 else 1e-7
     np.testing.assert_allclose(others / others.max(), weights, rtol=tolerance)
 
@@ -123,9 +128,9 @@ def test_equalising_weights(dtype, engine, rng):
     spread = np.repeat(X, weight.astype(int), axis=0).std(axis=0, dtype=np.float64)
     varies = np.flatnonzero(spread)
     assert len(varies) == 12
-    found = equalising_weights(samples, engine)
-    assert not np.delete(found, varies).any()
-    np.testing.assert_allclose(found[varies], spread[varies].min() / spread[varies], rtol=1e-6)
+    actual = equalising_weights(samples, engine)
+    assert not np.delete(actual, varies).any()
+    np.testing.assert_allclose(actual[varies], spread[varies].min() / spread[varies], rtol=1e-6)
 
 
 def test_equalising_weights_of_constant_samples(rng):
@@ -142,43 +147,43 @@ def test_a_constant_feature_has_no_deviation(rng):
 
 
 def test_samples_of_weight_0_are_ignored(rng):
-    samples = made()
+    samples = make_samples()
     keep = rng.random(900) < 0.6
     lies = OneHotTargets(np.where(keep, samples.targets.codes, 0), 2)
     weighted = replace(samples, targets=lies, weight=keep.astype(float))
     absent = Samples(samples.X[keep], OneHotTargets(samples.targets.codes[keep], 2))
-    np.testing.assert_allclose(learned(weighted), learned(absent), rtol=1e-9)
+    np.testing.assert_allclose(learn(weighted), learn(absent), rtol=1e-9)
 
 
 def test_sample_weights_are_used():
     """Samples of the other half have almost no weight."""
-    samples = made()
+    samples = make_samples()
     codes = np.where(np.arange(900) < 450, samples.X[:, 0] > 0, samples.X[:, 5] > 0).astype(int)
     for most, cause in ((slice(450), 0), (slice(450, 900), 5)):
         weight = np.full(900, 1e-3)
         weight[most] = 1
         mixed = replace(samples, targets=OneHotTargets(codes, 2), weight=weight)
-        assert learned(mixed).argmax() == cause
+        assert learn(mixed).argmax() == cause
 
 
 def test_memory_mapped_uint8_data(tmp_path):
-    samples = made()
+    samples = make_samples()
     X = np.clip(samples.X * 40 + 128, 0, 255).astype(np.uint8)
     file = np.memmap(tmp_path / "X", np.uint8, "w+", shape=X.shape)
     file[:] = X
     file.flush()
     file = np.memmap(tmp_path / "X", np.uint8, "r", shape=X.shape)
-    weights = learned(replace(samples, X=file))
-    wide = learned(replace(samples, X=X.astype(np.float32)))
+    weights = learn(replace(samples, X=file))
+    wide = learn(replace(samples, X=X.astype(np.float32)))
     np.testing.assert_array_equal(weights, wide)
     assert weights[RELEVANT].min() > 4 * weights[IRRELEVANT].max()
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
 def test_a_constant_feature_is_harmless(metric):
-    samples = made()
+    samples = make_samples()
     samples.X[:, 5] = 1e6
-    weights = learned(samples, metric)
+    weights = learn(samples, metric)
     assert np.isfinite(weights).all()
     assert weights[RELEVANT].min() > 4 * np.delete(weights, RELEVANT).max()
 
@@ -189,40 +194,40 @@ def test_a_constant_feature_is_harmless(metric):
     ids=["equal", "one"],
 )
 def test_uninformative_samples_leave_the_initial_weights(change):
-    X = change(made().X)
+    X = change(make_samples().X)
     targets = OneHotTargets(np.arange(len(X)) % 2, 2)
     samples = Samples(X, targets)
-    np.testing.assert_allclose(learned(samples), equalising_weights(samples, JIT), rtol=1e-12)
+    np.testing.assert_allclose(learn(samples), equalising_weights(samples, JIT), rtol=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [-660, 660])
 def test_weights_are_invariant_to_the_unit_of_X(exponent):
     """The squares of samples and gradients overflow or underflow."""
-    samples = made()
+    samples = make_samples()
     far = replace(samples, X=np.ldexp(samples.X.astype(float), exponent))
-    expected = learned(replace(samples, X=samples.X.astype(float)))
-    np.testing.assert_allclose(learned(far), expected, rtol=1e-6)
+    expected = learn(replace(samples, X=samples.X.astype(float)))
+    np.testing.assert_allclose(learn(far), expected, rtol=1e-6)
 
 
 def test_deviations_that_no_weights_equalise_are_an_error():
-    samples = made()
+    samples = make_samples()
     X = samples.X.astype(np.float32)
     X[:, 1] *= np.float32(1e-20)
     X[:, 4] *= np.float32(1e20)
     with pytest.raises(ValueError, match=r"Feature 1 of X has .* and feature 4 one of .*Scale"):
-        learned(replace(samples, X=X))
+        learn(replace(samples, X=X))
 
 
 def test_random_state_draws_the_subset():
-    samples = made(5000)
-    weights = learned(samples)
-    np.testing.assert_array_equal(learned(samples), weights)
-    assert np.abs(weights - learned(samples, seed=1)).max() > 1e-3
+    samples = make_samples(5000)
+    weights = learn(samples)
+    np.testing.assert_array_equal(learn(samples), weights)
+    assert np.abs(weights - learn(samples, seed=1)).max() > 1e-3
 
 
 @pytest.mark.parametrize(("n_outputs", "n_samples"), [(2, 4000), (41, 909), (200, 500)])
 def test_gradients_of_many_outputs_are_computed_at_fewer_samples(n_outputs, n_samples):
-    samples = made(4000)
+    samples = make_samples(4000)
     assert (
         n_gradient_samples(
             replace(samples, targets=OneHotTargets(samples.targets.codes, n_outputs))
@@ -233,35 +238,35 @@ def test_gradients_of_many_outputs_are_computed_at_fewer_samples(n_outputs, n_sa
 
 def test_only_a_subset_of_many_samples_is_used(monkeypatch):
     """And gradients are computed at samples that are not centres."""
-    samples, seen = made(5000), []
+    samples, subset = make_samples(5000), []
     samples = replace(samples, targets=OneHotTargets(samples.targets.codes, 41))
 
     def gradients(job, layer, W, drawn, rows):
-        seen.append((len(drawn), layer.n_units, rows[0], len(rows)))
+        subset.append((len(drawn), layer.n_units, rows[0], len(rows)))
         return mean_squared_gradients(job, layer, W, drawn, rows)
 
     monkeypatch.setattr(
         "sklearn_fsvc._src.hidden_layers.feature_weights.mean_squared_gradients", gradients
     )
-    learned(samples)
-    assert seen == [(4000, 600, 4000 - 909, 909)] * 3
+    learn(samples)
+    assert subset == [(4000, 600, 4000 - 909, 909)] * 3
 
 
 @pytest.mark.parametrize(
     "dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.exhaustive)]
 )
 def test_the_memory_limit_is_kept(dtype):
-    samples, limit = made(20_000, dtype), int((10.5 if dtype == np.float32 else 19) * MIB)
-    learned(made(300, dtype))  # compiles before the measurement
-    weights, free = peak(learned, samples)
+    samples, limit = make_samples(20_000, dtype), int((10.5 if dtype == np.float32 else 19) * MIB)
+    learn(make_samples(300, dtype))  # compiles before the measurement
+    weights, free = peak(learn, samples)
     assert free > limit
-    bounded, most = peak(lambda: learned(samples, max_memory=limit))
+    bounded, most = peak(lambda: learn(samples, max_memory=limit))
     assert most <= limit + 20_000 * 16  # row indices, and their order
     np.testing.assert_allclose(bounded, weights, rtol=1e-3)
     with pytest.raises(
         ValueError, match=r"max_memory=.* is too small: learning feature weights needs"
     ):
-        learned(samples, max_memory=3 * MIB)
+        learn(samples, max_memory=3 * MIB)
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
@@ -277,13 +282,13 @@ def test_mean_squared_gradients(engine, rng, metric, tile_bytes):
     if tile_bytes:
         limit = engine.prepared_bytes(layer.distances) + tile_bytes
     job = Job(engine, limit)
-    found = mean_squared_gradients(job, layer, W, Samples(X), rows)
-    np.testing.assert_allclose(found, squares[rows].mean(axis=0), rtol=1e-4)
-    found = mean_squared_gradients(job, layer, W, Samples(X, weight=weight), rows)
+    actual = mean_squared_gradients(job, layer, W, Samples(X), rows)
+    np.testing.assert_allclose(actual, squares[rows].mean(axis=0), rtol=1e-4)
+    actual = mean_squared_gradients(job, layer, W, Samples(X, weight=weight), rows)
     expected = np.average(squares[rows], axis=0, weights=weight[rows])
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
-    found = mean_squared_gradients(job, layer, W, Samples(engine.to_device(X)))
-    np.testing.assert_allclose(found, squares.mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4)
+    actual = mean_squared_gradients(job, layer, W, Samples(engine.to_device(X)))
+    np.testing.assert_allclose(actual, squares.mean(axis=0), rtol=1e-4)
 
 
 def test_squared_ratios_do_not_depend_on_the_units_of_features():

@@ -24,7 +24,7 @@ WEIGHTS = np.array([0.5, 0.0, 2.0])
 MAP = np.array([[3.0, 4.0], [0.0, 0.0], [0.0, -1.0]])
 
 
-def made(n=200):
+def make_data(n=200):
     """Return X with units that differ by orders of magnitude, and two classes."""
     Z = np.random.default_rng(0).normal(size=(n, 3))
     return 5 + Z * [1e-3, 1, 1e4], Z[:, 0] > Z[:, 2]
@@ -44,7 +44,7 @@ def expected(X, weights, sample_weight=None):
 )
 def test_of_given_weights(network, weights):
     """Samples of weight 0 are ignored."""
-    X, y = made()
+    X, y = make_data()
     sample_weight = np.arange(len(X)) % 3
     X[::3] = 1e6
     model = network(5, feature_weights=weights, alpha=1.0).fit(X, y, sample_weight)
@@ -52,7 +52,7 @@ def test_of_given_weights(network, weights):
 
 
 def test_of_transformers_and_a_given_layer():
-    X, y = made()
+    X, y = make_data()
     for network in (RBFProjector(5, feature_weights=WEIGHTS, selection="random"),
                     TanhProjector(5, feature_weights=WEIGHTS)):  # fmt: skip
         network.fit(X, y)
@@ -64,13 +64,13 @@ def test_of_transformers_and_a_given_layer():
 
 
 def test_of_sparse_matrices_and_chunks(rng):
-    X, y = made()
+    X, y = make_data()
     X *= rng.random(X.shape) < 0.5
     model = TanhClassifier(5, feature_weights=WEIGHTS, alpha=1.0)
     for read in (csr_array(X), lambda: [(X[:70], y[:70]), (X[70:], y[70:])]):
         labels = None if callable(read) else y
-        found = model.fit(read, labels).feature_importances_
-        np.testing.assert_allclose(found, expected(X, WEIGHTS))
+        actual = model.fit(read, labels).feature_importances_
+        np.testing.assert_allclose(actual, expected(X, WEIGHTS))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_of_sparse_matrices_and_chunks(rng):
     ids=str,
 )
 def test_learned_importances_do_not_depend_on_units(network):
-    X, y = make_friedman1(300, n_features=8, random_state=0)  # the first five matter
+    X, y = make_friedman1(300, n_features=8, random_state=0)  # the first five are relevant
     plain = network.fit(X, y).feature_importances_
     assert plain.sum() == pytest.approx(1)
     assert plain[:5].min() > plain[5:].max()
@@ -106,7 +106,7 @@ def test_learned_weights_that_were_not_kept():
 
 
 def test_no_importances_without_weights():
-    X, y = made()
+    X, y = make_data()
     for model in (
         RBFClassifier(5, feature_weights=None),
         TanhClassifier(5, feature_weights=None),
@@ -144,17 +144,17 @@ def deviations(X, weight=None, max_memory=None):
 def test_deviations_of_extreme_values():
     """Squares of huge values are finite, and constant features are exactly 0."""
     Z = np.random.default_rng(0).normal(size=50)
-    found = deviations(np.column_stack([1e300 * Z, 1e200 * Z, np.full(50, 0.1)]))
+    actual = deviations(np.column_stack([1e300 * Z, 1e200 * Z, np.full(50, 0.1)]))
     exact = Z.std() / np.abs(Z).max()
-    np.testing.assert_allclose(found, [exact, 1e-100 * exact, 0], rtol=1e-12)
+    np.testing.assert_allclose(actual, [exact, 1e-100 * exact, 0], rtol=1e-12)
 
 
 def test_deviations_of_a_subset():
     """At most 4000 samples, and no more than fit in the memory limit."""
     X = np.random.default_rng(0).normal(size=(9000, 4)) * [1, 2, 3, 4]
-    found = deviations(X)
+    actual = deviations(X)
     exact = X.std(axis=0) / np.abs(X).max()
-    np.testing.assert_allclose(found / found[0], exact / exact[0], rtol=0.05)
+    np.testing.assert_allclose(actual / actual[0], exact / exact[0], rtol=0.05)
     few = deviations(X, max_memory=100_000)
-    assert (few != found).any()
+    assert (few != actual).any()
     np.testing.assert_allclose(few / few[0], exact / exact[0], rtol=0.2)

@@ -24,16 +24,16 @@ JIT = get_engine("jit")
 DIRECTIONS = np.linalg.qr(np.random.default_rng(7).normal(size=(12, 2)))[0]
 
 
-def made(n_rows=900, dtype=np.float64, **how):
+def make_samples(n_rows=900, dtype=np.float64, **options):
     """Return samples of 12 features whose target depends on two combinations of them."""
     X = np.random.default_rng(0).normal(size=(n_rows, 12))
     a, b = (X @ DIRECTIONS).T
     y = np.sin(2 * a) + b**2
-    return Samples(X.astype(dtype), StandardisedTargets.standardise(y[:, None].copy()), **how)
+    return Samples(X.astype(dtype), StandardisedTargets.standardise(y[:, None].copy()), **options)
 
 
-def learned(samples, engine=JIT, seed=0, **how):
-    return linear_map.learn_map(Job(engine, **how), samples, np.random.default_rng(seed))[0]
+def learn(samples, engine=JIT, seed=0, **options):
+    return linear_map.learn_map(Job(engine, **options), samples, np.random.default_rng(seed))[0]
 
 
 def part_within(A):
@@ -52,19 +52,19 @@ def test_mean_outer_product(engine, rng, metric, kernel):
     products = np.einsum("iok,iol->ikl", G, G)
     limit = engine.prepared_bytes(layer.distances) + 40_000
     for job in (Job(engine), Job(engine, limit)):
-        found = mean_outer_product(job, layer, W, Samples(X), rows)
-        np.testing.assert_allclose(found, products[rows].mean(axis=0), rtol=1e-7, atol=1e-12)
-        found = mean_outer_product(job, layer, W, Samples(X, weight=weight), rows)
+        result = mean_outer_product(job, layer, W, Samples(X), rows)
+        np.testing.assert_allclose(result, products[rows].mean(axis=0), rtol=1e-7, atol=1e-12)
+        result = mean_outer_product(job, layer, W, Samples(X, weight=weight), rows)
         expected = np.average(products[rows], axis=0, weights=weight[rows])
-        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(result, expected, rtol=1e-7, atol=1e-12)
     squares = mean_squared_gradients(Job(engine), layer, W, Samples(X))
-    found = mean_outer_product(Job(engine), layer, W, Samples(engine.to_device(X)))
-    np.testing.assert_allclose(np.diag(found), squares, rtol=1e-7)
+    result = mean_outer_product(Job(engine), layer, W, Samples(engine.to_device(X)))
+    np.testing.assert_allclose(np.diag(result), squares, rtol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_map_finds_planted_directions(dtype):
-    A = learned(made(dtype=dtype))
+    A = learn(make_samples(dtype=dtype))
     assert A.dtype == np.float64
     assert np.abs(A).max() == 1
     assert part_within(A) > 0.97
@@ -76,66 +76,66 @@ def test_a_map_that_does_not_help_is_not_used(rng):
     """With an isotropic target, and with noise."""
     X = rng.normal(size=(900, 4))
     for y in (np.cos(np.linalg.norm(X, axis=1)), rng.normal(size=900)):
-        found = learned(Samples(X, StandardisedTargets.standardise(y[:, None].copy())))
-        assert found is None or found.ndim == 1
+        result = learn(Samples(X, StandardisedTargets.standardise(y[:, None].copy())))
+        assert result is None or result.ndim == 1
 
 
-def test_equal_deviations_are_used_if_they_alone_help(rng):
+def test_equal_deviations_are_used_if_only_they_help(rng):
     X = rng.normal(size=(900, 3)) * [1, 1, 1000]
     y = np.cos(np.linalg.norm(X / [1, 1, 1000], axis=1))
-    found = learned(Samples(X, StandardisedTargets.standardise(y[:, None].copy())))
-    found = found if found.ndim == 1 else found.diagonal()  # of a map that is almost diagonal
-    np.testing.assert_allclose(found, [1, 1, 1e-3], rtol=0.2)
+    result = learn(Samples(X, StandardisedTargets.standardise(y[:, None].copy())))
+    result = result if result.ndim == 1 else result.diagonal()  # of a map that is almost diagonal
+    np.testing.assert_allclose(result, [1, 1, 1e-3], rtol=0.2)
 
 
 def search_with_errors(errors):
-    """Run the search with these errors; return both its results, and what was tried."""
-    tried, errors = [], iter(errors)
-    data = linear_map.MapData.draw(Job(JIT), made(300), np.random.default_rng(0))
+    """Search with given errors; return the map, the last weights and all evaluated maps."""
+    evaluated, errors = [], iter(errors)
+    data = linear_map.MapData.draw(Job(JIT), make_samples(300), np.random.default_rng(0))
 
     def fit_network(R):
-        tried.append(R)
+        evaluated.append(R)
         return replace(data.fit_network(R), error=next(errors))
 
-    return *linear_map.search_transformation(fit_network, data.equalising), tried
+    return *linear_map.search_transformation(fit_network, data.equalising), evaluated
 
 
 def test_a_later_round_must_lower_the_error():
     """The best round counts, and the search ends with a map that does not improve."""
     # Original features, equal deviations, two rounds of weights, the first without gain, and maps.
-    found, learned, tried = search_with_errors([5.0, 4.0, 4.5, 3.0, 2.0, 1.99, 0.1])
-    assert [np.ndim(R) for R in tried] == [1, 1, 1, 1, 2, 2]
-    assert found is learned is tried[4]
+    result, last_weights, evaluated = search_with_errors([5.0, 4.0, 4.5, 3.0, 2.0, 1.99, 0.1])
+    assert [np.ndim(R) for R in evaluated] == [1, 1, 1, 1, 2, 2]
+    assert result is last_weights is evaluated[4]
     # Neither weights nor maps improve: importances are those of the last weights.
-    found, learned, tried = search_with_errors([4.0, 5.0, 3.99, 3.99, 3.99, 0.1])
-    assert found is None
-    assert learned is tried[3]
-    found, learned, tried = search_with_errors([5.0, 4.0, 3.99, 3.99, 3.99, 0.1])
-    assert found is tried[1]
-    assert learned is tried[3]
+    result, last_weights, evaluated = search_with_errors([4.0, 5.0, 3.99, 3.99, 3.99, 0.1])
+    assert result is None
+    assert last_weights is evaluated[3]
+    result, last_weights, evaluated = search_with_errors([5.0, 4.0, 3.99, 3.99, 3.99, 0.1])
+    assert result is evaluated[1]
+    assert last_weights is evaluated[3]
     # No map beats the weights.
-    found, learned, tried = search_with_errors([5.0, 4.0, 3.5, 3.0, 2.99, 0.1])
-    assert found is learned is tried[3]
+    result, last_weights, evaluated = search_with_errors([5.0, 4.0, 3.5, 3.0, 2.99, 0.1])
+    assert result is last_weights is evaluated[3]
 
 
 def test_the_result_is_the_best_transformation_of_equalised_features():
-    samples = made(300)
+    samples = make_samples(300)
     data = linear_map.MapData.draw(Job(JIT), samples, np.random.default_rng(0))
     R, _ = linear_map.search_transformation(data.fit_network, data.equalising)
     deviations = samples.X.std(axis=0)
     expected = R / (deviations if R.ndim == 1 else deviations[:, None])
-    np.testing.assert_allclose(learned(samples), expected / np.abs(expected).max(), rtol=1e-9)
+    np.testing.assert_allclose(learn(samples), expected / np.abs(expected).max(), rtol=1e-9)
 
 
 def test_a_round_is_the_published_formula(monkeypatch):
     """The square root of the AGOP, of centred features with equal deviations."""
     monkeypatch.setattr(linear_map, "search_penalty", lambda *_: Found)
-    samples = made(300)
+    samples = make_samples(300)
     data = linear_map.MapData.draw(Job(JIT), samples, np.random.default_rng(0))
     network = data.fit_network(np.ones(12))
     R = linear_map.matrix_root(network.gradient_outer_product())
-    even = samples.X.std(axis=0).min() / samples.X.std(axis=0)
-    X = samples.X * even - (samples.X * even).mean(axis=0)
+    equalising = samples.X.std(axis=0).min() / samples.X.std(axis=0)
+    X = samples.X * equalising - (samples.X * equalising).mean(axis=0)
     rows = np.sort(network.samples.order)
     X /= np.abs(X).max()
     C = X[network.samples.order[:125]]
@@ -156,7 +156,7 @@ class Found:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_every_engine_learns_the_same(engine, dtype):
-    A = learned(made(600, dtype), engine)
+    A = learn(make_samples(600, dtype), engine)
     # The statistics of the networks are float32, and a GPU sums in another order.
     tolerance = 1e-7 if dtype == np.float64 and engine.xp is np else 2e-3
     np.testing.assert_allclose(A, learned_by_jit(dtype), atol=tolerance)
@@ -164,12 +164,12 @@ def test_every_engine_learns_the_same(engine, dtype):
 
 @cache
 def learned_by_jit(dtype):
-    return learned(made(600, dtype))
+    return learn(make_samples(600, dtype))
 
 
 def test_the_map_is_invariant_to_units_and_offsets():
-    samples, units = made(), np.where(np.arange(12) % 3 == 0, 1000.0, 1)
-    A, B = learned(samples), learned(replace(samples, X=samples.X * units + 10))
+    samples, units = make_samples(), np.where(np.arange(12) % 3 == 0, 1000.0, 1)
+    A, B = learn(samples), learn(replace(samples, X=samples.X * units + 10))
     B *= units[:, None]
     # Statistics are float32, and rounding errors accumulate over rounds.
     np.testing.assert_allclose(B / np.abs(B).max(), A, atol=1e-4)
@@ -177,62 +177,62 @@ def test_the_map_is_invariant_to_units_and_offsets():
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
 def test_huge_and_tiny_values(scale):
-    samples = made(600)
-    expected = learned(samples)
+    samples = make_samples(600)
+    expected = learn(samples)
     assert expected.ndim == 2
-    np.testing.assert_allclose(learned(replace(samples, X=samples.X * scale)), expected, rtol=1e-5)
+    np.testing.assert_allclose(learn(replace(samples, X=samples.X * scale)), expected, rtol=1e-5)
 
 
 def test_a_constant_feature_has_no_weight():
-    samples = made(dtype=np.float32)
+    samples = make_samples(dtype=np.float32)
     samples.X[:, 5] = 0.1
-    A = learned(samples)
+    A = learn(samples)
     assert not A[5].any()
     assert np.isfinite(A).all()
 
 
 @pytest.mark.parametrize("change", [np.zeros_like, lambda X: X[:2]], ids=["equal", "two"])
 def test_uninformative_samples(change):
-    X = change(made().X)
-    found = learned(Samples(X, OneHotTargets(np.arange(len(X)) % 2, 2)))
-    assert found is None or np.isfinite(found).all()
+    X = change(make_samples().X)
+    result = learn(Samples(X, OneHotTargets(np.arange(len(X)) % 2, 2)))
+    assert result is None or np.isfinite(result).all()
 
 
 def test_samples_of_weight_0_are_ignored(rng):
-    samples, keep = made(), rng.random(900) < 0.6
+    samples, keep = make_samples(), rng.random(900) < 0.6
     values = np.where(keep[:, None], samples.targets.values, 1e3)
     weighted = replace(
         samples, targets=replace(samples.targets, values=values), weight=keep.astype(float)
     )
     absent = samples.taken(np.flatnonzero(keep))
-    np.testing.assert_allclose(learned(weighted), learned(absent), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(learn(weighted), learn(absent), rtol=1e-6, atol=1e-9)
 
 
 def test_random_state_draws_the_subset(monkeypatch):
     monkeypatch.setattr(linear_map, "_MAX_SAMPLES", 500)
-    samples = made(600)  # more than are used
-    A = learned(samples)
-    np.testing.assert_array_equal(learned(samples), A)
-    assert np.abs(learned(samples, seed=1) - A).max() > 1e-3
+    samples = make_samples(600)  # more than are used
+    A = learn(samples)
+    np.testing.assert_array_equal(learn(samples), A)
+    assert np.abs(learn(samples, seed=1) - A).max() > 1e-3
 
 
 @pytest.mark.exhaustive
 def test_the_memory_limit_is_kept():
-    samples, limit = made(10_000), 32 * MIB
-    learned(made(300))  # compiles before the measurement
-    A, free = peak(learned, samples)
+    samples, limit = make_samples(10_000), 32 * MIB
+    learn(make_samples(300))  # compiles before the measurement
+    A, free = peak(learn, samples)
     assert free > limit
-    bounded, most = peak(lambda: learned(samples, max_memory=limit))
+    bounded, most = peak(lambda: learn(samples, max_memory=limit))
     assert most <= limit + 10_000 * 32  # row indices, and their order
     np.testing.assert_allclose(bounded, A, atol=1e-3)  # float32, summed in other parts
     with pytest.raises(ValueError, match=r"learning a linear map needs .* feature_weights=None"):
-        learned(samples, max_memory=MIB)
+        learn(samples, max_memory=MIB)
 
 
 def test_too_many_features():
     X = np.ones((60, 501))
     with pytest.raises(ValueError, match='at most 500 features, and X has 501; use "learned"'):
-        learned(Samples(X, OneHotTargets(np.arange(60) % 2, 2)))
+        learn(Samples(X, OneHotTargets(np.arange(60) % 2, 2)))
 
 
 def test_combinations_are_found_among_many_irrelevant_features(rng):
@@ -245,7 +245,7 @@ def test_combinations_are_found_among_many_irrelevant_features(rng):
 
 def test_whole_groups_are_held_out():
     groups = np.arange(300) // 10
-    samples = replace(made(300), groups=groups)
+    samples = replace(make_samples(300), groups=groups)
     data = linear_map.MapData.draw(Job(JIT), samples, np.random.default_rng(0))
     held = data.samples.groups[data.validation]
     assert not set(held) & set(data.samples.groups[data.samples.order])

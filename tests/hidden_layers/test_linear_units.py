@@ -42,9 +42,9 @@ def test_inner_products_are_those_of_the_samples(is_weighted, unit, rng):
     assert np.linalg.norm(np.tanh(Z) - Z) < 0.03 * np.linalg.norm(Z)
     X = (X[present] if weights is None else X[present] * weights) / unit
     X, Z = X - X.mean(axis=0), Z[:, : 3 * (present.sum() - 1)]  # whole orthogonal groups
-    expected, found = X @ X.T, Z @ Z.T
-    found *= np.trace(expected) / np.trace(found)
-    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+    expected, actual = X @ X.T, Z @ Z.T
+    actual *= np.trace(expected) / np.trace(actual)
+    np.testing.assert_allclose(actual, expected, atol=1e-8 * np.abs(expected).max())
 
 
 def test_equal_samples_have_no_linear_units():

@@ -29,14 +29,14 @@ JIT = get_engine("jit")
 TRIANGULAR, LAPLACIAN = KERNELS["triangular"], KERNELS["laplacian"]
 
 
-def made(n=600, seed=0, n_useless=0):
-    """Two classes that depend on two features, beside useless ones."""
+def make_samples(n=600, seed=0, n_useless=0):
+    """Return samples of two classes that depend on two features, and `n_useless` others."""
     X = np.random.default_rng(seed).normal(size=(n, 2 + n_useless))
     return samples_of(X, (X[:, 0] * X[:, 1] > 0).astype(int))
 
 
-def samples_of(X, codes, **how):
-    return Samples(X, OneHotTargets(codes, codes.max() + 1), order=np.arange(len(X)), **how)
+def samples_of(X, codes, **params):
+    return Samples(X, OneHotTargets(codes, codes.max() + 1), order=np.arange(len(X)), **params)
 
 
 def select(samples, space, engine=JIT, seed=0, max_memory=None, weights=None, **changes):
@@ -53,26 +53,28 @@ def select(samples, space, engine=JIT, seed=0, max_memory=None, weights=None, **
 
 
 def test_given_parameters_are_not_searched():
-    kernel, radius, weights, history = select(made(), SearchSpace((LAPLACIAN,), 3.0, False))
+    kernel, radius, weights, history = select(make_samples(), SearchSpace((LAPLACIAN,), 3.0, False))
     assert (kernel, radius, weights, history.rows) == (LAPLACIAN, 3.0, None, [])
 
 
 def test_the_lowest_error_is_selected(engine):
     kernels = TRIANGULAR, LAPLACIAN
-    kernel, radius, weights, history = select(made(), SearchSpace(kernels, None, False), engine)
+    kernel, radius, weights, history = select(
+        make_samples(), SearchSpace(kernels, None, False), engine
+    )
     best = min(history.rows, key=lambda row: row["error"])
     assert (kernel.name, radius) == (best["kernel"], best["radius"])
     assert weights is None
-    tried = {(row["kernel"], row["radius"]) for row in history.rows}
-    # Each kernel at its first width, and the better one at its others, too.
-    assert len(tried) == len(kernel.widths) + 1
+    evaluated = {(row["kernel"], row["radius"]) for row in history.rows}
+    # One width of each kernel, and the other widths of the better kernel.
+    assert len(evaluated) == len(kernel.widths) + 1
 
 
-@pytest.mark.parametrize(("bends", "is_narrow"), [(40, True), (0.5, False)])
-def test_the_search_continues_to_narrower_and_wider_units(bends, is_narrow):
+@pytest.mark.parametrize(("n_periods", "is_narrow"), [(40, True), (0.5, False)])
+def test_the_search_continues_to_narrower_and_wider_units(n_periods, is_narrow):
     """Here none of the initial widths is the best."""
     X = np.random.default_rng(0).uniform(0, 1, size=(2000, 1))
-    samples = samples_of(X, (np.sin(2 * np.pi * bends * X[:, 0]) > 0).astype(int))
+    samples = samples_of(X, (np.sin(2 * np.pi * n_periods * X[:, 0]) > 0).astype(int))
     _, radius, _, history = select(samples, SearchSpace((LAPLACIAN,), None, False), n_units=600)
     first = list(dict.fromkeys(row["radius"] for row in history.rows))[:3]
     assert (radius < min(first)) == is_narrow
@@ -80,10 +82,10 @@ def test_the_search_continues_to_narrower_and_wider_units(bends, is_narrow):
     assert radius == at_best
 
 
-def test_penalties_of_hopeless_widths_are_not_searched():
+def test_penalties_of_inaccurate_widths_are_not_searched():
     def n_penalties(factor):
         space = SearchSpace((LAPLACIAN,), None, False, skip_factor=factor)
-        *_, history = select(made(), space)
+        *_, history = select(make_samples(), space)
         radii = [row["radius"] for row in history.rows]
         return [radii.count(radius) for radius in dict.fromkeys(radii)]
 
@@ -92,7 +94,7 @@ def test_penalties_of_hopeless_widths_are_not_searched():
 
 
 def test_widths_are_multiples_of_the_median_distance():
-    samples = made()
+    samples = make_samples()
     *_, history = select(samples, SearchSpace((LAPLACIAN,), None, False))
     d = naive.distances(samples.X, samples.X, "manhattan")
     median = np.median(d[np.triu_indices(600, 1)])
@@ -110,7 +112,7 @@ def test_errors_are_those_of_held_out_samples():
 
 @pytest.mark.parametrize("selection", ["random", "global", "per_class"])
 def test_learned_weights_are_used_if_they_help(selection):
-    samples = made(n_useless=10)
+    samples = make_samples(n_useless=10)
     *_, weights, history = select(
         samples, SearchSpace((LAPLACIAN,), None, True), selection=selection
     )
@@ -150,10 +152,10 @@ def test_few_relevant_features_of_many():
 
 
 def test_learned_weights_are_not_used_if_they_harm(monkeypatch):
-    """They are validated, whatever they are."""
+    """Learned weights are validated, too."""
     wrong = np.array([1e-6, 1e-6, 1.0, 1.0])
     monkeypatch.setattr(model_selection, "learn_weights", lambda *_: (np.ones(4), wrong))
-    samples = made(n_useless=2)
+    samples = make_samples(n_useless=2)
     assert select(samples, SearchSpace((LAPLACIAN,), None, True))[2] is None
     given = np.array([1.0, 1, 0.1, 0.1])
     *_, weights, _ = select(samples, SearchSpace((LAPLACIAN,), None, True), weights=given)
@@ -167,29 +169,35 @@ def test_equal_deviations_are_used_if_they_help(monkeypatch):
         return feature_weights.learn_weights(*args)[0], np.array([0.0, 0, 1, 1])
 
     monkeypatch.setattr(model_selection, "learn_weights", learn)
-    samples = made(n_useless=2)
+    samples = make_samples(n_useless=2)
     samples.X[:, :2] /= 1000
     weights = select(samples, SearchSpace((LAPLACIAN,), None, True))[2]
     np.testing.assert_allclose(weights, [1, 1, 1e-3, 1e-3], rtol=0.5)
 
 
 def test_weights_are_learned_from_training_samples_only(monkeypatch):
-    seen = []
+    training_rows = []
 
     def learn(job, samples, metric, kernel, seed, rows):
-        seen.append(rows)
+        training_rows.append(rows)
         return np.ones(2), np.ones(2)
 
     monkeypatch.setattr(model_selection, "learn_weights", learn)
-    select(made(), SearchSpace((LAPLACIAN,), None, True))
-    assert len(seen[0]) == 500
+    select(make_samples(), SearchSpace((LAPLACIAN,), None, True))
+    assert len(training_rows[0]) == 500
 
 
 @pytest.mark.parametrize("selection", ["per_class", "random"])
 def test_more_units_than_those_of_the_proxy_change_no_selection(selection):
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
     few, many = (
-        select(made(n_useless=3), space, n_units=n, selection_radius=radius, selection=selection)
+        select(
+            make_samples(n_useless=3),
+            space,
+            n_units=n,
+            selection_radius=radius,
+            selection=selection,
+        )
         for n, radius in ((150, None), (400, 0.3))
     )
     assert few[:2] == many[:2]
@@ -197,39 +205,44 @@ def test_more_units_than_those_of_the_proxy_change_no_selection(selection):
 
 
 def test_proxy_networks_have_no_more_units_than_the_layer():
-    *_, history = select(made(), SearchSpace((TRIANGULAR, LAPLACIAN), None, False), n_units=5)
+    *_, history = select(
+        make_samples(), SearchSpace((TRIANGULAR, LAPLACIAN), None, False), n_units=5
+    )
     assert {row["n_units"] for row in history.rows} == {5}
 
 
 @pytest.mark.parametrize(("n", "n_units"), [(3000, 450), (5400, 600), (9000, 800)])
 def test_proxy_networks_of_more_samples_have_more_units(n, n_units):
-    *_, history = select(made(n), SearchSpace((LAPLACIAN,), None, False), n_units=2000)
+    *_, history = select(make_samples(n), SearchSpace((LAPLACIAN,), None, False), n_units=2000)
     assert {row["n_units"] for row in history.rows} == {n_units}
 
 
 def test_every_device_selects_the_same(engine):
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
-    here, there = (select(made(n_useless=3), space, e) for e in (engine, JIT))
-    assert here[0] == there[0]
+    actual, expected = (select(make_samples(n_useless=3), space, e) for e in (engine, JIT))
+    assert actual[0] == expected[0]
     # The statistics of proxy networks are float32.
-    assert here[1] == pytest.approx(there[1], rel=1e-5)
-    np.testing.assert_allclose(here[2], there[2], rtol=1e-4)
+    assert actual[1] == pytest.approx(expected[1], rel=1e-5)
+    np.testing.assert_allclose(actual[2], expected[2], rtol=1e-4)
 
 
 def test_samples_of_weight_0_are_ignored(rng):
-    samples, keep = made(), rng.random(600) < 0.7
-    lies = OneHotTargets(np.where(keep, samples.targets.codes, 0), 2)
-    with_lies = replace(samples, targets=lies, weight=keep.astype(float))
+    samples, keep = make_samples(), rng.random(600) < 0.7
+    wrong_targets = OneHotTargets(np.where(keep, samples.targets.codes, 0), 2)
+    with_wrong_labels = replace(samples, targets=wrong_targets, weight=keep.astype(float))
     without = samples_of(samples.X[keep], samples.targets.codes[keep])
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
-    here, there = select(with_lies, space), select(without, space)
-    assert here[0] == there[0]
-    assert here[1] == pytest.approx(there[1], rel=1e-9)
+    actual, expected = select(with_wrong_labels, space), select(without, space)
+    assert actual[0] == expected[0]
+    assert actual[1] == pytest.approx(expected[1], rel=1e-9)
 
 
 def test_a_memory_limit_is_kept_and_changes_no_selection():
-    samples, space = made(3000, n_useless=20), SearchSpace((TRIANGULAR, LAPLACIAN), None, False)
-    select(samples, space)  # compiled
+    samples, space = (
+        make_samples(3000, n_useless=20),
+        SearchSpace((TRIANGULAR, LAPLACIAN), None, False),
+    )
+    select(samples, space)  # compiles
     free = select(samples, space)
     tight, taken = peak(partial(select, max_memory=20 * MIB), samples, space)
     assert tight[0] == free[0]
@@ -251,7 +264,7 @@ class RecordingEngine(JitEngine):
 
 @pytest.mark.parametrize(("far", "dtype"), [(0, np.float32), (1e9, np.float64)])
 def test_proxy_networks_use_float32_if_distances_do_not_suffer(far, dtype):
-    near, engine = made(3000), RecordingEngine()
+    near, engine = make_samples(3000), RecordingEngine()
     samples = replace(near, X=near.X + far)
     kernel, *_ = select(samples, SearchSpace((TRIANGULAR, LAPLACIAN), None, False), engine)
     assert engine.dtypes == {np.dtype(dtype)}

@@ -23,19 +23,21 @@ def ordered(X):
     seed=st.integers(0, 10_000), n_rows=st.integers(30, 400), part=st.floats(0.05, 0.9),
     start=st.floats(1e-3, 1e3),
 )  # fmt: skip
-def test_the_search_comes_close_and_never_exceeds(seed, n_rows, part, start):
+def test_the_number_of_centres_is_close_to_the_target_and_never_exceeds_it(
+    seed, n_rows, part, start
+):
     X = np.random.default_rng(seed).normal(size=(n_rows, 5))
-    wanted = max(2, int(part * n_rows))
+    target = max(2, int(part * n_rows))
 
     def count_at(radius):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return novel_rows(ordered(X), rule, limit=wanted)
+        return novel_rows(ordered(X), rule, limit=target)
 
-    radius, found, _ = search_radius(count_at, start, wanted, n_rows)
-    assert len(found) <= wanted
+    radius, selected, _ = search_radius(count_at, start, target, n_rows)
+    assert len(selected) <= target
     # The count is discontinuous, so a small number is not always possible.
-    assert len(found) >= 0.85 * wanted - 2
-    np.testing.assert_array_equal(found, naive.novel_rows(X, radius, 1.0))
+    assert len(selected) >= 0.85 * target - 2
+    np.testing.assert_array_equal(selected, naive.novel_rows(X, radius, 1.0))
 
 
 @pytest.mark.parametrize("start", [1e-9, 1e9])
@@ -62,7 +64,7 @@ def test_the_search_takes_few_passes(rng):
     assert len(passes) <= 8
 
 
-def test_duplicates_cannot_fill_it(rng):
+def test_the_search_ends_if_there_are_too_few_distinct_samples(rng):
     X, radii = np.repeat(rng.random((5, 3)), 20, axis=0), []
 
     def count_at(radius):
@@ -70,9 +72,9 @@ def test_duplicates_cannot_fill_it(rng):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
         return novel_rows(ordered(X), rule, limit=30)
 
-    _, found, _ = search_radius(count_at, 1.0, 30, 100)
-    assert len(found) == 5
-    assert min(radii) > 1e-30  # nor does the search go on till numbers overflow
+    _, selected, _ = search_radius(count_at, 1.0, 30, 100)
+    assert len(selected) == 5
+    assert min(radii) > 1e-30  # the radius does not underflow
     radii.clear()
     search_radius(count_at, 1.0, 30, 100, least=5)
     assert min(radii) > 1e-30
@@ -85,9 +87,9 @@ def test_typical_distance(rng, metric):
     assert typical_distance(ordered(X), metric) == pytest.approx(np.median(d))
 
 
-def test_typical_distance_of_rows_that_coincide():
+def test_typical_distance_of_duplicates():
     X = np.zeros((10, 2))
     assert typical_distance(ordered(X), "manhattan") == 1.0
-    X[0] = 9  # one row apart: the median distance is 0, the mean is not
+    X[0] = 9  # one distinct sample: the median distance is 0, the mean is not
     assert typical_distance(ordered(X), "manhattan") == pytest.approx(18 * 9 / 45)
     assert typical_distance(ordered(X[:1]), "manhattan") == 1.0

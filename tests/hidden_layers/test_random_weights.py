@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import naive
-from conftest import usable
+from conftest import open_engine
 from hidden_layers.tanh_layers import SAMPLED_WEIGHTS, draw_layer
 from sklearn_fsvc import TanhClassifier, TanhProjector
 from sklearn_fsvc._src.data.job import Job
@@ -27,13 +27,13 @@ def test_the_scale_is_the_length_of_weights(data, weights):
     np.testing.assert_allclose(np.linalg.norm(W, axis=1), 2.5)
 
 
-def sums(X, y, m, dtype=np.float64, engine=None, max_memory=None, made=signed_class_sums):
+def sums(X, y, m, dtype=np.float64, engine=None, max_memory=None, draw=signed_class_sums):
     codes = np.unique(y, return_inverse=True)[1]
     mean = X.mean(axis=0, dtype=float)
     with engine or get_engine("jit") as engine:
         X, every = engine.to_device(X), np.arange(len(X))
         data = LabelledSamples(Job(engine, max_memory), X, every, codes, mean, np.dtype(dtype))
-        return engine.to_host(made(data, m, 1))
+        return engine.to_host(draw(data, m, 1))
 
 
 def test_class_informed_weights_are_signed_sums_of_one_class(data):
@@ -67,9 +67,10 @@ def test_the_tile_size_does_not_change_sums(rng, dtype):
     X, y = (rng.random((300, 12)) * 255).astype(dtype), rng.integers(0, 3, 300)
     wide = np.result_type(dtype, np.float32)
     whole = sums(X, y, 200, wide)
-    least = 2 * 201 * 12 * wide.itemsize  # of the sums; a row takes about a thousand
-    for room in (2000, 20_000, 50_000):
-        parts = sums(X, y, 200, wide, max_memory=least + room)
+    # The sums; in addition, each row of a tile needs about 1000 bytes.
+    fixed_bytes = 2 * 201 * 12 * wide.itemsize
+    for available in (2000, 20_000, 50_000):
+        parts = sums(X, y, 200, wide, max_memory=fixed_bytes + available)
         if dtype == np.uint8:
             np.testing.assert_array_equal(parts, whole)
         np.testing.assert_allclose(parts, whole, atol=2e-3 if dtype == np.float32 else 1e-9)
@@ -79,19 +80,19 @@ def test_the_tile_size_does_not_change_sums(rng, dtype):
 @pytest.mark.parametrize("offset", [0, 1e5])
 def test_an_offset_costs_few_digits_of_float32(rng, weights, offset):
     X, y = (rng.normal(size=(6000, 4)) + offset).astype(np.float32), rng.integers(0, 3, 6000)
-    found, exact = (draw_layer(Z, y, weights=weights, scale=1.0)[0] for Z in (X, X.astype(float)))
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)
+    result, exact = (draw_layer(Z, y, weights=weights, scale=1.0)[0] for Z in (X, X.astype(float)))
+    np.testing.assert_allclose(result, exact, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("weights", SAMPLED_WEIGHTS)
 def test_the_memory_limit_applies_to_the_layer(data, weights, monkeypatch):
     limits, fit_tanh_layer = [], tanh.fit_tanh_layer
 
-    def spy(units, job, *arguments):
+    def recorded(units, job, *arguments):
         limits.append(job.memory_limit)
         return fit_tanh_layer(units, job, *arguments)
 
-    monkeypatch.setattr(tanh, "fit_tanh_layer", spy)
+    monkeypatch.setattr(tanh, "fit_tanh_layer", recorded)
     params = {"weights": weights, "device": "jit", "max_memory": "64MiB"}
     TanhClassifier(5, **params).fit(*data)
     TanhProjector(5, **params).fit(*data)
@@ -141,10 +142,10 @@ def test_constrained_weights_are_differences_of_samples_of_two_classes(data):
 def test_the_tile_size_does_not_change_differences(rng, dtype):
     X, y = (rng.random((300, 12)) * 255).astype(dtype), rng.integers(0, 3, 300)
     wide = np.result_type(dtype, np.float32)
-    whole = sums(X, y, 200, wide, made=sample_differences)
-    least = 200 * 12 * wide.itemsize
-    for room in (400, 2000, 7000):
-        parts = sums(X, y, 200, wide, max_memory=least + room, made=sample_differences)
+    whole = sums(X, y, 200, wide, draw=sample_differences)
+    fixed_bytes = 200 * 12 * wide.itemsize
+    for available in (400, 2000, 7000):
+        parts = sums(X, y, 200, wide, max_memory=fixed_bytes + available, draw=sample_differences)
         np.testing.assert_array_equal(parts, whole)
 
 
@@ -165,17 +166,17 @@ def test_weights_are_the_same_on_every_device(device, rng, weights, dtype):
     X, y = rng.integers(0, 256, (500, 30)).astype(dtype), rng.integers(0, 4, 500)
     for images in ({}, {"image_shape": (5, 3, 2), "patch_size": (2, 3)}):
         params = {"n_hidden": 60, "weights": weights, "random_state": 0, **images}
-        ours, theirs = (
+        actual, expected = (
             TanhClassifier(device=d, **params).fit(X, y).components_ for d in (device, "jit")
         )
-        scale = np.abs(theirs).max()
+        scale = np.abs(expected).max()
         tolerance = 1e-12 if dtype == np.float64 else 1e-6
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance * scale)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
 def test_sums_of_uint8_are_identical_on_a_gpu(request, rng):
     X, y = rng.integers(0, 256, (5000, 30)).astype(np.uint8), rng.integers(0, 4, 5000)
-    there = sums(X, y, 100, np.float32, usable("cuda", request.config))
+    there = sums(X, y, 100, np.float32, open_engine("cuda", request.config))
     np.testing.assert_array_equal(there, sums(X, y, 100, np.float32))
 
 
@@ -291,7 +292,7 @@ def test_a_unit_with_a_constant_field_is_constant(weights, scale, dtype, rng):
         100, weights=weights, scale=scale, alpha=1e-3, random_state=0, device="jit", **images
     ).fit(X, y)  # and no warning
     H = naive.hidden(TanhLayer(clf.components_, clf.hidden_intercept_), X[:20].astype(float))
-    empty = ReceptiveFields.draw(100, (8, 8), (2, 3), places_of_seed_0()).starts[:100, 0] >= 3
+    empty = ReceptiveFields.draw(100, (8, 8), (2, 3), position_seed()).starts[:100, 0] >= 3
     assert 30 < empty.sum() < 90
     np.testing.assert_allclose(np.ptp(H[:, empty], axis=0), 0, atol=1e-6)
     assert np.ptp(H[:, ~empty], axis=0).min() > 1e-3
@@ -300,5 +301,5 @@ def test_a_unit_with_a_constant_field_is_constant(weights, scale, dtype, rng):
     assert np.isfinite(clf.decision_function(X[:5])).all()
 
 
-def places_of_seed_0():
+def position_seed():
     return np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=3)[2]

@@ -81,11 +81,11 @@ def test_sample_weights_are_repetitions(data, rng):
     assert weighted.total == again.total
     assert weighted.spread == pytest.approx(again.spread)
     assert weighted.dimension() == pytest.approx(again.dimension())
-    ours, theirs = rng.normal(size=(2, 5, 42))
-    ours[:] = theirs
+    ours, reference = rng.normal(size=(2, 5, 42))
+    ours[:] = reference
     weighted.scale(ours, 1.0)
-    again.scale(theirs, 1.0)
-    np.testing.assert_allclose(ours, theirs)
+    again.scale(reference, 1.0)
+    np.testing.assert_allclose(ours, reference)
 
 
 @pytest.mark.parametrize("block_elements", [1, 180, 10_000])
@@ -114,10 +114,10 @@ def test_samples_with_weight_are_drawn_uniformly():
     sample = ScaleSample.draw(
         HOST, number, np.flatnonzero(weight), weight, np.random.RandomState(0)
     )
-    found = np.rint(sample.block + sample.mean)[:, 0].astype(int)
-    assert len(np.unique(found)) == 1000
-    assert np.ptp(found) > 3500
-    np.testing.assert_allclose(sample.weight, weight[found] / weight[found].sum())
+    actual = np.rint(sample.block + sample.mean)[:, 0].astype(int)
+    assert len(np.unique(actual)) == 1000
+    assert np.ptp(actual) > 3500
+    np.testing.assert_allclose(sample.weight, weight[actual] / weight[actual].sum())
     assert sample.weight.all()
     assert sample.total == weight.sum()
 
@@ -144,13 +144,13 @@ def test_a_unit_with_almost_constant_features_is_not_amplified(rng):
 
 
 @pytest.mark.parametrize("far", [1e4, 1e9, 1e30])
-@pytest.mark.parametrize("place", [0, 100])
-def test_an_outlier_does_not_change_the_others(rng, far, place):
+@pytest.mark.parametrize("row", [0, 100])
+def test_an_outlier_does_not_change_the_others(rng, far, row):
     X = rng.normal(size=(500, 6))
     plain = TanhProjector(50, random_state=0, device="jit").fit(X)
-    X[place] = far
+    X[row] = far
     other = clone(plain).fit(X)
-    rows = np.delete(X, place, axis=0)
+    rows = np.delete(X, row, axis=0)
     np.testing.assert_allclose(other.transform(rows), plain.transform(rows), atol=0.01)
 
 

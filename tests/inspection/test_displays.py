@@ -178,14 +178,16 @@ class TestHiddenSizes:
     def test_several_scores(self):
         model = TanhClassifier(scale=1.0, alpha=1.0, random_state=0)
         scoring = ["accuracy", "f1_macro"]
-        found = HiddenSizeSearchCV(
+        fitted_search = HiddenSizeSearchCV(
             model, {"n_hidden": [5, 10]}, cv=2, scoring=scoring, refit="f1_macro"
         ).fit(IRIS, SPECIES)
         for name, given in (("f1_macro", None), ("accuracy", "accuracy")):
-            (line,) = HiddenSizeDisplay.from_estimator(found, scoring=given).lines_
-            np.testing.assert_array_equal(line.get_ydata(), found.cv_results_[f"mean_test_{name}"])
+            (line,) = HiddenSizeDisplay.from_estimator(fitted_search, scoring=given).lines_
+            np.testing.assert_array_equal(
+                line.get_ydata(), fitted_search.cv_results_[f"mean_test_{name}"]
+            )
         with pytest.raises(ValueError, match=r"scoring='loss' must be one of \['accuracy'"):
-            HiddenSizeDisplay.from_estimator(found, scoring="loss")
+            HiddenSizeDisplay.from_estimator(fitted_search, scoring="loss")
 
     def test_invalid_input(self, search):
         with pytest.raises(NotFittedError):
@@ -200,6 +202,8 @@ class TestHiddenSizes:
         with pytest.raises(ValueError, match="'n_hidden' or 'n_components' matches none"):
             HiddenSizeDisplay.from_estimator(other)
         grid = {"n_hidden": [None, 5], "alpha": [1.0]}
-        found = GridSearchCV(RBFClassifier(kernel="triangular"), grid, cv=2).fit(IRIS, SPECIES)
+        fitted_search = GridSearchCV(RBFClassifier(kernel="triangular"), grid, cv=2).fit(
+            IRIS, SPECIES
+        )
         with pytest.raises(ValueError, match="n_hidden=None cannot be plotted"):
-            HiddenSizeDisplay.from_estimator(found)
+            HiddenSizeDisplay.from_estimator(fitted_search)

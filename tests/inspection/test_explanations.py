@@ -34,18 +34,18 @@ def test_bars_add_up_to_the_score(iris_model):
     """From the top: training samples, the other units and the intercept."""
     X = IRIS[[0, 75]]
     display = ExplanationDisplay.from_estimator(iris_model, X, n=3)
-    found = iris_model.explain(X, 3)
+    explanation = iris_model.explain(X, 3)
     assert display.ax_.shape == (2,)
     for i, ax in enumerate(display.ax_):
         ax.figure.canvas.draw()
         lengths = {bar.get_y(): bar.get_width() for bar in ax.containers[0]}
         lengths = [lengths[y] for y in sorted(lengths, reverse=True)]
-        expected = [*found.contributions[i], found.rest[i], found.intercept[i]]
+        expected = [*explanation.contributions[i], explanation.rest[i], explanation.intercept[i]]
         np.testing.assert_allclose(lengths, expected)
-        names = [f"sample {row}: {SPECIES[row]}" for row in found.support[i]]
+        names = [f"sample {row}: {SPECIES[row]}" for row in explanation.support[i]]
         assert texts(ax.get_yticklabels()) == [*names, "all other units", "intercept"]
         assert SPECIES[[0, 75][i]] in ax.get_title()
-        assert f"{found.shares[i].sum():.0%} shown" in ax.get_title()
+        assert f"{explanation.shares[i].sum():.0%} shown" in ax.get_title()
         colours = {bar.get_width() > 0: bar.get_facecolor() for bar in ax.containers[0]}
         assert len(set(colours.values())) == len(colours)
     assert display.figure_ is display.ax_[0].figure
@@ -55,12 +55,12 @@ def test_images_of_the_training_samples():
     X, y = load_digits(return_X_y=True)
     model = RBFClassifier(100, random_state=0).fit(X[:500], y[:500])
     display = ExplanationDisplay.from_estimator(model, X[500:502], n=3, image_shape=(8, 8))
-    found = model.explain(X[500:502], 3)
+    explanation = model.explain(X[500:502], 3)
     assert display.ax_.shape == (2, 4)
     for i in range(2):
         shown = [ax.images[0].get_array() for ax in display.ax_[i]]
         np.testing.assert_array_equal(shown[0], X[500 + i].reshape(8, 8))
-        for k, row in enumerate(found.support[i]):
+        for k, row in enumerate(explanation.support[i]):
             np.testing.assert_array_equal(shown[k + 1], X[row].reshape(8, 8))
             assert display.ax_[i, k + 1].get_title().startswith(f"{y[row]}\n")
 
@@ -71,12 +71,12 @@ def test_pipeline():
     model.fit(IRIS[:, :3], IRIS[:, 3])
     display = ExplanationDisplay.from_estimator(model, IRIS[:1, :3])
     prediction = model.predict(IRIS[:1, :3])[0]
-    found = explain(model, IRIS[:1, :3])
-    share = found.shares.sum()
+    explanation = explain(model, IRIS[:1, :3])
+    share = explanation.shares.sum()
     assert display.ax_[0].get_title() == f"predicted {prediction:.3g}, {share:.0%} shown"
-    assert display.explanation.scores[0] == found.scores[0] == pytest.approx(prediction)
+    assert display.explanation.scores[0] == explanation.scores[0] == pytest.approx(prediction)
     own = model[-1].explain(model[:-1].transform(IRIS[:1, :3]))
-    np.testing.assert_array_equal(found.contributions, own.contributions)
+    np.testing.assert_array_equal(explanation.contributions, own.contributions)
 
 
 def test_tabular_pipeline():
@@ -85,9 +85,9 @@ def test_tabular_pipeline():
     networks = [("rbf", RBFRegressor(20, feature_weights=None, alpha=1.0))]
     model = make_tabular_pipeline(StackedRegressor(networks, random_state=0))
     model.fit(table, IRIS[:, 3])
-    found = explain(model, table[:4], n=3)
-    np.testing.assert_allclose(found.scores, model.predict(table[:4]), rtol=1e-5)
-    np.testing.assert_allclose(found.targets, IRIS[found.support, 3])
+    explanation = explain(model, table[:4], n=3)
+    np.testing.assert_allclose(explanation.scores, model.predict(table[:4]), rtol=1e-5)
+    np.testing.assert_allclose(explanation.targets, IRIS[explanation.support, 3])
 
 
 def test_stacked_ensemble_of_images():
@@ -97,9 +97,9 @@ def test_stacked_ensemble_of_images():
                 for i, name in enumerate("ab")]  # fmt: skip
     model = StackedClassifier(networks, final_estimator=None).fit(X[:200], y[:200])
     display = ExplanationDisplay.from_estimator(model, X[200:202], n=60, image_shape=(8, 8))
-    found = model.explain(X[200:202], 60)
+    explanation = model.explain(X[200:202], 60)
     for i in range(2):
-        for k, row in enumerate(found.support[i], 1):
+        for k, row in enumerate(explanation.support[i], 1):
             image = display.ax_[i, k].images[0].get_array()
             np.testing.assert_array_equal(image, X[row].reshape(8, 8))
 

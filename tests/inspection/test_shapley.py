@@ -78,22 +78,22 @@ def test_definition(options, radius):
     # Samples near centres, and features that they share with background samples.
     samples, others = model.centers_[:3] + 0.3 * radius, X[40:44].copy()
     others[:2, ::2] = samples[0, ::2]
-    found = shapley_values(model, samples, others)
+    explanation = shapley_values(model, samples, others)
     expected, base = by_definition(model.predict, samples, others, 6, np.where)
-    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.base_values, [base] * 3, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(explanation.values, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(explanation.base_values, [base] * 3, rtol=0, atol=1e-12)
     assert np.abs(expected).max() > 0.01
-    assert not found.values[:, 4].any()  # a feature without weight
-    assert found.output_names == ["y0", "y1"]
-    np.testing.assert_array_equal(found.data, samples)
+    assert not explanation.values[:, 4].any()  # a feature without weight
+    assert explanation.output_names == ["y0", "y1"]
+    np.testing.assert_array_equal(explanation.data, samples)
 
 
 def test_equal_features_have_equal_values():
     X = np.column_stack([IRIS, IRIS[:, 0]])
     model = RBFClassifier(40, feature_weights=None, **LAPLACIAN).fit(X, CODES)
-    found = shapley_values(model, X[:9], X[::7])
-    assert found.values.shape == (9, 5, 3)
-    np.testing.assert_allclose(found.values[:, 0], found.values[:, 4], rtol=1e-10)
+    explanation = shapley_values(model, X[:9], X[::7])
+    assert explanation.values.shape == (9, 5, 3)
+    np.testing.assert_allclose(explanation.values[:, 0], explanation.values[:, 4], rtol=1e-10)
 
 
 def test_columns_of_a_table():
@@ -110,14 +110,14 @@ def test_columns_of_a_table():
             mixed[column] = X[column].iloc[i]
         return mixed
 
-    found = shapley_values(model, samples, others)
+    explanation = shapley_values(model, samples, others)
     expected, base = by_definition(model.decision_function, range(2), others, 4, mix)
-    assert found.feature_names == list(X.columns)
-    assert found.output_names == ["True"]
-    np.testing.assert_allclose(found.values, expected[:, :, 0], rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.base_values, [base[0]] * 2, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.scores, model.decision_function(samples), atol=1e-6)
-    assert found.data[0, 1] == X["colour"][0]
+    assert explanation.feature_names == list(X.columns)
+    assert explanation.output_names == ["True"]
+    np.testing.assert_allclose(explanation.values, expected[:, :, 0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(explanation.base_values, [base[0]] * 2, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(explanation.scores, model.decision_function(samples), atol=1e-6)
+    assert explanation.data[0, 1] == X["colour"][0]
 
 
 def test_features_of_two_columns():
@@ -125,11 +125,11 @@ def test_features_of_two_columns():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(400, 2)), columns=["a", "b"])
     model = make_tabular_pipeline(RBFRegressor(60, **LAPLACIAN)).fit(X, X["a"] * X["b"])
-    found = shapley_values(model, X[:4], X[100:140])
-    assert found.feature_names == ["a", "b", "a x b"]
-    assert np.isnan(found.data[:, 2]).all()
-    assert (np.abs(found.values).argmax(axis=1) == 2).all()
-    np.testing.assert_allclose(found.scores, model.predict(X[:4]), atol=1e-5)
+    explanation = shapley_values(model, X[:4], X[100:140])
+    assert explanation.feature_names == ["a", "b", "a x b"]
+    assert np.isnan(explanation.data[:, 2]).all()
+    assert (np.abs(explanation.values).argmax(axis=1) == 2).all()
+    np.testing.assert_allclose(explanation.scores, model.predict(X[:4]), atol=1e-5)
 
 
 def test_blocks_of_samples(monkeypatch):
@@ -137,10 +137,12 @@ def test_blocks_of_samples(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 90))
     model = RBFRegressor(33, feature_weights=None, radius=60, alpha=1, **LAPLACIAN).fit(X, X[:, 0])
-    found = shapley_values(model, X, X[:40])
-    np.testing.assert_allclose(found.scores, model.predict(X), rtol=0, atol=1e-9)
+    explanation = shapley_values(model, X, X[:40])
+    np.testing.assert_allclose(explanation.scores, model.predict(X), rtol=0, atol=1e-9)
     model.set_params(max_memory="2MB")
-    np.testing.assert_allclose(shapley_values(model, X, X[:40]).values, found.values, atol=1e-12)
+    np.testing.assert_allclose(
+        shapley_values(model, X, X[:40]).values, explanation.values, atol=1e-12
+    )
     with pytest.raises(ValueError, match=r"max_memory=1000 bytes is too small"):
         shapley_values(model.set_params(max_memory=1000), X, X)
 
@@ -161,10 +163,12 @@ def test_stacked_ensemble():
     networks = [("a", RBFRegressor(60, **LAPLACIAN)), ("b", RBFRegressor(9, **GAUSSIAN))]
     model = StackedRegressor(networks, final_estimator=None, random_state=0).fit(X, y)
     assert len(model.estimators_) == 2
-    found = shapley_values(model, X[:5], X[::9])
-    np.testing.assert_allclose(found.scores, model.predict(X[:5]), atol=1e-10)
+    explanation = shapley_values(model, X[:5], X[::9])
+    np.testing.assert_allclose(explanation.scores, model.predict(X[:5]), atol=1e-10)
     each = [shapley_values(m, X[:5], X[::9]).values for m in model.estimators_]
-    np.testing.assert_allclose(found.values, np.tensordot(model.weights_, each, 1), atol=1e-12)
+    np.testing.assert_allclose(
+        explanation.values, np.tensordot(model.weights_, each, 1), atol=1e-12
+    )
 
 
 def fitted_ensemble():
@@ -250,17 +254,17 @@ def test_origins_of_features():
 
 def test_shap_explanation(monkeypatch):
     X = table_of(60, np.random.default_rng(0))
-    found = shapley_values(
+    explanation = shapley_values(
         make_tabular_pipeline(RBFClassifier(20, **LAPLACIAN)).fit(X, X["colour"]), X[:3], X[::9]
     )
     monkeypatch.setitem(sys.modules, "shap", None)
     with pytest.raises(ImportError, match="pip install shap"):
-        found.to_shap()
+        explanation.to_shap()
     shap = SimpleNamespace(Explanation=lambda *args, **options: (args, options))
     monkeypatch.setitem(sys.modules, "shap", shap)
-    (values, base_values, data), options = found.to_shap()
-    assert values is found.values
-    assert base_values is found.base_values
+    (values, base_values, data), options = explanation.to_shap()
+    assert values is explanation.values
+    assert base_values is explanation.base_values
     assert data[0].tolist()[1:] == [X["colour"][0], str(X["day"][0]), X["age"][0]]
     names = {"feature_names": [*X], "output_names": ["blue", "green", "red"]}
     assert options == names

@@ -1,4 +1,4 @@
-"""Leave-one-out by brute force: the readout trained again without each row."""
+"""Leave-one-out scores by brute force: the readout is retrained without each sample."""
 
 import numpy as np
 from sklearn.datasets import make_classification
@@ -13,8 +13,8 @@ from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
-# Wide units: where one has its own centre for its only row, float32 cannot tell the
-# leverage of that row from 1.
+# Wide units: if a unit covered only the sample at its centre, the leverage of that sample would be
+# 1 in float32.
 NETWORKS = [
     RBFClassifier(
         20, selection_radius=2.0, radius=10.0, kernel="triangular", feature_weights=None, alpha=1.0,
@@ -31,12 +31,12 @@ def rows_of(n_classes, dtype=float):
 
 
 def samples_of(X, y, weight=None):
-    """Samples of three classes."""
+    """Return `Samples` with the targets of three classes."""
     return Samples(X, OneHotTargets(y, 3), weight)
 
 
 def some_weights(n=60):
-    """From 0 to 4, a quarter of them 0."""
+    """Return weights from 0 to 4, about a quarter of them 0."""
     rng = np.random.default_rng(1)
     return rng.random(n) * rng.integers(0, 4, n) * 2
 
@@ -46,19 +46,19 @@ def hidden_of(clf, X):
 
 
 def unit_at_sample(clf, n=60):
-    """The unit that is centred at each of n training samples, -1 for none."""
-    found = np.full(n, -1)
+    """Return for each of n training samples the unit that is centred there, -1 for none."""
+    units = np.full(n, -1)
     if hasattr(clf, "support_"):
-        found[clf.support_] = np.arange(len(clf.support_))
-    return found
+        units[clf.support_] = np.arange(len(clf.support_))
+    return units
 
 
 def without_each_row(H, Y, alpha, weight=None, own=None):
-    """Scores (rows, classes) of each row by a readout trained on all other rows.
+    """Return leave-one-out scores (n_samples, n_classes), for several penalties a stack of them.
 
-    And on all units but that of the row in `own`. Of several penalties there is an array for each:
-    all use the same singular value decompositions. A left-out row has the weight 0, and a left-out
-    unit no activations.
+    With `own`, the unit that is centred at the left-out sample is left out, too. A left-out
+    sample has weight 0 and a left-out unit activation 0, so that all penalties share the singular
+    value decompositions.
     """
     n, rows = len(H), np.arange(len(H))
     w = np.tile(np.ones(n) if weight is None else weight, (n, 1))
@@ -85,7 +85,7 @@ def error_of(scores, Y, weight=None):
 def press_of(
     clf, X, y, alphas, weight=None, device="jit", max_memory=None, rows=None, centers=None
 ):  # fmt: skip
-    """What `press` finds for the hidden layer of a fitted classifier; `centers` are row numbers."""
+    """Return the result of `press` for the layer of a classifier; `centers` are row numbers."""
     targets = OneHotTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
     samples, layer = Samples(X, targets, weight).with_centers(centers), layer_of(clf)
     with get_engine(device) as engine:

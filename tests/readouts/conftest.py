@@ -1,14 +1,14 @@
 import pytest
 from sklearn.base import clone
 
-from conftest import usable
+from conftest import open_engine
 from readouts.brute_force import NETWORKS
 from sklearn_fsvc._src.layers import RBFLayer
 
 
 @pytest.fixture
 def engine(namespace_engine, request):
-    with usable(namespace_engine, request.config) as engine:
+    with open_engine(namespace_engine, request.config) as engine:
         yield engine
 
 
@@ -19,7 +19,7 @@ def network(request):
 
 @pytest.fixture
 def data(rng):
-    """Noisy classes, a layer with a unit for each second row, and weights of the rows."""
+    """Return X, noisy classes, a layer centred at every second sample, and sample weights."""
     X = rng.normal(size=(240, 5))
     y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=240) > 1).astype(int) + (X[:, 2] > 1)
     layer = RBFLayer(X[::2].copy(), 3.0, "manhattan", "laplacian")

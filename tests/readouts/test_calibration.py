@@ -1,4 +1,4 @@
-"""Probabilities: calibration on leave-one-out decision values, and what it must not change."""
+"""Calibration of probabilities on leave-one-out decision values."""
 
 import gc
 import weakref
@@ -28,7 +28,7 @@ from sklearn_fsvc._src.readouts.calibration import (
 )
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 
-# Wide units, that no row is outside of.
+# Wide units, which cover all samples.
 NETWORKS = [
     RBFClassifier(
         20, selection_radius=2.0, radius=20.0, kernel="triangular", feature_weights=None, alpha=1.0,
@@ -54,12 +54,11 @@ def rows_of(n_classes, n=60):
 
 
 class Ridge(ClassifierMixin, BaseEstimator):
-    """The readout of a network on rows of its hidden layer, trained by the oracle.
+    """The readout of a network, trained by the oracle on rows of H: see `with_weight`.
 
-    It decides by logits, which scikit-learn divides by a temperature.
-
-    The last columns are what each row weighs in training, and the unit that is centred there, -1
-    for none, which is left out with the row; sample_weight is of the calibration.
+    Decision values are logits, which scikit-learn divides by a temperature. The last two columns
+    of H are the training weight of each sample, and the unit that is centred there, -1 for none,
+    which is left out together with the sample. `sample_weight` is used by the calibration only.
     """
 
     def __init__(self, alpha, score_scale):
@@ -81,22 +80,23 @@ class Ridge(ClassifierMixin, BaseEstimator):
         return np.diff(naive.logits(scores[:, 1] - scores[:, 0], self.score_scale))[:, 0]
 
     def predict(self, H):
-        raise NotImplementedError  # scikit-learn asks that there be one
+        raise NotImplementedError  # scikit-learn requires the method
 
 
 def with_weight(clf, X, weight=1.0, own=-1):
-    """Rows for `Ridge`."""
+    """Return H with the additional columns of `Ridge`."""
     H = naive.of_model(clf, X)
     return np.column_stack([H, weight * np.ones(len(H)), own * np.ones(len(H))])
 
 
 def by_brute_force(clf, X, y, weight=None):
-    """scikit-learn's calibration of the readout on its own n splits, one for each row.
+    """Return scikit-learn's calibrated classifier with n splits, one for each sample.
 
-    Beside each row there is one of each class, a quarter of a row in all: they calibrate alone.
+    For label smoothing, each sample is repeated with each class. The weights of these copies add up
+    to a quarter of a sample in all; they are used for calibration only.
     """
     n, k = len(X), y.max() + 1
-    weight, doubt = np.ones(n) if weight is None else weight, 0.25 / (n + 1)
+    weight, smoothing = np.ones(n) if weight is None else weight, 0.25 / (n + 1)
     rows = np.tile(np.arange(n), k + 1)
     splits = [(np.delete(np.arange(n), i), np.flatnonzero(rows == i)) for i in range(n)]
     calibrated = CalibratedClassifierCV(
@@ -110,20 +110,24 @@ def by_brute_force(clf, X, y, weight=None):
             unit_at_sample(clf, n)[rows],
         ),
         np.concatenate([y, np.repeat(np.arange(k), n)]),
-        sample_weight=np.concatenate([(1 - doubt) * weight, np.tile(doubt / k * weight, k)]),
+        sample_weight=np.concatenate(
+            [(1 - smoothing) * weight, np.tile(smoothing / k * weight, k)]
+        ),
     )
 
 
 @pytest.mark.parametrize(("alpha", "weighted"), [(0.1, False), ([0.01, 1.0], True)], ids=str)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_same_as_scikit_learn_with_as_many_fits_as_rows(network, n_classes, alpha, weighted):
+def test_probabilities_are_those_of_scikit_learn_with_one_fit_per_sample(
+    network, n_classes, alpha, weighted
+):
     X, y = rows_of(n_classes)
     weight = np.random.default_rng(0).random(60) * 3 if weighted else None
     clf = network.set_params(alpha=alpha).fit(X, y, sample_weight=weight)
     brute = by_brute_force(clf, X, y, weight)
     for rows in (X, X[:30] + X[30:] / 2):
         expected = brute.predict_proba(with_weight(clf, rows))
-        # Both search for the temperature to a tolerance.
+        # Both find the temperature up to a tolerance.
         np.testing.assert_allclose(clf.predict_proba(rows), expected, rtol=0, atol=1e-5)
 
 
@@ -157,19 +161,19 @@ def test_temperature_changes_no_prediction(network, n_classes, alpha, dtype):
     "fit", [fit_calibration, lambda *sample: Calibration(fit_temperature(*sample))]
 )
 def test_label_smoothing_if_all_are_correct(n_classes, fit):
-    """Of n such rows, as if a quarter of one more was of any class."""
+    """Smoothing adds a quarter of a sample, distributed over all classes."""
     codes = np.arange(40) % n_classes
     scores = np.eye(n_classes)[codes]
     scores = scores[:, 1:] - scores[:, :1] if n_classes == 2 else scores
     for weight in (None, np.full(40, 7.0)):
         p = probabilities(fit(scores, codes, weight), scores)
-        doubt = 1 - p[np.arange(40), codes]
-        np.testing.assert_allclose(doubt, 0.25 / 41 * (1 - 1 / n_classes), rtol=1e-6)
+        smoothing = 1 - p[np.arange(40), codes]
+        np.testing.assert_allclose(smoothing, 0.25 / 41 * (1 - 1 / n_classes), rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_log_probabilities_are_finite(network, n_classes):
-    """Also of classes that are far apart, and where probabilities are 0 in float64."""
+    """Also for well separated classes, and if probabilities underflow to 0 in float64."""
     X, y = make_blobs(90, n_classes, centers=n_classes, cluster_std=0.1, random_state=0)
     clf = network.fit(X, y)
     log_p = clf.predict_log_proba(X)
@@ -205,8 +209,8 @@ def test_calibration_changes_no_decision_value(network):
     ],
     ids=lambda c: type(c).__name__,
 )
-def test_as_good_as_five_fits_more(digits, network):
-    """Of one network each: five networks and their mean are another classifier."""
+def test_log_loss_is_close_to_that_of_five_fold_calibration(digits, network):
+    """With ``ensemble=False``: the mean of five networks would be another classifier."""
     X, X_test, y, y_test = digits
     six = CalibratedClassifierCV(clone(network), method="temperature", cv=5, ensemble=False).fit(
         X, y
@@ -217,7 +221,7 @@ def test_as_good_as_five_fits_more(digits, network):
     assert loss < 0.2
 
 
-def test_no_more_fits(network, monkeypatch):
+def test_calibration_needs_no_further_fit(network, monkeypatch):
     units, calls = type(parts_of(network).units), []
     fit = units.fit
 
@@ -230,8 +234,8 @@ def test_no_more_fits(network, monkeypatch):
     assert len(calls) == 1
 
 
-def test_where_metadata_is_routed(network):
-    """The weights of the rows are ours to use, whoever asks scikit-learn to route them."""
+def test_sample_weights_with_metadata_routing(network):
+    """A direct call of fit uses them; cross-validation passes them if they are requested."""
     X, y = rows_of(3)
     weight = np.random.default_rng(0).random(60)
     clf = network.set_params(alpha=[0.1, 1.0])
@@ -248,22 +252,22 @@ def test_where_metadata_is_routed(network):
     np.testing.assert_array_equal(p, expected)
 
 
-def test_weights_are_used(network):
+def test_sample_weights_are_used_in_calibration(network):
     X, y = rows_of(3)
     weight = np.where(np.arange(60) < 30, 1.0, 0.1)
     clf = network
-    if isinstance(clf, TanhClassifier):  # "auto" counts the rows by their weights
+    if isinstance(clf, TanhClassifier):  # scale="auto" depends on the weights
         clf.set_params(scale=0.5)
     plain = clone(clf).fit(X, y)
-    for constant in (1.0, 7.0):  # of all rows: nothing but the scale of alpha
+    for constant in (1.0, 7.0):  # a constant weight only scales alpha
         scaled = clone(clf).set_params(alpha=constant).fit(X, y, np.full(60, constant))
         np.testing.assert_allclose(scaled.predict_proba(X), plain.predict_proba(X), atol=1e-5)
     weighted = clf.fit(X, y, weight)
     assert np.abs(weighted.predict_proba(X) - plain.predict_proba(X)).max() > 1e-3
 
 
-def test_some_of_many_rows_are_enough_of_leave_one_out(network):
-    """Drawn from those with a weight; the readout is that of all rows."""
+def test_a_subset_of_many_samples_is_used_for_calibration(network):
+    """It is drawn from samples with a weight; the readout is trained on all samples."""
     (X, y), weight = rows_of(3), some_weights()
     network = with_parts(
         network, task={"max_calibration_scores": 3 * 40, "min_calibration_samples": 1}
@@ -280,7 +284,7 @@ def test_some_of_many_rows_are_enough_of_leave_one_out(network):
 
 
 def test_root_finding_releases_the_function():
-    """As what `scipy.optimize.brentq` is given does."""
+    """Unlike `scipy.optimize.brentq`, which keeps a reference to its function."""
     function = partial(np.polyval, np.array([1.0, 0.0, -2.0]))
     gone = weakref.ref(function.args[0])
     gc.disable()

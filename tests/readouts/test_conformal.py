@@ -70,9 +70,9 @@ def test_rounded_thresholds_do_not_depend_on_the_last_bits():
 def test_too_few_samples_for_a_level():
     """Of 9 samples, the largest level is 9 / 10; beyond it, sets contain all classes."""
     scores, codes = samples(3, 9, seed=1)
-    found = conformity_scores(LOGITS, scores, codes)
-    assert found.threshold(0.9) > 0
-    assert found.threshold(0.91) == 0
+    actual = conformity_scores(LOGITS, scores, codes)
+    assert actual.threshold(0.9) > 0
+    assert actual.threshold(0.91) == 0
     assert prediction_sets(LOGITS, np.array([[1e4, 0, 0]]), 0.0).all()
 
 
@@ -80,19 +80,19 @@ def test_weights():
     """Weights act like repetitions; samples of weight 0 are ignored."""
     scores, codes = samples(3, 2000)
     weight = np.where(codes == 0, 3.0, np.where(codes == 1, 1.0, 0.0))
-    found = conformity_scores(LOGITS, scores, codes, weight)
+    actual = conformity_scores(LOGITS, scores, codes, weight)
     rows = np.flatnonzero(weight)
     some = conformity_scores(LOGITS, scores[rows], codes[rows], weight[rows])
-    np.testing.assert_array_equal(found.thresholds, some.thresholds)
-    np.testing.assert_array_equal(found.levels, some.levels)
+    np.testing.assert_array_equal(actual.thresholds, some.thresholds)
+    np.testing.assert_array_equal(actual.levels, some.levels)
     repeated = np.repeat(rows, weight[rows].astype(int))
     copies = conformity_scores(LOGITS, scores[repeated], codes[repeated])
-    assert found.threshold(0.9) == pytest.approx(copies.threshold(0.9), rel=0.02)
+    assert actual.threshold(0.9) == pytest.approx(copies.threshold(0.9), rel=0.02)
     doubled = conformity_scores(LOGITS, scores, codes, 2 * weight)
-    np.testing.assert_allclose(doubled.levels, found.levels)
+    np.testing.assert_allclose(doubled.levels, actual.levels)
 
 
-def test_few_thresholds_are_kept_of_many(monkeypatch):
+def test_the_number_of_stored_thresholds_is_limited(monkeypatch):
     """Sets do not become smaller."""
     scores, codes = samples(3, 5000)
     every = conformity_scores(LOGITS, scores, codes)

@@ -27,7 +27,7 @@ def test_hold_out_a_sixth():
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(2, [1, 1]), (5, [1] * 5), (60, [10] * 6), (1002, [167])])
-def test_few_rows_hold_out_all_parts(n, sizes):
+def test_each_of_few_samples_is_held_out_once(n, sizes):
     rows = np.arange(100, 100 + n)
     parts = parts_to_hold_out(rows, np.random.default_rng(0))
     assert [len(part) for part in parts] == sizes
@@ -58,7 +58,7 @@ def test_whole_groups_are_held_out(n):
     assert sum(len(set(GROUPS[part])) for part in parts) == len(set(GROUPS[rows]))
 
 
-def test_a_group_of_most_rows_is_trained_on():
+def test_a_group_of_most_samples_is_not_held_out():
     groups = np.where(np.arange(100) < 70, 3, np.arange(100) % 3)
     for seed in range(5):
         _, held = hold_out(np.arange(100), np.random.default_rng(seed), groups)
@@ -68,12 +68,12 @@ def test_a_group_of_most_rows_is_trained_on():
 
 def test_one_group_holds_out_samples():
     rows, groups = np.arange(60), np.where(np.arange(90) < 60, 1, 2)
-    found = hold_out(rows, np.random.default_rng(0), groups)
-    for rows_found, expected in zip(found, hold_out(rows, np.random.default_rng(0)), strict=True):
+    actual = hold_out(rows, np.random.default_rng(0), groups)
+    for rows_found, expected in zip(actual, hold_out(rows, np.random.default_rng(0)), strict=True):
         np.testing.assert_array_equal(rows_found, expected)
 
 
-def test_held_out_rows_are_bounded():
+def test_the_number_of_held_out_samples_is_limited():
     kept, held = hold_out(np.arange(60_000), np.random.default_rng(0))
     assert (len(kept), len(held)) == (55_000, 5000)
 
@@ -90,13 +90,13 @@ def test_a_split_with_given_validation_samples(engine, data, n_rows, n_training,
     _, joined, training, held = draw_split(job, samples, n_rows, np.random.default_rng(0))
     assert (len(training), len(held)) == (n_training, n_held)
     np.testing.assert_array_equal(np.concatenate([training, held]), np.arange(len(joined)))
-    taken = engine.to_host(joined.X)
+    X_joined = engine.to_host(joined.X)
     for rows, part in ((training, np.arange(160)), (held, np.arange(160, 240))):
-        distances = np.abs(taken[rows][:, None] - X[part]).sum(axis=2)
-        found = part[distances.argmin(axis=1)]
+        distances = np.abs(X_joined[rows][:, None] - X[part]).sum(axis=2)
+        actual = part[distances.argmin(axis=1)]
         assert distances.min(axis=1).max() < 1e-5
-        assert len(set(found)) == len(rows)
-        np.testing.assert_array_equal(joined.targets.codes[rows], y[found])
+        assert len(set(actual)) == len(rows)
+        np.testing.assert_array_equal(joined.targets.codes[rows], y[actual])
         np.testing.assert_array_equal(joined.weight[rows], 1)
 
 

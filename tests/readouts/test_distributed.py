@@ -1,4 +1,4 @@
-"""Panels that are sharded to several engines: the same sums, the same factor, the same model."""
+"""Panels that are sharded over several engines give the sums, factor and model of one engine."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from sklearn_fsvc.engines import get_engine
 
 
 @pytest.fixture(autouse=True)
-def halves_with_narrow_panels(monkeypatch):
+def fake_devices_with_narrow_panels(monkeypatch):
     monkeypatch.setitem(ENGINES, FakeDevice.name, FakeDevice)
     monkeypatch.setattr(packed_symmetric, "WIDTH", 16)
 
@@ -89,28 +89,28 @@ def test_model_is_that_of_one_device(rng, monkeypatch, model, dtype, alpha):
     calls = []
     sharded = ridge.gather_sharded
 
-    def noted(*args):
+    def recorded(*args):
         statistics = sharded(*args)
         calls.append([block.size for block in statistics.gram.blocks])
         return statistics
 
-    monkeypatch.setattr(ridge, "gather_sharded", noted)
+    monkeypatch.setattr(ridge, "gather_sharded", recorded)
     monkeypatch.setattr(ridge, "MAX_PART_OF_DEVICE", 0.0)
-    found = model.set_params(device="half:all").fit(X, y, weight).readout_coef_
+    actual = model.set_params(device="half:all").fit(X, y, weight).readout_coef_
     assert [len(sizes) for sizes in calls][:1] == [6]
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_each_device_holds_its_own_panels(device_group, rng, monkeypatch):
     held = []
-    some = PackedSymmetric.every_nth.__func__
+    every_nth = PackedSymmetric.every_nth.__func__
 
-    def noted(cls, order, algebra, number, n):
-        matrix = some(cls, order, algebra, number, n)
+    def recorded(cls, order, algebra, number, n):
+        matrix = every_nth(cls, order, algebra, number, n)
         held.append((number, [i for i, b in enumerate(matrix.blocks) if b is not None]))
         return matrix
 
-    monkeypatch.setattr(PackedSymmetric, "every_nth", classmethod(noted))
+    monkeypatch.setattr(PackedSymmetric, "every_nth", classmethod(recorded))
     monkeypatch.setattr(ridge, "MAX_PART_OF_DEVICE", 0.0)
     X = rng.random((60, 5))
     TanhClassifier(90, feature_weights=None, alpha=1.0, device="half:all").fit(X, X[:, 0] > 0.5)

@@ -1,4 +1,4 @@
-"""The dual equations of few rows, against the statistics of the same rows."""
+"""The dual problem of few samples has the solution of the primal one."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def samples(request, rng):
 
 @pytest.fixture
 def layer(rng):
-    """More units than there are rows."""
+    """A layer with more units than samples."""
     return RBFLayer(rng.normal(size=(120, 4)), 3.0, "manhattan", "laplacian")
 
 
@@ -38,33 +38,36 @@ def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
     job = Job(JIT)
     (statistics,) = gather(job, [layer], samples)
     sample = sample_unique(job, samples)
-    theirs, ours = SampledLOO(job, layer, sample, statistics), SampledLOO(job, layer, sample)
-    expected, expected_scores = theirs.solve(alpha)
+    primal_loo, dual_loo = (
+        SampledLOO(job, layer, sample, statistics),
+        SampledLOO(job, layer, sample),
+    )
+    expected, expected_scores = primal_loo.solve(alpha)
     problem = gather_dual_problem(job, layer, samples)
-    found, dual = problem.try_solve(alpha)
-    scores = ours.score_dual(dual, problem.H, *find_sampled_rows(job, samples, sample)).scores
-    np.testing.assert_allclose(found.W, expected.W, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(found.b, expected.b, rtol=1e-6, atol=1e-9)
+    actual, dual = problem.try_solve(alpha)
+    scores = dual_loo.score_dual(dual, problem.H, *find_sampled_rows(job, samples, sample)).scores
+    np.testing.assert_allclose(actual.W, expected.W, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(actual.b, expected.b, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(scores, expected_scores.scores, rtol=1e-6, atol=1e-6)
 
 
 def test_dual_penalty_is_that_of_the_primal(samples, layer):
     job, history = Job(JIT), SearchHistory(0.1)
     expected, _ = train_held_out(job, layer, samples, np.random.default_rng(0), history)
-    found = search_dual(gather_dual_problem(job, layer, samples), np.random.default_rng(0), 0.1)
-    assert (found.alpha, found.n_units) == (expected.alpha, expected.n_units)
-    assert found.tried == pytest.approx(expected.tried)
+    result = search_dual(gather_dual_problem(job, layer, samples), np.random.default_rng(0), 0.1)
+    assert (result.alpha, result.n_units) == (expected.alpha, expected.n_units)
+    assert result.tried == pytest.approx(expected.tried)
 
 
 @pytest.mark.parametrize("estimator", [TanhClassifier, TanhRegressor])
-def test_factor_has_the_order_of_the_rows(monkeypatch, rng, estimator):
+def test_the_order_of_the_factor_is_the_number_of_samples(monkeypatch, rng, estimator):
     X, orders, factorise = rng.normal(size=(40, 3)), [], algebra.HOST.factorise
 
-    def watched(A):
+    def recorded(A):
         orders.append(len(A))
         return factorise(A)
 
-    monkeypatch.setattr(algebra.HostAlgebra, "factorise", staticmethod(watched))
+    monkeypatch.setattr(algebra.HostAlgebra, "factorise", staticmethod(recorded))
     estimator(500, feature_weights=None, random_state=0).fit(X, X[:, 0] > 0)
     assert max(orders) == 40
 
@@ -76,7 +79,7 @@ def test_ill_conditioned_dual_is_refused(rng):
     assert problem.error(1e-14, [np.arange(5)]) == np.inf
 
 
-def test_dual_suits_few_rows(samples, layer):
+def test_the_dual_is_used_for_few_samples(samples, layer):
     job = Job(JIT)
     assert use_dual(job, layer, samples)
     assert not use_dual(Job(JIT, max_memory=100_000), layer, samples)

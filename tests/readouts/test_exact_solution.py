@@ -1,4 +1,4 @@
-"""Readouts of exact sums are the exact solution, rounded once, on every machine."""
+"""Readouts from exact sums are the correctly rounded solution, and equal on every machine."""
 
 import platform
 from fractions import Fraction
@@ -20,7 +20,7 @@ from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 
 
 def sums_of(bits, is_signed, n_rows=300, n_units=8, n_outputs=3, dtype=np.float64):
-    """Statistics of units one of which is constant, and one is always 0."""
+    """Return statistics of units of which one is constant, and one is always 0."""
     rng, quantizer = np.random.default_rng(0), Quantizer(bits, is_signed)
     X = rng.normal(size=(n_rows, 3))
     H = np.exp(-np.abs(X[:, None] - X[:n_units]).sum(axis=2) / 4)
@@ -32,7 +32,7 @@ def sums_of(bits, is_signed, n_rows=300, n_units=8, n_outputs=3, dtype=np.float6
 
 
 def repeated(s, n):
-    """Statistics of each sample n times."""
+    """Return statistics of n copies of each sample."""
     for sums in (s.h, s.y, s.yy, s.hy, *s.gram.blocks):
         sums *= n
     s.n *= n
@@ -62,21 +62,21 @@ def solve_in_fractions(s, alpha):
 @pytest.mark.parametrize("is_signed", [False, True])
 @pytest.mark.parametrize(("bits", "n_copies"), [(8, 1), (15, 1), (8, 1000), (15, 2**13)])
 def test_solutions_are_those_of_fractions(bits, is_signed, alpha, n_copies):
-    """With as many copies, the sums of 15 bits have more than 44 bits: they are split."""
+    """With 2^13 copies, sums of 15-bit activations exceed 44 bits and are split."""
     s = repeated(sums_of(bits, is_signed), n_copies)
     W, b = solve_in_fractions(s, alpha)
     solution = s.solve(alpha)
     np.testing.assert_array_equal(solution.W, W)
     np.testing.assert_array_equal(solution.b, b)
     assert not W[:, [3, 5]].any()
-    short = sums_of(bits, is_signed, dtype=np.float32)
-    short = repeated(short, n_copies).solve(alpha)
-    np.testing.assert_array_equal(short.W, W.astype(np.float32))
-    np.testing.assert_array_equal(short.b, b.astype(np.float32))
+    sums = sums_of(bits, is_signed, dtype=np.float32)
+    solution = repeated(sums, n_copies).solve(alpha)
+    np.testing.assert_array_equal(solution.W, W.astype(np.float32))
+    np.testing.assert_array_equal(solution.b, b.astype(np.float32))
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-4])
-def test_the_precision_of_the_factor_makes_no_difference(noise, rng):
+def test_the_precision_of_the_factor_does_not_change_the_solution(noise, rng):
     s = sums_of(8, False)
     A = np.tril(s.gram.full())
     A = A + np.tril(A, -1).T - np.outer(s.h, s.h) / s.n + 0.1 * np.eye(len(s.h))
@@ -85,17 +85,17 @@ def test_the_precision_of_the_factor_makes_no_difference(noise, rng):
         return np.linalg.solve(A, right) * (1 + noise * rng.uniform(-1, 1, right.shape))
 
     W, b = solve_in_fractions(s, 0.1)
-    found = solve_exactly(s, 0.1, solve)
-    np.testing.assert_array_equal(found.W, W)
-    np.testing.assert_array_equal(found.b, b)
+    actual = solve_exactly(s, 0.1, solve)
+    np.testing.assert_array_equal(actual.W, W)
+    np.testing.assert_array_equal(actual.b, b)
 
 
-def test_a_factor_that_is_useless_has_no_solution():
+def test_a_useless_factor_gives_no_solution():
     assert solve_exactly(sums_of(8, False), 0.1, lambda right: right) is None
 
 
 def test_solutions_that_are_not_rounded_may_depend_on_the_factor(monkeypatch):
-    """Where steps do not contract, there is still the solution in floats."""
+    """If iterative refinement does not contract, the solution in floats is returned."""
     monkeypatch.setattr(exact_solution, "_MAX_CONTRACTION", 0.0)
     s = sums_of(8, False)
     W, _ = solve_in_fractions(s, 0.1)
@@ -126,8 +126,8 @@ def test_any_order_of_samples_gives_the_same_model(device):
         stream = RBFClassifier(layer=model.centers_, alpha=0.01, device=device, **GIVEN)
         for part in np.array_split(order, 3 + seed):
             stream.partial_fit(X[part], y[part], classes=np.arange(4))
-        some = order[:50]
-        streams.append(stream.forget(X[some], y[some]).partial_fit(X[some], y[some]).solve())
+        rows = order[:50]
+        streams.append(stream.forget(X[rows], y[rows]).partial_fit(X[rows], y[rows]).solve())
         np.testing.assert_array_equal(stream.readout_coef_, model.readout_coef_)
         np.testing.assert_array_equal(stream.readout_intercept_, model.readout_intercept_)
     assert streams[0].temperature_ == streams[1].temperature_
@@ -139,8 +139,8 @@ def test_a_search_gives_the_same_model():
     model = RBFClassifier(100, **GIVEN, selection="random")
     grid = {"n_hidden": [100, 200], "alpha": [0.01]}
     best = HiddenSizeSearchCV(model, grid, cv=2).fit(X, y).best_estimator_
-    alone = RBFClassifier(best.n_hidden, alpha=0.01, selection="random", **GIVEN).fit(X, y)
-    np.testing.assert_array_equal(best.readout_coef_, alone.readout_coef_)
+    single = RBFClassifier(best.n_hidden, alpha=0.01, selection="random", **GIVEN).fit(X, y)
+    np.testing.assert_array_equal(best.readout_coef_, single.readout_coef_)
 
 
 IS_X86 = platform.machine() in ("x86_64", "AMD64")
@@ -164,13 +164,15 @@ def older_processors():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("blas", ["Prescott" if IS_X86 else "ARMV8", "Haswell"])
 def test_every_machine_gives_the_same_model(tmp_path, blas):
-    """By code for this processor in one thread, and for older ones in two; by two engines."""
+    """With code for this processor and for older ones, one and two threads, and two engines."""
     if blas == "Haswell" and len(older_processors()) < 2:
         pytest.skip("this processor is older")
     with threadpool_limits(1):
-        here = same_model.digests("jit")
-        assert same_model.digests("blas") == here
-    programs = [SAME.format(variables=variables, expected=here) for variables in older_processors()]
+        expected = same_model.digests("jit")
+        assert same_model.digests("blas") == expected
+    programs = [
+        SAME.format(variables=variables, expected=expected) for variables in older_processors()
+    ]
     threads = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "2")
     run_in_turn(
         *programs, module="sklearn_fsvc", NUMBA_CACHE_DIR=str(tmp_path), OPENBLAS_CORETYPE=blas,
@@ -179,8 +181,8 @@ def test_every_machine_gives_the_same_model(tmp_path, blas):
 
 
 @pytest.mark.parametrize("is_exact", [True, False])
-def test_the_models_are_such_that_rounding_would_matter(is_exact, monkeypatch):
-    """A last bit of the factor changes the model, but for the exact solution."""
+def test_rounding_changes_models_unless_solutions_are_exact(is_exact, monkeypatch):
+    """The other tests need models that depend on the last bits of the factor."""
     if not is_exact:
         monkeypatch.setattr(statistics, "solve_exactly", lambda *_: None)
     X, y = make_byte_data()
@@ -188,8 +190,8 @@ def test_the_models_are_such_that_rounding_would_matter(is_exact, monkeypatch):
     for factor in (1.0, 1 + 1e-9):
         cholesky = RidgeStatistics.cholesky
 
-        def perturbed(self, *args, cholesky=cholesky, factor=factor, **how):
-            L = cholesky(self, *args, **how)
+        def perturbed(self, *args, cholesky=cholesky, factor=factor, **options):
+            L = cholesky(self, *args, **options)
             for block in L.blocks:
                 block *= factor
             return L

@@ -1,4 +1,4 @@
-"""Leave-one-out scores against brute force: the readout is trained again without each row."""
+"""Leave-one-out scores against brute force: the readout is retrained without each sample."""
 
 import numpy as np
 import pytest
@@ -45,23 +45,23 @@ from sklearn_fsvc.engines import get_engine
 @pytest.mark.parametrize("alphas", [[1e-5], [1.0], ALPHAS], ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_each_row_is_scored_without_itself(
+def test_scores_of_a_sample_leave_it_out(
     network, n_classes, weighted, alphas, dtype, tolerance
 ):  # fmt: skip
     X, y = rows_of(n_classes, dtype)
     weight = some_weights() if weighted else None
     clf = network.fit(X, y, sample_weight=weight)
-    found = press_of(clf, X, y, alphas, weight)
-    assert found.scores.shape == (len(alphas), 60, n_classes)
-    assert found.scores.dtype == dtype
-    assert not len(found.uncovered)
+    actual = press_of(clf, X, y, alphas, weight)
+    assert actual.scores.shape == (len(alphas), 60, n_classes)
+    assert actual.scores.dtype == dtype
+    assert not len(actual.uncovered)
     H, Y = hidden_of(clf, X), np.eye(n_classes)[y]
     for k, alpha in enumerate(alphas):
         expected = without_each_row(H, Y, alpha, weight)
-        np.testing.assert_allclose(found.scores[k], expected, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(actual.scores[k], expected, rtol=0, atol=tolerance)
         error = error_of(expected, Y, weight)
-        np.testing.assert_allclose(found.errors[k], error, rtol=tolerance)
-        W, b, problem = found.solutions[k]
+        np.testing.assert_allclose(actual.errors[k], error, rtol=tolerance)
+        W, b, problem = actual.solutions[k]
         expected_W, expected_b = naive.ridge(H, Y, alpha, weight)
         assert problem == ""
         np.testing.assert_allclose(H @ W.T + b, H @ expected_W.T + expected_b, atol=tolerance)
@@ -74,18 +74,18 @@ def test_duplicates_are_left_out_one_at_a_time(network, weighted, alphas, rng):
     X, y = X[rng.permutation(np.arange(60) % 25)], rng.permutation(np.arange(60) % 3)
     weight = some_weights() if weighted else None
     clf = network.fit(X, y, sample_weight=weight)
-    found = press_of(clf, X, y, alphas, weight)
+    actual = press_of(clf, X, y, alphas, weight)
     H, Y = hidden_of(clf, X), np.eye(3)[y]
     for k, alpha in enumerate(alphas):
         expected = without_each_row(H, Y, alpha, weight)
-        np.testing.assert_allclose(found.scores[k], expected, rtol=0, atol=1e-7)
-        np.testing.assert_allclose(found.errors[k], error_of(expected, Y, weight), rtol=1e-7)
+        np.testing.assert_allclose(actual.scores[k], expected, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(actual.errors[k], error_of(expected, Y, weight), rtol=1e-7)
 
 
 @pytest.mark.parametrize("radius", [10.0, 0.5])
 @pytest.mark.parametrize("alphas", [[1.0], ALPHAS], ids=str)
-def test_scores_of_a_subset_of_rows(alphas, radius, rng):
-    """Also those with equal ones, here and among the others, and those outside of all units."""
+def test_scores_of_a_subset(alphas, radius, rng):
+    """Also for duplicates, inside and outside of the subset, and for uncovered samples."""
     X, _ = rows_of(3)
     X, y = X[rng.permutation(np.arange(60) % 35)], np.arange(60) % 3
     weight, rows = some_weights(), np.sort(rng.permutation(60)[:40])
@@ -93,14 +93,14 @@ def test_scores_of_a_subset_of_rows(alphas, radius, rng):
         5, selection_radius=2.0, radius=radius, kernel="triangular", feature_weights=None,
         alpha=1.0, random_state=0, device="jit",
     ).fit(X, y)  # fmt: skip
-    of_all, of_some = (press_of(clf, X, y, alphas, weight, rows=r) for r in (None, rows))
-    np.testing.assert_allclose(of_some.scores, of_all.scores[:, rows], rtol=0, atol=1e-12)
-    assert (radius == 10) == (not len(of_all.uncovered))
-    np.testing.assert_array_equal(of_some.uncovered, np.intersect1d(of_all.uncovered, rows))
+    all_scores, subset = (press_of(clf, X, y, alphas, weight, rows=r) for r in (None, rows))
+    np.testing.assert_allclose(subset.scores, all_scores.scores[:, rows], rtol=0, atol=1e-12)
+    assert (radius == 10) == (not len(all_scores.uncovered))
+    np.testing.assert_array_equal(subset.uncovered, np.intersect1d(all_scores.uncovered, rows))
 
 
 class NumericTarget:
-    """Targets that are no classes: several numbers for each row."""
+    """Several numeric targets for each sample."""
 
     is_binary = False
 
@@ -142,11 +142,11 @@ def test_on_every_device(device, network):
     np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)
     assert isinstance(clf.loo_errors_, np.ndarray)
     centers = getattr(clf, "support_", None)
-    found = press_of(clf, X, y, ALPHAS, weight, device, centers=centers)
-    np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-8)
-    here = clone(clf).set_params(device="jit").fit(X, y, sample_weight=weight)
-    assert clf.alpha_ == here.alpha_
-    np.testing.assert_allclose(clf.readout_coef_, here.readout_coef_, atol=1e-8)
+    actual = press_of(clf, X, y, ALPHAS, weight, device, centers=centers)
+    np.testing.assert_allclose(actual.scores, expected, rtol=0, atol=1e-8)
+    expected_clf = clone(clf).set_params(device="jit").fit(X, y, sample_weight=weight)
+    assert clf.alpha_ == expected_clf.alpha_
+    np.testing.assert_allclose(clf.readout_coef_, expected_clf.readout_coef_, atol=1e-8)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64])
@@ -179,25 +179,25 @@ def test_results_do_not_depend_on_memory(network, monkeypatch):
 
 
 def test_the_scorer_is_not_pickled_on_one_machine(monkeypatch, rng):
-    """What scores them travels to other processes as host arrays, and nowhere else."""
+    """Only other processes need its host arrays."""
     monkeypatch.setattr(LOOScorer, "__getstate__", None)
     X = rng.random((60, 4))
     assert TanhClassifier(10, alpha="loo", device="jit").fit(X, X[:, 0] > 0.5).alpha_ > 0
 
 
-def test_a_sample_with_nearly_all_the_weight():
+def test_a_sample_with_nearly_the_total_weight():
     X, y = rows_of(3)
     weight = np.ones(60)
     weight[7] = 1e7
     clf = TanhClassifier(20, feature_weights=None, random_state=0).fit(X, y)
-    found = press_of(clf, X, y, [1.0], weight)
+    actual = press_of(clf, X, y, [1.0], weight)
     expected = without_each_row(hidden_of(clf, X), np.eye(3)[y], 1.0, weight)
-    np.testing.assert_allclose(found.scores[0], expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(actual.scores[0], expected, rtol=0, atol=1e-5)
 
 
 @pytest.fixture(params=[2, 3])
 def narrow(request):
-    """A network of narrow units, and rows most of which are outside all of them."""
+    """A network of narrow units, and samples most of which are uncovered."""
     X, y = rows_of(request.param)
     radius = 0.1 * np.median(naive.distances(X, X, "manhattan"))
     clf = RBFClassifier(
@@ -212,15 +212,17 @@ def narrow(request):
 
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
-def test_uncovered_rows_are_found(narrow, rows):
+def test_uncovered_samples_are_found(narrow, rows):
     clf, X, y = narrow
-    outside = np.flatnonzero(~hidden_of(clf, X).any(axis=1))
-    assert 10 < len(outside) < 50
-    np.testing.assert_array_equal(press_of(clf, TiledArray(X, rows), y, ALPHAS).uncovered, outside)
+    uncovered = np.flatnonzero(~hidden_of(clf, X).any(axis=1))
+    assert 10 < len(uncovered) < 50
+    np.testing.assert_array_equal(
+        press_of(clf, TiledArray(X, rows), y, ALPHAS).uncovered, uncovered
+    )
 
 
 @pytest.mark.parametrize("alpha", [1.0, "loo"])
-def test_uncovered_rows_are_calibrated_as_they_are_predicted(narrow, alpha, monkeypatch):
+def test_uncovered_samples_are_calibrated_with_their_predicted_scores(narrow, alpha, monkeypatch):
     clf, X, y = narrow
     given = []
 
@@ -230,16 +232,16 @@ def test_uncovered_rows_are_calibrated_as_they_are_predicted(narrow, alpha, monk
 
     monkeypatch.setattr(labels, "fit_calibration", fit_calibration)
     clf.set_params(alpha=alpha).fit(X, y)
-    if alpha == 1.0:  # by a sample, which is in the order of its hashes
+    if alpha == 1.0:  # the calibration sample is sorted by hash
         order = np.argsort(exact_hashes(X))
         given[0] = given[0][np.argsort(order)]
     H, Y = hidden_of(clf, X), np.eye(len(clf.classes_))[y]
-    outside = ~H.any(axis=1)
-    answered = clf.decision_function(X).reshape(len(X), -1)
-    np.testing.assert_allclose(given[0][outside], answered[outside], rtol=0, atol=1e-12)
-    inside = without_each_row(H, Y, clf.alpha_, own=unit_at_sample(clf))
-    inside = np.diff(inside, axis=1) if len(clf.classes_) == 2 else inside
-    np.testing.assert_allclose(given[0][~outside], inside[~outside], rtol=0, atol=1e-8)
+    uncovered = ~H.any(axis=1)
+    decision = clf.decision_function(X).reshape(len(X), -1)
+    np.testing.assert_allclose(given[0][uncovered], decision[uncovered], rtol=0, atol=1e-12)
+    expected = without_each_row(H, Y, clf.alpha_, own=unit_at_sample(clf))
+    expected = np.diff(expected, axis=1) if len(clf.classes_) == 2 else expected
+    np.testing.assert_allclose(given[0][~uncovered], expected[~uncovered], rtol=0, atol=1e-8)
 
 
 def test_too_little_memory_raises(network):
@@ -253,8 +255,8 @@ def test_too_little_memory_raises(network):
 
 
 @pytest.mark.parametrize("alpha", [1.0, "loo"])
-def test_the_budget_is_kept(alpha):
-    """As in test_memory.py, with few units, so that arrays of the length of the rows matter."""
+def test_memory_limit(alpha):
+    """As in test_memory.py, with few units, so that arrays with a value per sample matter."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, 20_000)
     X = (rng.random((20_000, 10)) + y[:, None] / 4).astype(np.float32)
@@ -266,7 +268,7 @@ def test_the_budget_is_kept(alpha):
         device="jit",
     )
     clf.set_params(max_memory=4 * MIB)
-    clf.fit(X, y)  # compiled and imported before it is measured
+    clf.fit(X, y)  # compiles and imports before the measurement
     _, fit = peak(clf.fit, X, y)
     assert fit <= 4 * MIB + 20_000 * PER_ROW
 
@@ -274,8 +276,8 @@ def test_the_budget_is_kept(alpha):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", [RBFRegressor, TanhRegressor])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_errors_with_fewer_rows_than_units(kind, dtype, seed):
-    """They are those of brute force, or infinite: never the less the less is known."""
+def test_errors_with_fewer_samples_than_units(kind, dtype, seed):
+    """They are those of brute force, or infinite if rounding would make them too small."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 2)).astype(dtype)
     y = np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=60)
@@ -297,7 +299,7 @@ def test_errors_with_fewer_rows_than_units(kind, dtype, seed):
 @pytest.mark.parametrize("alpha", [1e-10, 1e-6, 1e-2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_interpolating_readouts_are_not_overconfident(alpha, dtype):
-    """Noise: whatever fits it has a log-loss of log 3."""
+    """The labels are noise, so that the best log-loss is log 3."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(2040, 30)).astype(dtype), rng.integers(3, size=2040)
     for model in (TanhClassifier(alpha=alpha), RBFClassifier(40, alpha=alpha)):
@@ -310,10 +312,10 @@ def test_interpolating_readouts_are_not_overconfident(alpha, dtype):
 @pytest.mark.parametrize("is_merged", [True, False])
 @pytest.mark.parametrize("has_centers", [True, False])
 def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
-    """Those of readouts that are trained again without its rows, and the units centred at these.
+    """The readout is retrained without the samples of the fold and the units centred at them.
 
-    If equal rows are merged, without all that are equal to them; otherwise the others keep a unit
-    at the centre.
+    If duplicates are merged, all copies of a sample are left out. Otherwise a unit is kept if its
+    centre has another copy.
     """
     X, y = rows_of(3)
     X, y, weight = np.vstack([X, X[:9]]), np.append(y, y[5:14]), rng.uniform(0.5, 2, 69)
@@ -341,8 +343,8 @@ def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
     assert sorted(numbers) == list(range(69))
     is_repeated = ((numbers < 9) | (numbers >= 60)) & (not is_merged)
 
-    def expected_without(left_out):
-        """Scores of rows of the sample by a readout without these, and without their units."""
+    def leave_out(left_out):
+        """Return the scores of samples by a readout without these and without their units."""
         is_left, kept_units = np.isin(at, left_out), np.arange(len(C))
         if has_centers:
             rows = numbers[is_left & ~is_repeated]
@@ -353,15 +355,15 @@ def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
 
     for fold in range(4):
         rows = np.flatnonzero(folds == fold)
-        found = scores.fold_scores[rows]
-        np.testing.assert_allclose(found, expected_without(rows), rtol=0, atol=1e-6)
+        actual = scores.fold_scores[rows]
+        np.testing.assert_allclose(actual, leave_out(rows), rtol=0, atol=1e-6)
     for i in range(0, sample.n_rows, 7):
-        found = scores.scores[[i]]
-        np.testing.assert_allclose(found, expected_without(np.array([i])), rtol=0, atol=1e-6)
+        actual = scores.scores[[i]]
+        np.testing.assert_allclose(actual, leave_out(np.array([i])), rtol=0, atol=1e-6)
 
 
 def test_few_known_scores_are_shrunk_to_the_prior():
-    """Of 60 rows three are known, and right; the others say nothing, whatever stands for them."""
+    """Three of 60 scores are known, and correct. The values of unknown scores are ignored."""
     X, y = rows_of(3)
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
     task, samples = clf._parts().task, Samples(X, OneHotTargets(y, 3), None)
@@ -370,7 +372,7 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     is_known = np.arange(60) < 3
     few = LOOScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
     every = LOOScores(20, right, np.empty(0, int), np.ones(60, bool))
-    at_hand = task.calibrate(every, sample, None, layer)["temperature_"]
-    assert 2 * at_hand < task.calibrate(few, sample, None, layer)["temperature_"] < 1
+    all_known = task.calibrate(every, sample, None, layer)["temperature_"]
+    assert 2 * all_known < task.calibrate(few, sample, None, layer)["temperature_"] < 1
     other = LOOScores(20, np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
     assert task.calibrate(other, sample, None, layer) == task.calibrate(few, sample, None, layer)

@@ -1,4 +1,4 @@
-"""The LMS rule in blocks, against the rule row by row."""
+"""The blocked LMS rule equals the rule sample by sample."""
 
 import numpy as np
 import pytest
@@ -10,18 +10,17 @@ from sklearn_fsvc._src.targets.encoding import OneHotTargets
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n", [1, LMS_BLOCK, LMS_BLOCK + 1, 3 * LMS_BLOCK + 7])
-def test_lms_is_the_rule_row_by_row(engine, rng, n, weighted):
+def test_lms_equals_the_sequential_rule(engine, rng, n, weighted):
     H, Y = rng.random((n, 12)), rng.random((n, 4))
     weight = rng.random(n) if weighted else None
     W = rng.random((4, 12))
     expected = naive.lms(W, H, Y, 0.06, weight)
-    there = [a if a is None else engine.to_device(a) for a in (W, H, Y, weight)]
-    lms_update(*there[:3], 0.06, there[3], engine.algebra)
-    np.testing.assert_allclose(engine.to_host(there[0]), expected, rtol=0, atol=1e-12)
+    on_device = [a if a is None else engine.to_device(a) for a in (W, H, Y, weight)]
+    lms_update(*on_device[:3], 0.06, on_device[3], engine.algebra)
+    np.testing.assert_allclose(engine.to_host(on_device[0]), expected, rtol=0, atol=1e-12)
 
 
-def test_lms_every_step(rng):
-    """The rule after one row, two rows, three: not only where it ends."""
+def test_lms_after_each_sample(rng):
     H, Y = rng.random((20, 5)), rng.random((20, 2))
     for n in range(1, 21):
         W = np.zeros((2, 5))

@@ -1,4 +1,4 @@
-"""The penalty that leave-one-out chooses, and what a classifier tells of it."""
+"""The penalty that leave-one-out errors select, and the fitted attributes of a classifier."""
 
 import numpy as np
 import pytest
@@ -39,8 +39,8 @@ from sklearn_fsvc._src.utils.parameters import LOO_ALPHAS
 from sklearn_fsvc.engines import get_engine
 
 
-def errors_of(clf, X, y, alphas, weight=None):
-    """Leave-one-out errors by brute force."""
+def loo_errors(clf, X, y, alphas, weight=None):
+    """Return leave-one-out errors by brute force."""
     H, Y, own = hidden_of(clf, X).astype(float), np.eye(y.max() + 1)[y], unit_at_sample(clf, len(X))
     return [error_of(scores, Y, weight) for scores in without_each_row(H, Y, alphas, weight, own)]
 
@@ -56,19 +56,19 @@ def test_class_weights_are_sample_weights(network, class_weight, weighted):
     clf.fit(X, y, sample_weight=weight if weighted else None)
     each = len(y) / 3 / np.bincount(y) if class_weight == "balanced" else [1, 5, 0.5]
     weight = weight * np.array(each)[y]
-    errors = errors_of(clf, X, y, ALPHAS, weight)
+    errors = loo_errors(clf, X, y, ALPHAS, weight)
     np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_loo_chooses_the_penalty_of_the_least_error(network, n_classes):
+def test_loo_selects_the_penalty_of_the_lowest_error(network, n_classes):
     X, y = rows_of(n_classes)
     clf = network.set_params(alpha="loo").fit(X, y)
-    errors = errors_of(clf, X, y, LOO_ALPHAS)
+    errors = loo_errors(clf, X, y, LOO_ALPHAS)
     np.testing.assert_array_equal(clf.alphas_, LOO_ALPHAS)
     np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)
     best = int(np.argmin(errors))
-    assert 0 < best < len(LOO_ALPHAS) - 1  # else it would be told by the ends alone
+    assert 0 < best < len(LOO_ALPHAS) - 1  # an inner minimum
     assert clf.alpha_ == LOO_ALPHAS[best]
     number = clone(clf).set_params(alpha=clf.alpha_).fit(X, y)
     np.testing.assert_allclose(clf.readout_coef_, number.readout_coef_, atol=1e-10)
@@ -76,7 +76,7 @@ def test_loo_chooses_the_penalty_of_the_least_error(network, n_classes):
 
 @pytest.mark.parametrize("n_together", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_loo_descends_if_there_are_many_units(network, n_together, dtype, device):
+def test_the_search_descends_if_there_are_many_units(network, n_together, dtype, device):
     X, y = rows_of(3, dtype)
     clf = network.set_params(device=device, alpha="loo").fit(X, y)
     samples, layer = Samples(X, OneHotTargets(y, 3)), layer_of(clf)
@@ -94,10 +94,10 @@ def test_loo_descends_if_there_are_many_units(network, n_together, dtype, device
     np.testing.assert_array_equal(np.diff(at), 1)
     tolerance = 1e-8 if dtype == np.float64 else 1e-3
     np.testing.assert_allclose(chosen.errors, whole.errors[at], rtol=tolerance)
-    # Both neighbours of the best one are worse, and it is the best of all.
+    # Both neighbours of the best penalty are worse.
     assert 0 < chosen.errors.argmin() < len(chosen.alphas) - 1
     assert chosen.alpha == whole.alpha == clf.alpha_
-    errors = errors_of(clf, X, y, chosen.alphas)
+    errors = loo_errors(clf, X, y, chosen.alphas)
     np.testing.assert_allclose(chosen.errors, errors, rtol=tolerance)
     np.testing.assert_allclose(W, expected_W, rtol=0, atol=tolerance)
     np.testing.assert_allclose(chosen.scores, whole.scores, rtol=0, atol=1e2 * tolerance)
@@ -107,28 +107,32 @@ def test_penalties_per_pass_depend_on_memory():
     layer = TanhLayer(np.ones((50, 3)), np.zeros(50))
     needed = LOOScorer.nbytes(50, 8, HOST, 2 * MAX_FACTORS)
     with get_engine("jit") as engine:
-        found = [module._penalties_per_pass(Job(engine, 2 * needed - n), layer) for n in (0, 2)]
-    assert found == [MAX_FACTORS, 1]
+        n_penalties = [
+            module._penalties_per_pass(Job(engine, 2 * needed - n), layer) for n in (0, 2)
+        ]
+    assert n_penalties == [MAX_FACTORS, 1]
 
 
 @pytest.mark.parametrize("n_together", [1, 3])
 @pytest.mark.parametrize("valley", [0, 1, 5, 8])
-def test_the_way_descend_ends_at_the_best_from_everywhere(n_together, valley):
+def test_descend_finds_the_minimum_from_any_start(n_together, valley):
     alphas = [10.0**k for k in range(9)]
     for start in (1e-9, 1.0, 2e3, 1e99):
-        asked = []
+        evaluated = []
 
-        def tried(some, n_kept, asked=asked):
-            assert len(some) <= n_together
-            asked.extend(some)
-            errors = np.abs(np.log10(some) - valley)
-            return PressResult(some, None, errors, None, None)
+        def evaluate(penalties, n_kept, evaluated=evaluated):
+            assert len(penalties) <= n_together
+            evaluated.extend(penalties)
+            errors = np.abs(np.log10(penalties) - valley)
+            return PressResult(penalties, None, errors, None, None)
 
-        way, errors, found, best = module._descend(tried, alphas, start, n_together)
-        assert found.alphas[best] == alphas[valley]
-        assert sorted(asked) == way == alphas[alphas.index(way[0]) : alphas.index(way[-1]) + 1]
-        assert {alphas[max(0, valley - 1)], alphas[min(8, valley + 1)]} <= set(way)
-        np.testing.assert_array_equal(errors, np.abs(np.log10(way) - valley))
+        path, errors, result, best = module._descend(evaluate, alphas, start, n_together)
+        assert result.alphas[best] == alphas[valley]
+        assert (
+            sorted(evaluated) == path == alphas[alphas.index(path[0]) : alphas.index(path[-1]) + 1]
+        )
+        assert {alphas[max(0, valley - 1)], alphas[min(8, valley + 1)]} <= set(path)
+        np.testing.assert_array_equal(errors, np.abs(np.log10(path) - valley))
 
 
 def test_the_penalties_of_loo():
@@ -139,14 +143,14 @@ def test_the_penalties_of_loo():
 
 @pytest.mark.parametrize("alpha", [[100.0, 1e-5, 1.0, 7.0], (0.3,), np.array([0.5, 5.0, 50.0])])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_several_penalties_are_the_best_one_of_them(network, alpha, dtype):
+def test_the_best_of_several_penalties_is_used(network, alpha, dtype):
     X, y = rows_of(3, dtype)
     clf = network.set_params(alpha=alpha).fit(X, y)
     np.testing.assert_array_equal(clf.alphas_, alpha)
     assert clf.alpha_ == clf.alphas_[clf.loo_errors_.argmin()]
     assert isinstance(clf.alpha_, float)
     number = clone(clf).set_params(alpha=clf.alpha_).fit(X, y)
-    # A number has its products in float32, where H is.
+    # With a given penalty, products of a float32 H are in float32.
     tolerance = 1e-10 if dtype == np.float64 else 2e-3
     np.testing.assert_allclose(clf.readout_coef_, number.readout_coef_, atol=tolerance)
     np.testing.assert_allclose(clf.readout_intercept_, number.readout_intercept_, atol=tolerance)
@@ -157,7 +161,7 @@ OF_LEAVE_ONE_OUT = {"alphas_", "loo_errors_"}
 ALL = {"alpha_", "alphas_", "loo_errors_", "temperature_", "score_scale_"}
 
 
-def found_in(clf):
+def fitted_attributes(clf):
     return {name for name in ALL if hasattr(clf, name)}
 
 
@@ -172,11 +176,11 @@ def found_in(clf):
 )
 def test_attributes_are_those_of_the_last_fit(network, params, expected):
     X, y = rows_of(3)
-    assert found_in(clone(network).set_params(**params).fit(X, y)) == expected
+    assert fitted_attributes(clone(network).set_params(**params).fit(X, y)) == expected
     before = network.set_params(alpha="loo").fit(X, y)
-    assert found_in(before) == ALL
+    assert fitted_attributes(before) == ALL
     again = before.set_params(**params).fit(X, y)
-    assert found_in(again) == expected
+    assert fitted_attributes(again) == expected
     if params["alpha"] == 2:
         assert again.alpha_ == 2.0
 
@@ -186,21 +190,20 @@ def test_a_softmax_readout_has_no_scale_of_scores(network):
     clf = network.fit(X, y)
     assert clf.score_scale_ > 0
     clf.set_params(readout="softmax").fit(X, y)
-    assert found_in(clf) == {"alpha_", "temperature_"}
+    assert fitted_attributes(clf) == {"alpha_", "temperature_"}
 
 
 @pytest.mark.parametrize("readout", ["lms", "none"])
 def test_other_readouts_have_no_penalty(readout):
     X, y = rows_of(3)
     clf = RBFClassifier(20, random_state=0, readout=readout, max_iter=1)
-    assert not found_in(clone(clf).fit(X, y))
+    assert not fitted_attributes(clone(clf).fit(X, y))
     clf.set_params(readout="ridge", alpha="loo").fit(X, y)
     clf.set_params(readout=readout).fit(X, y)
-    assert not found_in(clf)
+    assert not fitted_attributes(clf)
 
 
 def test_a_given_penalty_skips_leave_one_out(network, monkeypatch):
-    """It does not pay for leave-one-out."""
     monkeypatch.setattr(module, "press", None)
     network.fit(*rows_of(3))
     with pytest.raises(TypeError):
@@ -219,9 +222,9 @@ def test_samples_of_weight_zero_are_scored_but_not_trained_on(params):
     without = clone(clf).fit(X[kept], y[kept])
     np.testing.assert_allclose(with_zeros.loo_errors_, without.loo_errors_, rtol=1e-8)
     assert with_zeros.alpha_ == without.alpha_
-    found = press_of(with_zeros, X, y, [with_zeros.alpha_], kept.astype(float))
+    actual = press_of(with_zeros, X, y, [with_zeros.alpha_], kept.astype(float))
     np.testing.assert_allclose(
-        found.scores[0][~kept], with_zeros.decision_function(X)[~kept], rtol=0, atol=1e-9
+        actual.scores[0][~kept], with_zeros.decision_function(X)[~kept], rtol=0, atol=1e-9
     )
 
 
@@ -232,7 +235,7 @@ def test_samples_of_weight_zero_are_scored_but_not_trained_on(params):
     "clf", [RBFClassifier(40, selection="random", random_state=0), TanhClassifier(60)], ids=str
 )
 def test_samples_with_a_leverage_of_one(clf, alpha, dtype):
-    """As many units as rows and more: what the others say is not known, nor taken for exact."""
+    """With as many units as samples, leave-one-out scores are undefined: errors are not 0."""
     X, y = rows_of(2, dtype)
     X, y = X[:40], y[:40]
     clf = clone(clf).set_params(alpha=alpha).fit(X, y)
@@ -252,7 +255,7 @@ def test_too_small_penalties_warn_only_if_chosen():
         clf.fit(X, y)
     clf = RBFClassifier(100, radius=2.0, selection="random", random_state=0)
     X = np.hstack([X, X])
-    X[50:100] = X[:50]  # units twice over
+    X[50:100] = X[:50]  # duplicate units
     clf.set_params(alpha=[0.0, 1.0]).fit(X, y)  # and no warning
     assert clf.alpha_ == 1.0
     assert "ill-conditioned" in press_of(clf, X, y, [0.0, 1.0]).solutions[0].problem
@@ -262,10 +265,11 @@ PENALTIES = [ALPHA_STEP**power for power in range(-8, 11)]
 
 
 def best_by_brute_force(clf, X, y, weight=None, prefers_large=False):
-    """The penalty of readouts that are trained again without each row, and without its unit.
+    """Return the penalty with the lowest error of readouts retrained without each sample.
 
-    Of half of many units if they are centred at samples. If wanted, the largest within one standard
-    error, and 2 %, of the least error.
+    The unit centred at the sample is left out, too. Of many units that are centred at samples, half
+    are used. With `prefers_large`, return the largest penalty whose error exceeds the lowest one by
+    at most one standard error, and 2 %.
     """
     H, Y, own = hidden_of(clf, X), np.eye(y.max() + 1)[y], unit_at_sample(clf, len(X))
     is_half = hasattr(clf, "support_") and H.shape[1] > module.MIN_HALVED_UNITS
@@ -297,17 +301,17 @@ def test_search_finds_the_best_penalty(network, weighted, start, many, prefers_l
     job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
     sample, history = sample_unique(job, samples), SearchHistory(start)
     units = clf._parts().units
-    found, statistics = train_left_out(
+    result, statistics = train_left_out(
         job, layer_of(clf), samples, sample, units, history, prefers_large
     )
     best = best_by_brute_force(clf, X, y, weight, prefers_large)
-    assert found.alpha == pytest.approx(best)
+    assert result.alpha == pytest.approx(best)
     assert statistics.n == pytest.approx(60 if weight is None else weight.sum())
-    assert [row["alpha"] for row in history.rows] == list(found.tried)
-    assert found.error == found.tried[found.alpha]
+    assert [row["alpha"] for row in history.rows] == list(result.tried)
+    assert result.error == result.tried[result.alpha]
 
 
-def test_the_penalty_of_regressors_has_the_least_error(rng):
+def test_the_penalty_of_regressors_has_the_lowest_error(rng):
     X = rng.normal(size=(120, 3))
     y = X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=120)
     model = RBFRegressor(60, feature_weights=None, random_state=0).fit(X, y)
@@ -322,7 +326,7 @@ def test_the_penalty_of_regressors_has_the_least_error(rng):
 
 @pytest.mark.parametrize("network", [RBFClassifier(30), TanhClassifier(30)], ids=str)
 def test_auto_is_the_leave_one_out_penalty(network, monkeypatch):
-    """Held-out rows select another one: for random units of a single network, and many rows."""
+    """A hold-out set selects another one: for random units of a single network, or many samples."""
     X, y = make_classification(150, 8, n_informative=6, flip_y=0.2, random_state=5)
     network = clone(network).set_params(feature_weights=None, random_state=0)
     single, is_rbf = clone(network).fit(X, y), isinstance(network, RBFClassifier)

@@ -1,4 +1,4 @@
-"""Held-out errors from statistics, against those of readouts that are trained on the rest."""
+"""Validation errors from statistics equal those of readouts trained without the held-out part."""
 
 from dataclasses import replace
 from functools import partial
@@ -38,18 +38,16 @@ def statistics_of(engine, H, Y, weight=None):
 
 @pytest.mark.parametrize("width", [1024, 7])
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_error_is_that_of_the_rows(engine, monkeypatch, rng, width, is_weighted):
-    monkeypatch.setattr(
-        packed_symmetric, "WIDTH", width
-    )  # units in one piece, and in ragged pieces
+def test_error_from_statistics_is_that_of_the_samples(engine, monkeypatch, rng, width, is_weighted):
+    monkeypatch.setattr(packed_symmetric, "WIDTH", width)  # one panel, or incomplete ones
     H, Y = rng.normal(size=(60, 20)) + 5, rng.normal(size=(60, 3))
     weight = rng.random(60) if is_weighted else None
     solution = statistics_of(engine, H[:40], Y[:40]).solve(0.3)
     W, b = engine.to_host(solution.W), engine.to_host(solution.b)
     squared = ((Y[40:] - H[40:] @ W.T - b) ** 2).sum(axis=1)
     w = None if weight is None else weight[40:]
-    found = squared_error(statistics_of(engine, H[40:], Y[40:], w), solution)
-    assert found == pytest.approx(np.average(squared, weights=w))
+    error = squared_error(statistics_of(engine, H[40:], Y[40:], w), solution)
+    assert error == pytest.approx(np.average(squared, weights=w))
 
 
 @pytest.mark.parametrize(
@@ -57,29 +55,29 @@ def test_error_is_that_of_the_rows(engine, monkeypatch, rng, width, is_weighted)
 )
 def test_many_units_are_multiplied_in_float32(data, monkeypatch, few, precisions):
     X, y, layer, _ = data
-    seen = []
+    dtypes = []
 
     def recorded(job, layers, samples, rows=None, dtype=None):
-        seen.append(dtype and np.dtype(dtype).name)
+        dtypes.append(dtype and np.dtype(dtype).name)
         return gather(job, layers, samples, rows, dtype)
 
     monkeypatch.setattr("sklearn_fsvc._src.readouts.ridge.gather", recorded)
     monkeypatch.setattr("sklearn_fsvc._src.readouts.penalty_search.gather", recorded)
     with get_engine("jit") as engine:
-        found, statistics = train_held_out(
+        result, statistics = train_held_out(
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0), few
         )
-    assert seen == precisions[:1] + precisions[1:] * 6
+    assert dtypes == precisions[:1] + precisions[1:] * 6
     exact = precisions[-1] is None
-    W, _ = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], found.alpha)
-    error = np.abs(statistics.solve(found.alpha).W - W).max()
+    W, _ = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], result.alpha)
+    error = np.abs(statistics.solve(result.alpha).W - W).max()
     assert error < (1e-9 if exact else 1e-4)
     assert exact or error > 1e-9
 
 
 @pytest.fixture(params=["f4", "f8"])
 def ill_conditioned(request, data):
-    """Many rows that are all but equal, and so are the units: eigenvalues far apart."""
+    """Nearly equal samples and units, whose eigenvalues differ by orders of magnitude."""
     X, y, layer, _ = data
     X, y = np.repeat(X[:20], 30, axis=0), np.repeat(y[:20], 30)
     X = (X + 1e-3 * np.random.default_rng(0).normal(size=X.shape)).astype(request.param)
@@ -109,23 +107,23 @@ def test_a_search_that_conditioning_stops_is_repeated_in_float64(ill_conditioned
     with get_engine("jit") as engine:
         for stopped in (PenaltySearchResult.stopped_by_conditioning, False):
             monkeypatch.setattr(PenaltySearchResult, "stopped_by_conditioning", stopped)
-            found, statistics = train_held_out(
+            result, statistics = train_held_out(
                 Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
                 many_units=10,
             )  # fmt: skip
-            penalties[statistics.is_coarse] = found.alpha
+            penalties[statistics.is_coarse] = result.alpha
     assert penalties[False] < penalties[True]
-    # Down to what rounding to float32 would rival, on every device the same.
+    # The bound is the rounding of float32, on every device.
     assert penalties[False] == pytest.approx(1e-4)
 
 
 @pytest.mark.parametrize("far", [0, 1e7])
 def test_large_layers_are_evaluated_in_float32_if_safe(data, monkeypatch, far):
     X, y, layer, _ = data
-    X, layer, seen = X + far, replace(layer, units=layer.units + far), []
+    X, layer, dtypes = X + far, replace(layer, units=layer.units + far), []
 
     def recorded(job, layers, *rest):
-        seen.append(layers[0].units.dtype)
+        dtypes.append(layers[0].units.dtype)
         return gather_coarse(job, layers, *rest)
 
     monkeypatch.setattr("sklearn_fsvc._src.readouts.penalty_search.gather_coarse", recorded)
@@ -134,28 +132,28 @@ def test_large_layers_are_evaluated_in_float32_if_safe(data, monkeypatch, far):
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
             many_units=10, large_hidden=10,
         )  # fmt: skip
-    assert set(seen) == {np.dtype(np.float64 if far else np.float32)}
+    assert set(dtypes) == {np.dtype(np.float64 if far else np.float32)}
     error = np.abs(statistics.mean - naive.hidden(layer, X).mean(axis=0)).max()
-    assert error < 1e-6  # in float32, 1e7 would move all outputs
+    assert error < 1e-6  # an offset of 1e7 would be rounded in float32
 
 
-def test_fold_errors_are_weighted_by_their_rows(data):
+def test_fold_errors_are_weighted_by_their_samples(data):
     X, y, layer, weight = data
     samples, rows = samples_of(X, y, weight), [np.arange(0, 20), np.arange(20, 140)]
     with get_engine("jit") as engine:
         job = Job(engine)
-        (everything,) = gather(job, [layer], samples, dtype=float)
-        of_held = [gather(job, [layer], samples, part, float)[0] for part in rows]
-        folds = make_folds(everything, of_held, 30)
-        found = search_penalty(folds, 0.3, skip_above=0)
+        (whole,) = gather(job, [layer], samples, dtype=float)
+        held_statistics = [gather(job, [layer], samples, part, float)[0] for part in rows]
+        folds = make_folds(whole, held_statistics, 30)
+        result = search_penalty(folds, 0.3, skip_above=0)
     H, Y = naive.hidden(layer, X)[:, :30], np.eye(3)[y]
     errors, weights = [], []
     for part in rows:
         kept = np.setdiff1d(np.arange(240), part)
-        W, b = naive.ridge(H[kept], Y[kept], found.alpha, weight[kept])
+        W, b = naive.ridge(H[kept], Y[kept], result.alpha, weight[kept])
         errors += list(((Y[part] - H[part] @ W.T - b) ** 2).sum(axis=1))
         weights += list(weight[part])
-    assert found.error == pytest.approx(np.average(errors, weights=weights))
+    assert result.error == pytest.approx(np.average(errors, weights=weights))
 
 
 @pytest.mark.parametrize(("alpha", "is_far"), [(1.0, True), (1e-4, False)])
@@ -164,12 +162,12 @@ def test_compared_solutions_use_a_float32_factor_if_safe(engine, data, alpha, is
     (coarse,) = gather(Job(engine), [layer], samples_of(X, y), dtype=np.float32)
     (fine,) = gather(Job(engine), [layer], samples_of(X, y), dtype=float)
     for statistics, is_narrow in ((coarse, is_far), (fine, False)):
-        found = statistics.try_solve(alpha, is_compared=True)
-        statistics.workspace_bytes = 0  # none for another factor than that in float64
+        result = statistics.try_solve(alpha, is_compared=True)
+        statistics.workspace_bytes = 0  # for the float64 factor only
         expected = statistics.try_solve(alpha)
-        W, exactly = engine.to_host(found.W), engine.to_host(expected.W)
-        np.testing.assert_allclose(W, exactly, rtol=0, atol=1e-4 * np.abs(exactly).max())
-        assert (exactly != W).any() == is_narrow
+        W, W_exact = engine.to_host(result.W), engine.to_host(expected.W)
+        np.testing.assert_allclose(W, W_exact, rtol=0, atol=1e-4 * np.abs(W_exact).max())
+        assert (W_exact != W).any() == is_narrow
 
 
 @pytest.mark.parametrize("start", [1e-9, 0.1, 1e9])
@@ -177,19 +175,21 @@ def test_search_ends_where_neighbours_are_worse(engine, data, start):
     X, y, layer, _ = data
     kept, held = hold_out(np.arange(240), np.random.default_rng(0))
     job, samples = Job(engine), samples_of(X, y)
-    (of_kept,), (of_held,) = (gather(job, [layer], samples, rows) for rows in (kept, held))
-    found = search_penalty([(of_kept, of_held)], start)
+    (kept_statistics,), (held_statistics,) = (
+        gather(job, [layer], samples, rows) for rows in (kept, held)
+    )
+    result = search_penalty([(kept_statistics, held_statistics)], start)
     H, Y = naive.hidden(layer, X), np.eye(3)[y]
 
     def error(alpha):
         W, b = naive.ridge(H[kept], Y[kept], alpha)
         return ((Y[held] - H[held] @ W.T - b) ** 2).sum(axis=1).mean()
 
-    for alpha, tried in found.tried.items():
-        assert tried == pytest.approx(error(alpha), rel=1e-6)
-    assert found.error == min(found.tried.values())
-    assert found.error <= min(error(found.alpha * 10**0.5), error(found.alpha / 10**0.5))
-    assert 0.1 < found.alpha < 100  # the noise asks for it
+    for alpha, evaluated in result.tried.items():
+        assert evaluated == pytest.approx(error(alpha), rel=1e-6)
+    assert result.error == min(result.tried.values())
+    assert result.error <= min(error(result.alpha * 10**0.5), error(result.alpha / 10**0.5))
+    assert 0.1 < result.alpha < 100  # the data are noisy
 
 
 def test_search_stops_above_the_limit(data):
@@ -197,22 +197,36 @@ def test_search_stops_above_the_limit(data):
     kept, held = hold_out(np.arange(240), np.random.default_rng(0))
     with get_engine("jit") as engine:
         job, samples = Job(engine), samples_of(X, y)
-        (of_kept,), (of_held,) = (gather(job, [layer], samples, rows) for rows in (kept, held))
-    (first,) = search_penalty([(of_kept, of_held)], 0.1, skip_above=0.0).tried.values()
-    assert len(search_penalty([(of_kept, of_held)], 0.1, skip_above=1.01 * first).tried) > 1
-    assert len(search_penalty([(of_kept, of_held)], 0.1, skip_above=0.99 * first).tried) == 1
+        (kept_statistics,), (held_statistics,) = (
+            gather(job, [layer], samples, rows) for rows in (kept, held)
+        )
+    (first,) = search_penalty(
+        [(kept_statistics, held_statistics)], 0.1, skip_above=0.0
+    ).tried.values()
+    assert (
+        len(
+            search_penalty([(kept_statistics, held_statistics)], 0.1, skip_above=1.01 * first).tried
+        )
+        > 1
+    )
+    assert (
+        len(
+            search_penalty([(kept_statistics, held_statistics)], 0.1, skip_above=0.99 * first).tried
+        )
+        == 1
+    )
 
 
 def test_first_penalty_of_a_layer():
     history, layer = SearchHistory(0.1), TanhLayer(np.zeros((1, 1)), np.zeros(1))
     assert history.first_alpha(layer) == 0.1
-    for error, alpha, begun in ((0.9, 0.01, 0.1), (0.8, 3.0, 3.0)):
+    for error, alpha, first in ((0.9, 0.01, 0.1), (0.8, 3.0, 3.0)):
         history.rows.append({"error": error, "alpha": alpha})
-        assert (history.best_alpha(layer), history.first_alpha(layer)) == (alpha, begun)
+        assert (history.best_alpha(layer), history.first_alpha(layer)) == (alpha, first)
 
 
 def test_best_penalty_is_of_similar_networks():
-    """Of another kernel or width they want another one, even where they are better."""
+    """It depends on kernel and width, so that networks of others are ignored, even if better."""
     history, layer = SearchHistory(0.1), RBFLayer(np.zeros((1, 1)), 2.0, kernel="triangular")
     for kernel, radius, error, alpha in (
         ("laplacian", 3.0, 0.1, 1.0), ("triangular", 3.0, 0.3, 2.0), ("triangular", 2.0, 0.5, 3.0),
@@ -225,16 +239,16 @@ def test_best_penalty_is_of_similar_networks():
         assert history.best_alpha(layer) == min(alpha, 4.0)
 
 
-@pytest.mark.parametrize(("n_units", "judged"), [(50, 25), (51, 26), (1, 1)])
-def test_half_of_the_units_validate(data, n_units, judged):
+@pytest.mark.parametrize(("n_units", "n_validated"), [(50, 25), (51, 26), (1, 1)])
+def test_half_of_the_units_validate(data, n_units, n_validated):
     X, y, layer, _ = data
     samples, history, layer = samples_of(X[:240], y), SearchHistory(0.1), layer.part(slice(n_units))
     with get_engine("jit") as engine:
-        found, statistics = train_held_out(
+        result, statistics = train_held_out(
             Job(engine), layer, samples, np.random.default_rng(0), history
         )
-    assert found.n_units == judged
-    assert {row["n_units"] for row in history.rows} == {judged}
+    assert result.n_units == n_validated
+    assert {row["n_units"] for row in history.rows} == {n_validated}
     assert len(statistics.h) == n_units
 
 
@@ -243,42 +257,44 @@ def test_penalties_below_rounding_are_not_evaluated(data):
         n, h = 10**6, np.zeros(3)
 
         def try_solve(self, alpha, is_compared):
-            tried.append(alpha)
+            evaluated.append(alpha)
 
-    tried = []
+    evaluated = []
     search_penalty([(NeverWorse(), None)], 0.1)
-    assert min(tried) >= 10**6 * np.finfo(np.float32).eps
+    assert min(evaluated) >= 10**6 * np.finfo(np.float32).eps
 
 
 def test_ill_conditioned_penalties_are_skipped(engine, data):
-    """Equal units: no penalty that is small lets Cholesky through."""
+    """All units are equal, so that the Cholesky factorisation fails for small penalties."""
     X, y, _, _ = data
-    same = RBFLayer(np.repeat(X[:1], 30, axis=0), 1e5, "manhattan", "laplacian")
+    equal_units = RBFLayer(np.repeat(X[:1], 30, axis=0), 1e5, "manhattan", "laplacian")
     job, samples = Job(engine), samples_of(X, y)
-    found, _ = train_held_out(job, same, samples, np.random.default_rng(0), SearchHistory(0.1))
-    assert np.isfinite(found.error)
+    result, _ = train_held_out(
+        job, equal_units, samples, np.random.default_rng(0), SearchHistory(0.1)
+    )
+    assert np.isfinite(result.error)
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_statistics_are_of_all_rows(engine, data, is_weighted):
+def test_statistics_are_those_of_all_samples(engine, data, is_weighted):
     X, y, layer, weight = data
     weight = weight if is_weighted else None
     history = SearchHistory(0.1)
-    found, statistics = train_held_out(
+    result, statistics = train_held_out(
         Job(engine), layer, samples_of(X, y, weight), np.random.default_rng(0), history
     )
-    solution = statistics.solve(found.alpha)
-    W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], found.alpha, weight)
+    solution = statistics.solve(result.alpha)
+    W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], result.alpha, weight)
     np.testing.assert_allclose(engine.to_host(solution.W), W, atol=1e-8)
     np.testing.assert_allclose(engine.to_host(solution.b), b, atol=1e-8)
-    assert [row["alpha"] for row in history.rows] == list(found.tried)
-    assert history.best_alpha(layer) == found.alpha
+    assert [row["alpha"] for row in history.rows] == list(result.tried)
+    assert history.best_alpha(layer) == result.alpha
 
 
 def test_samples_of_weight_zero_are_ignored(engine, data):
     X, y, layer, weight = data
-    wrong = np.where(weight == 0, 0, y)  # labels that must not be used
-    found = [
+    wrong_labels = np.where(weight == 0, 0, y)  # labels that must not be used
+    result = [
         train_held_out(
             Job(engine),
             layer,
@@ -286,9 +302,9 @@ def test_samples_of_weight_zero_are_ignored(engine, data):
             np.random.default_rng(0),
             SearchHistory(0.1),
         )[0]
-        for labels in (y, wrong)
+        for labels in (y, wrong_labels)
     ]
-    assert found[0].tried == found[1].tried
+    assert result[0].tried == result[1].tried
 
 
 @pytest.mark.parametrize("n_units", [120, 40])
@@ -297,18 +313,18 @@ def test_samples_of_weight_zero_are_ignored(engine, data):
 def test_units_whose_centers_are_held_out_are_left_out(
     engine, data, monkeypatch, n_units, width, few
 ):
-    """Readouts are trained again without the samples of each part and the units centred at them."""
+    """Readouts are retrained without the samples of each part and the units centred at them."""
     monkeypatch.setattr(packed_symmetric, "WIDTH", width)
     monkeypatch.setattr(cross_validation, "MAX_CROSS_VALIDATED", few)
     X, y, layer, weight = data
     layer, rows = layer.part(slice(n_units)), 2 * np.arange(n_units)
     samples, job = samples_of(X, y, weight).on_device(Job(engine))
     history, random = SearchHistory(0.1), np.random.default_rng(0)
-    found, statistics = train_held_out(job, layer, samples, random, history, center_rows=rows)
+    result, statistics = train_held_out(job, layer, samples, random, history, center_rows=rows)
     parts = parts_to_hold_out(samples.rows_with_weight, np.random.default_rng(0))
     assert len(parts) == (6 if few == 1000 else 1)
     H, Y = naive.hidden(layer.part(slice(n_units // 2)), X), np.eye(3)[y]
-    for alpha, error in found.tried.items():
+    for alpha, error in result.tried.items():
         total = 0.0
         for part in parts:
             kept = np.setdiff1d(np.arange(240), part)
@@ -319,15 +335,15 @@ def test_units_whose_centers_are_held_out_are_left_out(
             total += weight[part] @ errors
         expected = total / weight[np.concatenate(parts)].sum()
         assert error == pytest.approx(expected, rel=1e-4)
-    W, _ = naive.ridge(naive.hidden(layer, X), Y, found.alpha, weight)  # all units are trained
-    np.testing.assert_allclose(engine.to_host(statistics.solve(found.alpha).W), W, atol=1e-3)
+    W, _ = naive.ridge(naive.hidden(layer, X), Y, result.alpha, weight)  # all units are trained
+    np.testing.assert_allclose(engine.to_host(statistics.solve(result.alpha).W), W, atol=1e-3)
 
 
 @pytest.mark.parametrize(
     ("dtype", "dtype_val"), [(float, float), (float, np.float32), (np.uint8, float)]
 )
 def test_errors_on_given_validation_samples(engine, data, dtype, dtype_val):
-    """Of X in another dtype, perhaps; nothing is subtracted from the training samples."""
+    """Their dtype may differ, and the readout is trained on all training samples."""
     X, y, layer, weight = data
     if dtype == np.uint8:
         X = X - X.min()
@@ -337,10 +353,10 @@ def test_errors_on_given_validation_samples(engine, data, dtype, dtype_val):
     validation = samples_of(X[160:].astype(dtype_val), y[160:], weight[160:])
     samples, job = replace(samples, validation=validation).on_device(Job(engine))
     random = np.random.default_rng(0)
-    found, _ = train_held_out(job, layer, samples, random, SearchHistory(0.1))
+    result, _ = train_held_out(job, layer, samples, random, SearchHistory(0.1))
     leading = layer.part(slice(layer.n_units // 2)).astype(np.float64)
     H, Y = naive.hidden(leading, X), np.eye(3)[y]
-    for alpha, error in found.tried.items():
+    for alpha, error in result.tried.items():
         W, b = naive.ridge(H[:160], Y[:160], alpha, weight[:160])
         errors = np.square(Y[160:] - H[160:] @ W.T - b).sum(axis=1)
         assert error == pytest.approx(np.average(errors, weights=weight[160:]), rel=1e-4)

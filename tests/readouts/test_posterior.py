@@ -1,4 +1,4 @@
-"""Standard deviations of regressors: the formula, what they predict, and what they take."""
+"""Standard deviations of regressors: their formula, coverage and memory."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ REGRESSORS = [
     ),
 ]  # fmt: skip
 N = 60
-FIT, ANSWER = 10 * MIB, 4 * MIB
+FIT, PREDICT = 10 * MIB, 4 * MIB
 
 
 @pytest.fixture(params=REGRESSORS, ids=lambda r: type(r).__name__)
@@ -36,7 +36,7 @@ def regressor(request):
 
 @pytest.fixture
 def rows(rng):
-    """X, Y of two outputs of different units, weights a quarter of which are 0, new rows."""
+    """Return X, Y with two outputs of different units, weights (some are 0), and new samples."""
     X = rng.normal(size=(N, 3))
     Y = np.column_stack([np.sin(X[:, 0]), 1e3 * X[:, 1] * X[:, 2]])
     Y += rng.normal(size=Y.shape) * [0.2, 100]
@@ -45,9 +45,9 @@ def rows(rng):
 
 
 def naive_deviations(model, X, Y, new, weight=None):
-    """As on paper: the noise by readouts that are trained again without each row.
+    """Return deviations by their formula; the noise is estimated by leave-one-out residuals.
 
-    And without the unit that is centred there.
+    A left-out sample leaves out the unit that is centred there.
     """
     w = np.ones(len(X)) if weight is None else weight
     mean_y = np.average(Y, axis=0, weights=w)
@@ -59,28 +59,30 @@ def naive_deviations(model, X, Y, new, weight=None):
         W, b = naive.ridge(H[:, kept], Z, alpha, w)
         residual[i] = Z[i] - H[i, kept] @ W.T - b
     left = Z - without_each_row(H, Z, alpha, w, own)
-    rest = residual / left  # 1 - leverage, the same for all outputs
-    noise = (w[:, None] * rest * residual**2).sum(axis=0) / (w[:, None] * rest**2).sum(axis=0)
+    one_minus_leverage = residual / left  # the same for all outputs
+    noise = (w[:, None] * one_minus_leverage * residual**2).sum(axis=0) / (
+        w[:, None] * one_minus_leverage**2
+    ).sum(axis=0)
     noise = np.sqrt(noise)
     mean = np.average(H, axis=0, weights=w)
     A = (w[:, None] * (H - mean)).T @ (H - mean) + alpha * np.eye(H.shape[1])
     D = naive.of_model(model, new) - mean
-    spread = np.einsum("ij,jk,ik->i", D, np.linalg.inv(A), D)
-    return np.sqrt(1 + 1 / w.sum() + spread)[:, None] * noise * scale
+    variances = np.einsum("ij,jk,ik->i", D, np.linalg.inv(A), D)
+    return np.sqrt(1 + 1 / w.sum() + variances)[:, None] * noise * scale
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("alpha", [0.3, [1e-3, 0.1, 10.0], "loo", "auto"], ids=str)
-def test_deviations_are_the_formula(device, regressor, rows, alpha, weighted):
+def test_deviations_equal_the_formula(device, regressor, rows, alpha, weighted):
     X, Y, weight, new = rows
     weight = weight if weighted else None
     model = regressor.set_params(device=device, alpha=alpha).fit(X, Y, weight)
-    answers, deviations = model.predict(new, return_std=True)
+    predictions, deviations = model.predict(new, return_std=True)
     assert deviations.dtype == np.float64
     np.testing.assert_allclose(
         deviations, naive_deviations(model, X, Y, new, weight), rtol=1e-7
     )  # fmt: skip
-    np.testing.assert_allclose(answers, model.predict(new), rtol=1e-9)
+    np.testing.assert_allclose(predictions, model.predict(new), rtol=1e-9)
     root, mean, _, noise = model.posterior_
     assert root.shape == (20, 20)
     assert (mean.shape, noise.shape) == ((20,), (2,))
@@ -88,65 +90,65 @@ def test_deviations_are_the_formula(device, regressor, rows, alpha, weighted):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-def test_in_few_digits(device, regressor, rows, dtype):
+def test_samples_of_low_precision(device, regressor, rows, dtype):
     X, Y, _, new = rows
     X, new = ((40 * each + 128).clip(0, 255).astype(dtype) for each in (X, new))
     regressor.set_params(device=device, **{"radius": 80.0} if "radius" in vars(regressor) else {})
     model = regressor.fit(X, Y)
     expected = naive_deviations(model, X, Y, new)
     for other in (dtype, np.float32, np.float64):
-        found = model.predict(new.astype(other), return_std=True)[1]
-        np.testing.assert_allclose(found, expected, rtol=1e-4)
+        actual = model.predict(new.astype(other), return_std=True)[1]
+        np.testing.assert_allclose(actual, expected, rtol=1e-4)
 
 
-def test_of_one_output(regressor, rows):
+def test_one_output(regressor, rows):
     X, Y, _, new = rows
     expected = clone(regressor).fit(X, Y).predict(new, return_std=True)[1]
     for y, shape in ((Y[:, 1], (30,)), (Y[:, 1:], (30, 1))):
-        found = clone(regressor).fit(X, y).predict(new, return_std=True)[1]
-        assert found.shape == shape
-        np.testing.assert_allclose(found.ravel(), expected[:, 1], rtol=1e-9)
+        actual = clone(regressor).fit(X, y).predict(new, return_std=True)[1]
+        assert actual.shape == shape
+        np.testing.assert_allclose(actual.ravel(), expected[:, 1], rtol=1e-9)
 
 
-def test_as_of_a_gaussian_process_on_the_hidden_layer(regressor, rows):
-    """With the same prior and noise; of one that is centred, the intercept is nearly flat."""
+def test_predictions_equal_those_of_a_gaussian_process_on_the_hidden_layer(regressor, rows):
+    """With the same prior and noise. H is centred, and the prior of the intercept nearly flat."""
     X, Y, _, new = rows
     y = Y[:, 0]
     model = regressor.fit(X, y)
-    answers, deviations = model.predict(new, return_std=True)
+    predictions, deviations = model.predict(new, return_std=True)
     noise = model.posterior_.noise[0]
     H, H_new = (naive.of_model(model, each) for each in (X, new))
-    # Weights of variance noise^2 / alpha, an intercept of a much larger one, and noise.
+    # The prior variance of weights is noise^2 / alpha, that of the intercept is much larger.
     kernel = ConstantKernel(noise**2 / model.alpha_) * DotProduct(1e3) + WhiteKernel(noise**2)
     centre = H.mean(axis=0)
     process = GaussianProcessRegressor(kernel, alpha=0, optimizer=None).fit(H - centre, y)
     expected, expected_std = process.predict(H_new - centre, return_std=True)
-    np.testing.assert_allclose(answers, expected, atol=1e-5)
+    np.testing.assert_allclose(predictions, expected, atol=1e-5)
     np.testing.assert_allclose(deviations, expected_std, rtol=1e-5)
 
 
-def test_as_of_bayesian_ridge(regressor, rows):
-    """Which knows its mean: it has no 1 / n."""
+def test_deviations_equal_those_of_bayesian_ridge(regressor, rows):
+    """Except for the variance of the mean, noise^2 / n, which BayesianRidge does not include."""
     X, Y, _, new = rows
     model = regressor.set_params(alpha="loo").fit(X, Y[:, 0])
     H, H_new = (naive.of_model(model, each) for each in (X, new))
     scale = model.target_scale_
-    known = model.posterior_.noise[0] / scale
+    noise = model.posterior_.noise[0] / scale
     other = BayesianRidge(
-        max_iter=1, alpha_init=known**-2, lambda_init=model.alpha_ * known**-2,
-        alpha_1=1e12, alpha_2=1e12 * known**2,  # a prior that leaves both where they are
-        lambda_1=1e12, lambda_2=1e12 * known**2 / model.alpha_,
+        max_iter=1, alpha_init=noise**-2, lambda_init=model.alpha_ * noise**-2,
+        alpha_1=1e12, alpha_2=1e12 * noise**2,  # a prior that fixes both precisions
+        lambda_1=1e12, lambda_2=1e12 * noise**2 / model.alpha_,
     ).fit(H, Y[:, 0] / scale)  # fmt: skip
-    answers, deviations = model.predict(new, return_std=True)
+    predictions, deviations = model.predict(new, return_std=True)
     expected, expected_std = other.predict(H_new, return_std=True)
-    np.testing.assert_allclose(answers / scale, expected, atol=1e-6)
-    expected_std = np.sqrt(expected_std**2 + known**2 / N)
+    np.testing.assert_allclose(predictions / scale, expected, atol=1e-6)
+    expected_std = np.sqrt(expected_std**2 + noise**2 / N)
     np.testing.assert_allclose(deviations / scale, expected_std, rtol=1e-6)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_bands_hold_what_they_promise(weighted):
-    """Of 20 000 new rows, 90 % are in the bands of 90 %; half or twice the width has 59, 99.9."""
+def test_coverage_of_intervals(weighted):
+    """Intervals of 90 % contain 90 % of new samples: half or twice the width has 59 or 99.9 %."""
     rng = np.random.default_rng(0)
     X, new = rng.uniform(-1, 1, (500, 2)), rng.uniform(-1, 1, (20_000, 2))
 
@@ -154,19 +156,19 @@ def test_bands_hold_what_they_promise(weighted):
         smooth = np.column_stack([np.sin(3 * X[:, 0]), X[:, 0] * X[:, 1]])
         return (smooth + 0.5 * rng.normal(size=smooth.shape)) * [1.0, 1e4]
 
-    times = rng.integers(1, 3, 500) if weighted else None
+    repetitions = rng.integers(1, 3, 500) if weighted else None
     Y, Y_new = noisy(X), noisy(new)
-    # Many units for the rows: readouts that adapt to the noise, which is to be told apart.
+    # With many units the readout fits the noise, which must not reduce its estimate.
     model = TanhRegressor(
         250, feature_weights=None, alpha="loo", uncertainty=True, random_state=0
-    ).fit(X, Y, times)
-    answers, deviations = model.predict(new, return_std=True)
-    inside = (np.abs(Y_new - answers) < 1.6449 * deviations).mean(axis=0)
-    assert (np.abs(inside - 0.9) < 0.03).all()
+    ).fit(X, Y, repetitions)
+    predictions, deviations = model.predict(new, return_std=True)
+    coverage = (np.abs(Y_new - predictions) < 1.6449 * deviations).mean(axis=0)
+    assert (np.abs(coverage - 0.9) < 0.03).all()
     np.testing.assert_allclose(model.posterior_.noise, [0.5, 5e3], rtol=0.1)
 
 
-def test_far_rows_are_less_sure():
+def test_deviations_increase_away_from_the_training_samples():
     X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
     model = TanhRegressor(
         50, feature_weights=None, alpha=0.1, uncertainty=True, random_state=0
@@ -175,8 +177,8 @@ def test_far_rows_are_less_sure():
     assert deviations[0] < deviations[1] < deviations[2]
 
 
-def test_noise_that_was_learned_by_heart_is_noise():
-    """Half as many units as rows, hardly any penalty: the residuals are too small."""
+def test_overfitting_does_not_reduce_the_estimated_noise():
+    """With many units and a small penalty, training residuals are smaller than the noise."""
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(120, 3)), rng.normal(size=(4000, 3))
     y = rng.normal(size=120)
@@ -184,8 +186,8 @@ def test_noise_that_was_learned_by_heart_is_noise():
         60, feature_weights=None, scale=0.5, alpha=1e-2, uncertainty=True, random_state=0
     ).fit(X, y)
     assert (y - model.predict(X)).std() < 0.8
-    answers, deviations = model.predict(new, return_std=True)
-    assert 0.8 < np.mean(((rng.normal(size=4000) - answers) / deviations) ** 2) < 1.25
+    predictions, deviations = model.predict(new, return_std=True)
+    assert 0.8 < np.mean(((rng.normal(size=4000) - predictions) / deviations) ** 2) < 1.25
 
 
 @pytest.mark.parametrize("size", [1, 7])
@@ -197,22 +199,22 @@ def test_results_do_not_depend_on_tiles(regressor, rows, size):
     np.testing.assert_allclose(tiled, whole, rtol=1e-8)
 
 
-def test_a_tile_that_finds_no_memory_is_halved(regressor, rows, monkeypatch):
+def test_a_memory_error_halves_the_tile(regressor, rows, monkeypatch):
     X, Y, _, new = rows
-    model, of = regressor.fit(X, Y), Deviations.of
+    model, deviations_of = regressor.fit(X, Y), Deviations.of
     whole = model.predict(new, return_std=True)
 
-    def of_few(self, H):
+    def fail_for_large_tiles(self, H):
         if len(H) > 10:
-            H[:] = np.nan  # overwritten already
+            H[:] = np.nan  # H may be overwritten before the error
             raise MemoryError
-        return of(self, H)
+        return deviations_of(self, H)
 
-    monkeypatch.setattr(Deviations, "of", of_few)
+    monkeypatch.setattr(Deviations, "of", fail_for_large_tiles)
     np.testing.assert_allclose(model.predict(new, return_std=True), whole, rtol=1e-9)
 
 
-def test_the_budget_is_kept(device, monkeypatch):
+def test_memory_limit(device, monkeypatch):
     """As in test_memory.py, with the matrix of the posterior."""
     if device in ("cuda", "torch"):
         pytest.skip("memory that NumPy does not allocate: test_cuda_memory.py, test_torch.py")
@@ -223,29 +225,29 @@ def test_the_budget_is_kept(device, monkeypatch):
     model = TanhRegressor(
         m, feature_weights=None, alpha=1.0, uncertainty=True, random_state=0, device=device
     )
-    model.set_params(max_memory=FIT).fit(X[:2000], y[:2000])  # compiled and imported
+    model.set_params(max_memory=FIT).fit(X[:2000], y[:2000])  # compiles and imports
     assert peak(model.fit, X, y)[1] <= FIT + n * PER_ROW
-    free = peak(model.predict, X, True)[1]
-    _, predict = peak(model.set_params(max_memory=ANSWER).predict, X, True)
-    assert predict <= ANSWER + n * PER_ROW < free
+    unlimited = peak(model.predict, X, True)[1]
+    _, predict = peak(model.set_params(max_memory=PREDICT).predict, X, True)
+    assert predict <= PREDICT + n * PER_ROW < unlimited
     with pytest.raises(ValueError, match=r"too small: return_std=True needs 640000 "):
         model.set_params(max_memory=600_000).predict(X, return_std=True)
-    if device == "jit":  # the others take more for themselves
+    if device == "jit":  # the other engines need more memory
         assert len(model.predict(X)) == n
 
 
-def test_deviations_overwrite_no_posterior(rng):
-    """It is the model's own, met again in each call."""
-    known = Posterior(rng.random((4, 3)), rng.random(4), 5.0, np.ones(2))
-    before = [np.copy(each) for each in known]
+def test_deviations_do_not_overwrite_the_posterior(rng):
+    """It is an attribute of the model."""
+    posterior = Posterior(rng.random((4, 3)), rng.random(4), 5.0, np.ones(2))
+    before = [np.copy(each) for each in posterior]
     with get_engine("jit") as engine:
-        found = Deviations(engine, known, np.dtype(float)).of(rng.random((6, 4)))
-    assert found.shape == (6, 2)
-    for each, same in zip(known, before, strict=True):
-        np.testing.assert_array_equal(each, same)
+        actual = Deviations(engine, posterior, np.dtype(float)).of(rng.random((6, 4)))
+    assert actual.shape == (6, 2)
+    for each, copy in zip(posterior, before, strict=True):
+        np.testing.assert_array_equal(each, copy)
 
 
-def test_there_are_none_unless_asked_for(regressor, rows):
+def test_deviations_require_uncertainty(regressor, rows):
     X, Y, _, new = rows
     with pytest.raises(NotFittedError, match=type(regressor).__name__):
         regressor.predict(new, return_std=True)
@@ -253,10 +255,10 @@ def test_there_are_none_unless_asked_for(regressor, rows):
     assert not hasattr(regressor, "posterior_")
     with pytest.raises(ValueError, match=r"return_std=True needs.*uncertainty=True.*fit again"):
         regressor.predict(new, return_std=True)
-    # A parameter that came after the fit.
+    # The parameter was set after the fit.
     with pytest.raises(ValueError, match=r"was fitted without.*it is True.*fit again"):
         regressor.set_params(uncertainty=True).predict(new, return_std=True)
-    for bad in ("yes", 1, None):
-        with pytest.raises(TypeError, match=f"return_std={bad!r} must be True or False"):
-            regressor.predict(new, return_std=bad)
+    for value in ("yes", 1, None):
+        with pytest.raises(TypeError, match=f"return_std={value!r} must be True or False"):
+            regressor.predict(new, return_std=value)
     assert regressor.predict(new, return_std=np.False_).shape == (30, 2)

@@ -1,4 +1,4 @@
-"""Samples of rows: their content, and leave-one-out scores of their rows."""
+"""Subsets drawn by hash: their content, and their leave-one-out scores."""
 
 import pickle
 from dataclasses import replace
@@ -31,12 +31,12 @@ from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
-FEW = 20
+CAPACITY = 20
 
 
 @pytest.fixture
 def rows(rng):
-    """Two copies of each row, with classes and weights."""
+    """Return X with two copies of each sample, classes and weights."""
     X = np.repeat(rng.normal(size=(60, 4)), 2, axis=0)
     return X, rng.integers(0, 3, 120), rng.uniform(0.2, 3, 120)
 
@@ -46,70 +46,72 @@ def samples_of(X, y, weight=None, part=slice(None)):
     return Samples(X[part], OneHotTargets(y[part], 3), weight)
 
 
-def expected(X, y, weight, most=FEW):
-    """Hash -> weight and weighted targets of the rows of the least hashes."""
+def expected_sample(X, y, weight, max_rows=CAPACITY):
+    """Return {hash: (weight, weighted targets)} of the samples with the smallest hashes."""
     hashes = exact_hashes(np.asarray(X))
     return {
         h: (weight[hashes == h].sum(), weight[hashes == h] @ np.eye(3)[y[hashes == h]])
-        for h in np.unique(hashes)[:most]
+        for h in np.unique(hashes)[:max_rows]
     }
 
 
-def check(sample, there):
-    found = sample.rows
-    assert found.hashes.tolist() == list(there)
-    np.testing.assert_array_equal(exact_hashes(found.X), found.hashes)
-    for i, (weight, sums) in enumerate(there.values()):
-        assert found.weight[i] == pytest.approx(weight)
-        np.testing.assert_allclose(found.sums[i], sums, atol=1e-12)
+def check(sample, expected_rows):
+    actual = sample.rows
+    assert actual.hashes.tolist() == list(expected_rows)
+    np.testing.assert_array_equal(exact_hashes(actual.X), actual.hashes)
+    for i, (weight, sums) in enumerate(expected_rows.values()):
+        assert actual.weight[i] == pytest.approx(weight)
+        np.testing.assert_allclose(actual.sums[i], sums, atol=1e-12)
 
 
 def test_samples_of_parts_merge_in_any_order(rows):
     X, y, weight = rows
     parts = np.array_split(np.random.default_rng(0).permutation(120), 7)
-    samples = [Sample(FEW).update(samples_of(X, y, weight, part)) for part in parts]
+    samples = [Sample(CAPACITY).update(samples_of(X, y, weight, part)) for part in parts]
     merged = samples[0]
     for other in samples[1:]:
         merged = merged.merge(other)
-    in_turn = Sample(FEW)
+    sequential = Sample(CAPACITY)
     for part in reversed(parts):
-        in_turn = in_turn.update(samples_of(X, y, weight, part))
-    for sample in (merged, in_turn):
-        check(sample, expected(X, y, weight))
+        sequential = sequential.update(samples_of(X, y, weight, part))
+    for sample in (merged, sequential):
+        check(sample, expected_sample(X, y, weight))
 
 
 def test_removed_rows(rows):
     X, y, weight = rows
     sample = (
-        Sample(FEW).update(samples_of(X, y, weight)).forget(samples_of(X, y, weight, slice(50)))
+        Sample(CAPACITY)
+        .update(samples_of(X, y, weight))
+        .forget(samples_of(X, y, weight, slice(50)))
     )
-    key_limit = np.unique(exact_hashes(X))[FEW]
-    left = expected(X[50:], y[50:], weight[50:], 120)
+    key_limit = np.unique(exact_hashes(X))[CAPACITY]
+    left = expected_sample(X[50:], y[50:], weight[50:], 120)
     check(sample, {h: of_row for h, of_row in left.items() if h < key_limit})
     assert sample.forget(samples_of(X, y, weight, slice(50, None))).is_empty
 
 
 @pytest.fixture
 def after_removal(rng):
-    """A sample of 2000 rows after all but the last 400 were removed, and 300 further rows."""
+    """Return X, y, a sample of the first 2000, and the same after the first 1600 were removed."""
     X, y = rng.normal(size=(2300, 3)), rng.integers(0, 3, 2300)
-    whole = Sample(FEW).update(samples_of(X, y, part=slice(2000)))
+    whole = Sample(CAPACITY).update(samples_of(X, y, part=slice(2000)))
     return X, y, whole, whole.forget(samples_of(X, y, part=slice(1600)))
 
 
-def are_equal(one, other):
-    assert (one.key_limit, one.lacks_rows) == (other.key_limit, other.lacks_rows)
-    a, b = np.argsort(one.rows.hashes), np.argsort(other.rows.hashes)
+def are_equal(first, other):
+    assert (first.key_limit, first.lacks_rows) == (other.key_limit, other.lacks_rows)
+    a, b = np.argsort(first.rows.hashes), np.argsort(other.rows.hashes)
     for name in ("X", "hashes", "keys", "weight", "sums"):
-        np.testing.assert_array_equal(getattr(one.rows, name)[a], getattr(other.rows, name)[b])
+        np.testing.assert_array_equal(getattr(first.rows, name)[a], getattr(other.rows, name)[b])
 
 
-def test_later_rows_replace_removed_ones(after_removal):
+def test_later_samples_replace_removed_ones(after_removal):
     X, y, _, left = after_removal
-    assert 0 < left.n_rows < FEW / 2
+    assert 0 < left.n_rows < CAPACITY / 2
     filled = left.update(samples_of(X, y, part=slice(2000, None)))
-    assert filled.n_rows == FEW
-    least = np.sort(exact_hashes(X[2000:]))[: FEW - left.n_rows]
+    assert filled.n_rows == CAPACITY
+    least = np.sort(exact_hashes(X[2000:]))[: CAPACITY - left.n_rows]
     assert set(filled.rows.hashes) == {*left.rows.hashes, *least}
     np.testing.assert_array_equal(exact_hashes(filled.rows.X), filled.rows.hashes)
 
@@ -118,16 +120,16 @@ def test_replacement_does_not_depend_on_order_or_parts(after_removal):
     X, y, _, left = after_removal
     later = np.arange(2000, 2300)
     at_once = left.update(samples_of(X, y, part=later))
-    in_turn, apart = left, []
+    sequential, separate = left, []
     for part in np.array_split(np.random.default_rng(0).permutation(later), 7):
-        in_turn = in_turn.update(samples_of(X, y, part=part))
-        apart.append(Sample(FEW).update(samples_of(X, y, part=part)))
-    are_equal(in_turn, at_once)
-    there = left
-    for each in apart:
-        are_equal(there.merge(each), each.merge(there))
-        there = there.merge(each)
-    are_equal(there, at_once)
+        sequential = sequential.update(samples_of(X, y, part=part))
+        separate.append(Sample(CAPACITY).update(samples_of(X, y, part=part)))
+    are_equal(sequential, at_once)
+    merged = left
+    for each in separate:
+        are_equal(merged.merge(each), each.merge(merged))
+        merged = merged.merge(each)
+    are_equal(merged, at_once)
     copied = pickle.loads(pickle.dumps(left)).update(samples_of(X, y, part=later))
     are_equal(copied, at_once)
 
@@ -135,32 +137,34 @@ def test_replacement_does_not_depend_on_order_or_parts(after_removal):
 def test_prior_rows_only_if_rows_are_missing(after_removal, rows):
     X, y, whole, left = after_removal
     assert whole.prior_rows == 0
-    assert left.prior_rows == pytest.approx(30 * (1 - left.n_rows / FEW))
-    assert Sample(FEW).merge(left).prior_rows == left.prior_rows
+    assert left.prior_rows == pytest.approx(30 * (1 - left.n_rows / CAPACITY))
+    assert Sample(CAPACITY).merge(left).prior_rows == left.prior_rows
     assert left.update(samples_of(X, y, part=slice(2000, None))).prior_rows == 0
     none = left.forget(samples_of(X, y, part=slice(1600, 2000)))
     assert none.is_empty
     assert none.prior_rows == 30
     assert none.update(samples_of(X, y, part=slice(2000, 2005))).prior_rows == 22.5
-    # Nothing was missing before, so nothing is missing now.
-    few = Sample(FEW).update(samples_of(X, y, part=slice(15)))
-    assert few.forget(samples_of(X, y, part=slice(10))).prior_rows == 0
+    # The sample contained all rows before the removal, so that none is missing.
+    small = Sample(CAPACITY).update(samples_of(X, y, part=slice(15)))
+    assert small.forget(samples_of(X, y, part=slice(10))).prior_rows == 0
 
 
 def test_decay_alone_leaves_no_rows_missing(rng):
     X, y = rng.normal(size=(2000, 3)), rng.integers(0, 3, 2000)
-    sample = Sample(FEW)
+    sample = Sample(CAPACITY)
     for part in np.array_split(np.arange(1000), 9):
-        left = np.log(0.99) * np.arange(len(part) - 1, -1, -1)
-        sample = sample.decayed(len(part) * np.log(0.99)).update(samples_of(X, y, part=part), left)
-    sample = sample.merge(Sample(FEW).update(samples_of(X, y, part=slice(1000, None))))
-    assert sample.n_rows == FEW
+        decays = np.log(0.99) * np.arange(len(part) - 1, -1, -1)
+        sample = sample.decayed(len(part) * np.log(0.99)).update(
+            samples_of(X, y, part=part), decays
+        )
+    sample = sample.merge(Sample(CAPACITY).update(samples_of(X, y, part=slice(1000, None))))
+    assert sample.n_rows == CAPACITY
     assert sample.key_limit < np.inf
     assert sample.prior_rows == 0
 
 
 def test_removed_copies_that_were_not_sampled(after_removal):
-    """A copy of another class is sampled, and the first copy, which was not, is removed."""
+    """The removed copy was not sampled; a later copy of another class was."""
     X, y, _, left = after_removal
     again = np.flatnonzero(~np.isin(exact_hashes(X[1600:2000]), left.rows.hashes))[:5] + 1600
     other = (y + 1) % 3
@@ -172,29 +176,29 @@ def test_removed_copies_that_were_not_sampled(after_removal):
 
 def test_part_of_a_weight_is_removed(rows):
     X, y, weight = rows
-    sample = Sample(FEW).update(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
-    check(sample, expected(X, y, weight / 2))
+    sample = Sample(CAPACITY).update(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
+    check(sample, expected_sample(X, y, weight / 2))
 
 
-def test_decayed_rows_give_way_to_new_ones(rng):
-    """Weights are those of the sums, and nearly all rows of the sample are among the last."""
+def test_decayed_rows_are_replaced_by_new_ones(rng):
+    """Weights decay as those of the sums, and most of the sampled rows are recent."""
     X, y, factor = rng.normal(size=(2000, 3)), rng.integers(0, 3, 2000), 0.98
-    sample = Sample(FEW)
+    sample = Sample(CAPACITY)
     for part in np.array_split(np.arange(2000), 40):
-        left = np.log(factor) * np.arange(len(part) - 1, -1, -1)
+        decays = np.log(factor) * np.arange(len(part) - 1, -1, -1)
         sample = sample.decayed(len(part) * np.log(factor)).update(
-            samples_of(X, y, part=part), left
+            samples_of(X, y, part=part), decays
         )
-    age = [1999 - int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.rows.X]
-    assert np.median(age) < 100
-    np.testing.assert_allclose(sample.rows.weight, factor ** np.array(age))
+    ages = [1999 - int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.rows.X]
+    assert np.median(ages) < 100
+    np.testing.assert_allclose(sample.rows.weight, factor ** np.array(ages))
 
 
 @pytest.mark.parametrize("n_different", [5, 60, 1000])
 def test_key_limit_counts_distinct_rows(rng, n_different):
     keys = rng.random(n_different)
     rows = np.concatenate([np.arange(n_different), rng.integers(n_different, size=500)])
-    # The least are there most often, so that the first rows are few different ones.
+    # The smallest keys are the most frequent, so that the first rows are few distinct ones.
     rows = np.concatenate([rows, np.repeat(np.argsort(keys)[:5], 300)])
     key_limit = module._key_limit(keys[rows], rows.astype(np.uint64), 20)
     assert key_limit == (np.sort(keys)[20] if n_different > 20 else np.inf)
@@ -207,42 +211,47 @@ def test_a_sample_is_drawn_in_one_pass(rows, kind):
     samples = samples_of(X, y, weight)
     if kind == "sparse":
         samples = replace(samples, X=SparseSource(csr_array(X)))
-    draw_few = UniqueSamplePass(FEW, block_size=4 * 7 if kind == "blocks" else None, sparse_rows=50)
+    sample_pass = UniqueSamplePass(
+        CAPACITY, block_size=4 * 7 if kind == "blocks" else None, sparse_rows=50
+    )
     with get_engine("jit") as engine:
-        whole = map_reduce(Job(engine), samples, draw_few)
-        part = map_reduce(Job(engine), samples, draw_few, np.arange(10, 90))
+        whole = map_reduce(Job(engine), samples, sample_pass)
+        part = map_reduce(Job(engine), samples, sample_pass, np.arange(10, 90))
     dense = whole.rows.X.take(slice(None)) if kind == "sparse" else whole.rows.X
-    check(Sample(FEW, replace(whole.rows, X=dense)), expected(X, y, weight))
-    assert part.rows.hashes.tolist() == list(expected(X[10:90], y[10:90], weight[10:90]))
+    check(Sample(CAPACITY, replace(whole.rows, X=dense)), expected_sample(X, y, weight))
+    assert part.rows.hashes.tolist() == list(expected_sample(X[10:90], y[10:90], weight[10:90]))
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "blocks"])
-@pytest.mark.parametrize("of_some", [False, True])
-def test_equal_rows_are_kept_apart(rows, kind, of_some):
+@pytest.mark.parametrize("is_subset", [False, True])
+def test_duplicates_are_not_merged(rows, kind, is_subset):
     X, y, weight = rows
     weight[::5] = 0
-    part = np.arange(0, 120, 3) if of_some else None
-    given = {"dense": X, "sparse": SparseSource(csr_array(X)), "blocks": TiledArray(X, 7)}[kind]
-    samples, job = Samples(given, OneHotTargets(y, 3), weight), Job(get_engine("jit"))
+    part = np.arange(0, 120, 3) if is_subset else None
+    container = {"dense": X, "sparse": SparseSource(csr_array(X)), "blocks": TiledArray(X, 7)}[kind]
+    samples, job = Samples(container, OneHotTargets(y, 3), weight), Job(get_engine("jit"))
     sample = sample_by_hash(job, samples, 120, part)
     present = np.flatnonzero(weight)
     np.testing.assert_array_equal(
         np.sort(sample.numbers), present if part is None else np.intersect1d(present, part)
     )
-    few = sample_by_hash(job, samples, 20, part)
-    np.testing.assert_array_equal(few.numbers, sample.numbers[: few.n_rows])
+    small = sample_by_hash(job, samples, 20, part)
+    np.testing.assert_array_equal(small.numbers, sample.numbers[: small.n_rows])
     assert sample.leading(20).numbers.tolist() == sample.numbers[:20].tolist()
-    found = few.rows.X.take(slice(None)) if kind == "sparse" else few.rows.X
-    np.testing.assert_array_equal(found, X[few.numbers])
-    np.testing.assert_array_equal(few.targets, np.eye(3)[y[few.numbers]])
-    np.testing.assert_array_equal(few.rows.weight, weight[few.numbers])
+    actual = small.rows.X.take(slice(None)) if kind == "sparse" else small.rows.X
+    np.testing.assert_array_equal(actual, X[small.numbers])
+    np.testing.assert_array_equal(small.targets, np.eye(3)[y[small.numbers]])
+    np.testing.assert_array_equal(small.rows.weight, weight[small.numbers])
 
 
-def test_without_equal_rows_both_samples_are_the_same(rows):
+def test_without_duplicates_both_samples_are_equal(rows):
     samples, job = samples_of(*rows, part=np.arange(0, 120, 2)), Job(get_engine("jit"))
-    merged, apart = sample_unique(job, samples, n_rows=FEW), sample_by_hash(job, samples, FEW)
+    merged, separate = (
+        sample_unique(job, samples, n_rows=CAPACITY),
+        sample_by_hash(job, samples, CAPACITY),
+    )
     for name in ("hashes", "keys", "X", "weight", "sums"):
-        np.testing.assert_array_equal(getattr(merged.rows, name), getattr(apart.rows, name))
+        np.testing.assert_array_equal(getattr(merged.rows, name), getattr(separate.rows, name))
 
 
 def test_unequal_weights_enlarge_the_sample(rng):
@@ -258,7 +267,7 @@ def test_unequal_weights_enlarge_the_sample(rng):
 def test_leave_one_out_scores_of_a_sample(
     rows, has_centers, by_eigenvectors, dtype, rng, monkeypatch
 ):
-    """Those of a readout without the sample, and without the unit that is centred there."""
+    """They equal those of a readout without the sample and the unit that is centred there."""
     if by_eigenvectors:
         monkeypatch.setattr(RidgeStatistics, "cholesky", lambda *_, **__: None)
     (X, y, weight), n_units, alpha, units = rows, 9, 0.5, None
@@ -273,9 +282,9 @@ def test_leave_one_out_scores_of_a_sample(
         (statistics,) = gather(job, [layer], samples, dtype=dtype)
         sample = sample_unique(job, samples)
         loo = SampledLOO(job, layer, sample, statistics, units=units)
-        _, of_all = loo.solve(alpha)
+        _, full = loo.solve(alpha)
         _, by_size = zip(*loo.solve_leading(alpha, [4, n_units]), strict=True)
-    for results, sizes in (([of_all], [n_units]), (by_size, [4, n_units])):
+    for results, sizes in (([full], [n_units]), (by_size, [4, n_units])):
         assert [result.n_units for result in results] == sizes
         for result in results:
             first = layer.part(slice(result.n_units))
@@ -292,16 +301,16 @@ def test_leave_one_out_scores_of_a_sample(
                 )
 
 
-@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("is_incremental", [False, True])
 @pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
-def test_the_calibration_is_that_of_the_sample(make, rng, learns, monkeypatch):
-    monkeypatch.setattr(module, "sample_capacity", lambda *_: FEW)
+def test_only_the_sample_is_used_for_calibration(make, rng, is_incremental, monkeypatch):
+    monkeypatch.setattr(module, "sample_capacity", lambda *_: CAPACITY)
     X, y = rng.normal(size=(80, 4)), rng.integers(0, 3, 80)
     y[X[:, 0] > 0.3] = 2
     model = make(9, feature_weights=None, alpha=0.5, random_state=0)
-    if learns:
+    if is_incremental:
         monkeypatch.setattr(
-            "sklearn_fsvc._src.estimators.incremental.sample_capacity", lambda *_: FEW
+            "sklearn_fsvc._src.estimators.incremental.sample_capacity", lambda *_: CAPACITY
         )
         model.partial_fit(X[:30], y[:30], classes=range(3)).partial_fit(X[30:], y[30:]).solve()
     else:
@@ -309,8 +318,8 @@ def test_the_calibration_is_that_of_the_sample(make, rng, learns, monkeypatch):
     own = unit_at_sample(model, len(X))
     assert (own >= 0).any() == (make is RBFClassifier)
     scores = without_each_row(naive.of_model(model, X), np.eye(3)[y], 0.5, own=own)
-    few = np.argsort(exact_hashes(X))[:FEW]
-    expected = fit_calibration(scores[few], y[few])
+    small = np.argsort(exact_hashes(X))[:CAPACITY]
+    expected = fit_calibration(scores[small], y[small])
     assert (model.temperature_, model.score_scale_) == pytest.approx(expected, rel=1e-4)
 
 
@@ -321,5 +330,5 @@ def test_hashes_do_not_depend_on_the_engine(engine, rng, shape, dtype):
     X[0, -1] = -0.0 if X.dtype.kind == "f" else 0
     expected = exact_hashes(abs(X))
     assert len(np.unique(expected)) == len(X)
-    found = exact_hashes(engine.to_device(X), engine.algebra)
-    np.testing.assert_array_equal(found, expected)
+    actual = exact_hashes(engine.to_device(X), engine.algebra)
+    np.testing.assert_array_equal(actual, expected)

@@ -70,13 +70,13 @@ def test_the_scale_has_the_least_penalised_log_loss(n_classes, weighted):
     for error in (0.0, 0.1, 0.4, 2.0):
         scores, codes = samples(n_classes, error)
         weight = np.random.default_rng(1).uniform(0.1, 3, len(codes)) if weighted else None
-        tried = []
+        losses = []
         for scale in CANDIDATES:
             loss, temperature = least_loss(scale, scores, codes, weight)
             penalised = len(codes) * loss + np.log(scale / 0.16) ** 2 / 2
-            tried.append((penalised, temperature, scale))
-        assert fit_calibration(scores, codes, weight) == pytest.approx(min(tried)[1:], rel=1e-3)
-        chosen.add(min(tried)[2])
+            losses.append((penalised, temperature, scale))
+        assert fit_calibration(scores, codes, weight) == pytest.approx(min(losses)[1:], rel=1e-3)
+        chosen.add(min(losses)[2])
     assert len(chosen) > 2
 
 
@@ -114,11 +114,11 @@ def test_samples_without_weight_choose_no_scale(first):
     scores, codes = samples(3, 0.3, 2**12)
     weight = np.zeros(len(codes))
     weight[first::2] = 1
-    some = fit_calibration(scores[first::2], codes[first::2])
-    assert some.score_scale != CANDIDATES[0]
-    every = fit_calibration(scores, codes, weight)
-    assert every.score_scale == some.score_scale
-    assert every.temperature == pytest.approx(some.temperature, rel=1e-3)
+    subset = fit_calibration(scores[first::2], codes[first::2])
+    assert subset.score_scale != CANDIDATES[0]
+    whole = fit_calibration(scores, codes, weight)
+    assert whole.score_scale == subset.score_scale
+    assert whole.temperature == pytest.approx(subset.temperature, rel=1e-3)
     assert fit_calibration(scores, codes, 0 * weight) == Calibration((2 / 3) ** 0.5, 0.16)
 
 

@@ -1,4 +1,4 @@
-"""Softmax readouts against scikit-learn's logistic regression on H in memory."""
+"""Softmax readouts compared with scikit-learn's logistic regression on the whole H."""
 
 from itertools import product
 
@@ -41,7 +41,7 @@ from sklearn_fsvc._src.targets.encoding import MultiOutputTargets, OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 N, M, D = 600, 20, 5
-# H of all rows does not fit in the cache.
+# A cache that is too small for H of all samples.
 SAMPLE = SoftmaxSettings(cached_elements=1)
 
 
@@ -53,7 +53,7 @@ def tanh_layer(dtype=np.float64, n_units=M):
 
 
 def table(n_classes, dtype=np.float64, n_rows=N):
-    """Rows of classes that overlap, of which the last has few rows."""
+    """Return samples of overlapping classes, of which the last one is rare."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, D))
     scores = X @ rng.normal(size=(D, n_classes)) + rng.gumbel(size=(n_rows, n_classes))
@@ -68,14 +68,14 @@ def some_weights(n_rows=N):
 
 
 def objective(H, y, W, b, alpha, weight=None):
-    """As it stands on paper; of two classes half of |W|^2 counts, for W are opposite vectors."""
+    """Return the objective by its definition; two classes have one weight vector, W[1] - W[0]."""
     losses = -log_softmax(H @ W.T + b, axis=1)[np.arange(len(y)), y]
     squared = (W**2).sum() if len(W) > 2 else ((W[1] - W[0]) ** 2).sum()
     return (losses if weight is None else weight * losses).sum() + alpha / 2 * squared
 
 
 def oracle(H, y, alpha, weight=None):
-    """W and b of scikit-learn, a row for each class."""
+    """Return W and b of scikit-learn, with a row for each class."""
     model = LogisticRegression(C=1 / alpha, solver="newton-cholesky", tol=1e-6).fit(H, y, weight)
     W, b = model.coef_, model.intercept_
     return (W, b) if len(W) > 1 else (np.vstack([-W, W]) / 2, np.concatenate([-b, b]) / 2)
@@ -85,19 +85,19 @@ def samples_of(X, y, weight=None):
     return Samples(X, OneHotTargets(y, y.max() + 1), weight)
 
 
-def check_equal(found, H, y, alpha, weight=None, tolerance=1e-4):
+def check_equal(result, H, y, alpha, weight=None, tolerance=1e-4):
     """Compare the objective with its definition, and with the optimum of scikit-learn."""
-    W, b, problem = found.solution
+    W, b, problem = result.solution
     assert problem == ""
     own = objective(H, y, np.asarray(W), np.asarray(b), alpha, weight)
-    np.testing.assert_allclose(found.loss, own, rtol=1e-5)
+    np.testing.assert_allclose(result.loss, own, rtol=1e-5)
     best = objective(H, y, *oracle(H, y, alpha, weight), alpha, weight)
     assert best * (1 - 1e-6) < own < best * (1 + tolerance)
 
 
 @pytest.fixture(params=["all", "uncertain", "sample"])
 def settings(request):
-    """H of all rows is cached, with coordinates by the uncertain rows or not; or H of a sample."""
+    """Cache H of all samples, with coordinates by uncertain ones or not; or H of a subset."""
     return {"all": SoftmaxSettings(), "uncertain": SoftmaxSettings(slow_cg=-1), "sample": SAMPLE}[
         request.param
     ]
@@ -110,11 +110,11 @@ def test_the_objective_is_that_of_scikit_learn(n_classes, alpha, weighted, setti
     X, y = table(n_classes)
     weight, layer = some_weights() if weighted else None, tanh_layer()
     with get_engine("jit") as engine:
-        found = train_softmax(
+        result = train_softmax(
             Job(engine), layer, samples_of(X, y, weight), alpha, tol=2e-5, settings=settings
         )
-    check_equal(found, naive.hidden(layer, X), y, alpha, weight)
-    assert (found.n_passes > 1) == (settings == SAMPLE)
+    check_equal(result, naive.hidden(layer, X), y, alpha, weight)
+    assert (result.n_passes > 1) == (settings == SAMPLE)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -122,61 +122,61 @@ def test_on_every_device(device, dtype, settings):
     X, y = table(3, dtype)
     for layer in (tanh_layer(dtype), RBFLayer(X[:M], 2.0)):
         with get_engine(device) as engine:
-            there, job = samples_of(X, y).on_device(Job(engine))
-            found = train_softmax(job, layer, there, 1.0, settings=settings)
-            W, b = (engine.to_host(each) for each in found.solution[:2])
-        found = found._replace(solution=found.solution._replace(W=W, b=b))
-        check_equal(found, naive.hidden(layer, X), y, 1.0)
+            samples, job = samples_of(X, y).on_device(Job(engine))
+            result = train_softmax(job, layer, samples, 1.0, settings=settings)
+            W, b = (engine.to_host(each) for each in result.solution[:2])
+        result = result._replace(solution=result.solution._replace(W=W, b=b))
+        check_equal(result, naive.hidden(layer, X), y, 1.0)
 
 
 def test_products_with_the_inverse_factor(monkeypatch, settings):
-    """As on a GPU."""
+    """Engines of GPUs prefer them."""
     monkeypatch.setattr(HostAlgebra, "prefers_inverse", True)
     (X, y), layer = table(3), tanh_layer()
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), layer, samples_of(X, y), 1.0, settings=settings)
-    check_equal(found, naive.hidden(layer, X), y, 1.0)
+        result = train_softmax(Job(engine), layer, samples_of(X, y), 1.0, settings=settings)
+    check_equal(result, naive.hidden(layer, X), y, 1.0)
 
 
 def test_samples_of_weight_zero_are_ignored(settings):
     X, y = table(3)
     weight, layer = some_weights(), tanh_layer()
-    there = weight > 0
+    has_weight = weight > 0
     with get_engine("jit") as engine:
         job = Job(engine)
-        found = train_softmax(
+        result = train_softmax(
             job, layer, samples_of(X, y, weight), 1.0, tol=1e-9, settings=settings
         )
         other = train_softmax(
             job,
             layer,
-            samples_of(X[there], y[there], weight[there]),
+            samples_of(X[has_weight], y[has_weight], weight[has_weight]),
             1.0,
             tol=1e-9,
             settings=settings,
         )
-    np.testing.assert_allclose(found.solution.W, other.solution.W, atol=1e-3)
+    np.testing.assert_allclose(result.solution.W, other.solution.W, atol=1e-3)
 
 
 @pytest.mark.parametrize("are_labels", [True, False])
 def test_several_outputs_have_a_log_loss_each(are_labels, settings):
-    """Of labels one logistic each; else of as many classes as each has."""
+    """A logistic loss for each label, a softmax loss for each output."""
     X, first = table(2 if are_labels else 3)
     ys = [first, (X[:, 0] > 0.3).astype(int), (X[:, 1] + X[:, 2] ** 2 > 1).astype(int)]
     targets = MultiOutputTargets(tuple(OneHotTargets(y, y.max() + 1) for y in ys), are_labels)
     layer, alpha = tanh_layer(), 0.5
     with get_engine("jit") as engine:
-        found = train_softmax(
+        result = train_softmax(
             Job(engine), layer, Samples(X, targets), alpha, tol=2e-5, settings=settings
         )
     H, start, total = naive.hidden(layer, X), 0, 0.0
     for y in ys:
         own = slice(start, start := start + y.max() + 1)
         total += objective(H, y, *oracle(H, y, alpha), alpha)
-        W, b = found.solution.W[own], found.solution.b[own]
+        W, b = result.solution.W[own], result.solution.b[own]
         best = objective(H, y, *oracle(H, y, alpha), alpha)
         assert objective(H, y, W, b, alpha) < best * (1 + 1e-3)
-    np.testing.assert_allclose(found.loss, total, rtol=1e-4)
+    np.testing.assert_allclose(result.loss, total, rtol=1e-4)
 
 
 def test_blocks_of_dask(settings):
@@ -186,24 +186,24 @@ def test_blocks_of_dask(settings):
     rows, _, _ = open_input(da.from_array(X, chunks=(130, D)), "jit", None)
     with get_engine("jit") as engine, dask.config.set(scheduler="threads"):
         job = Job(engine)
-        found = train_softmax(
+        result = train_softmax(
             job, layer, samples_of(rows, y, weight), 1.0, tol=2e-5, settings=settings
         )
         search_softmax_penalty(job, layer, samples_of(rows, y, weight), np.random.default_rng(0))
-    check_equal(found, naive.hidden(layer, X), y, 1.0, weight)
+    check_equal(result, naive.hidden(layer, X), y, 1.0, weight)
 
 
 def test_several_devices(settings):
     X, y = table(3)
     with DeviceGroup([FakeDevice(0), FakeDevice(1)]) as engine:
-        there, job = samples_of(X, y, some_weights()).on_device(Job(engine))
-        found = train_softmax(job, tanh_layer(), there, 1.0, tol=2e-5, settings=settings)
-    check_equal(found, naive.hidden(tanh_layer(), X), y, 1.0, some_weights())
+        samples, job = samples_of(X, y, some_weights()).on_device(Job(engine))
+        result = train_softmax(job, tanh_layer(), samples, 1.0, tol=2e-5, settings=settings)
+    check_equal(result, naive.hidden(tanh_layer(), X), y, 1.0, some_weights())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_uncertain_coordinates_are_newtons_for_two_classes(weighted):
-    """Conjugate gradients end at once in them, where those of all rows take many."""
+    """With them conjugate gradients need at most one step, and with those of all samples many."""
     X, y = table(2)
     samples, n_steps = samples_of(X, y, some_weights() if weighted else None), {}
     for slow in (-1, np.inf):
@@ -221,48 +221,48 @@ def test_each_step_reduces_the_objective(monkeypatch):
     losses, passes, X_y = [], [], table(4)
     step, compute_losses = softmax.SoftmaxTraining._best_step, softmax.compute_losses
 
-    def watched(self, T, D, loss, is_converged):
+    def recorded(self, T, D, loss, is_converged):
         losses.append(loss)
         return step(self, T, D, loss, is_converged)
 
-    monkeypatch.setattr(softmax.SoftmaxTraining, "_best_step", watched)
+    monkeypatch.setattr(softmax.SoftmaxTraining, "_best_step", recorded)
     monkeypatch.setattr(
         softmax, "compute_losses", lambda *args: passes.append(1) or compute_losses(*args)
     )
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), tanh_layer(), samples_of(*X_y), 0.1, settings=SAMPLE)
-    assert (np.diff([*losses, found.loss]) < 0).all()
-    assert found.n_passes == len(passes) + 1
-    assert found.n_iter <= 12
+        result = train_softmax(Job(engine), tanh_layer(), samples_of(*X_y), 0.1, settings=SAMPLE)
+    assert (np.diff([*losses, result.loss]) < 0).all()
+    assert result.n_passes == len(passes) + 1
+    assert result.n_iter <= 12
 
 
 def test_several_newton_steps_save_passes():
-    """If classes hardly overlap, the curvature vanishes as they are separated."""
+    """Classes hardly overlap, so that the curvature decreases as they are separated."""
     X, _ = table(4, n_rows=1500)
     y = (X @ np.random.default_rng(3).normal(size=(D, 4))).argmax(axis=1)
-    layer, found = tanh_layer(n_units=60), {}
-    for most in (1, 4):
-        settings = SAMPLE._replace(max_newton_steps=most)
+    layer, result = tanh_layer(n_units=60), {}
+    for max_steps in (1, 4):
+        settings = SAMPLE._replace(max_newton_steps=max_steps)
         with get_engine("jit") as engine:
-            found[most] = train_softmax(
+            result[max_steps] = train_softmax(
                 Job(engine), layer, samples_of(X, y), 1e-2, settings=settings
             )
-    np.testing.assert_allclose(found[1].loss, found[4].loss, rtol=2e-4)
-    assert found[4].n_passes < found[1].n_passes
+    np.testing.assert_allclose(result[1].loss, result[4].loss, rtol=2e-4)
+    assert result[4].n_passes < result[1].n_passes
 
 
 def test_local_model_is_minimised(rng):
-    """As SciPy finds it: the log-loss of the kept rows, a line, and the squares of the others."""
+    """By SciPy: the log-loss of cached samples, a linear term, and squares of the other samples."""
     X, y = table(3)
     layer, log_loss, algebra = tanh_layer(), LogLoss([3]), HOST
-    H, alpha, others = naive.hidden(layer, X), 0.3, 0.05
+    H, alpha, omitted = naive.hidden(layer, X), 0.3, 0.05
     statistics = RidgeStatistics.zeros(M, 0, algebra)
     statistics.update(H.copy(), np.zeros((N, 0)))
     coordinates = WhitenedCoordinates(statistics, 1.0)
     weight, T = rng.uniform(0.5, 2, N), rng.normal(size=(M + 1, 3))
     kept = CachedRows(algebra, np.arange(N), H, weight)
     model = LocalModel(
-        coordinates, log_loss, kept, T, alpha, others, curvature=1.0,
+        coordinates, log_loss, kept, T, alpha, omitted, curvature=1.0,
         max_newton_steps=100, gradient_tolerance=1e-6,
     )  # fmt: skip
     H1 = np.hstack([H, np.ones((N, 1))])
@@ -272,24 +272,24 @@ def test_local_model_is_minimised(rng):
     def value(D):
         D = D.reshape(T.shape)
         S = H1 @ (T + D)
-        squares = alpha * (D[:-1] ** 2).sum() + others * ((H1 @ D) ** 2).sum()
+        squares = alpha * (D[:-1] ** 2).sum() + omitted * ((H1 @ D) ** 2).sum()
         return weight @ logsumexp(S, axis=1) + ((G - at_start) * D).sum() + squares / 2
 
     def gradient(D):
         D = D.reshape(T.shape)
         P = softmax_of(H1 @ (T + D), axis=1)
-        found = H1.T @ (weight[:, None] * P + others * (H1 @ D)) + G - at_start
-        found[:-1] += alpha * D[:-1]
-        return found.ravel()
+        result = H1.T @ (weight[:, None] * P + omitted * (H1 @ D)) + G - at_start
+        result[:-1] += alpha * D[:-1]
+        return result.ravel()
 
     best = minimize(value, np.zeros(T.size), jac=gradient).fun
-    way = -model.solve(G)
+    step = -model.solve(G)
     assert 1 < model.n_newton < 100
-    np.testing.assert_allclose(value(way), best, rtol=1e-6)
+    np.testing.assert_allclose(value(step), best, rtol=1e-6)
 
 
 class _WithHalves(HostAlgebra):
-    """As on a GPU."""
+    """Algebra with products in half precision, as on a GPU."""
 
     def half_precision(self, A):
         return A.astype(np.float16).astype(A.dtype), 2.0**-22 / 12
@@ -297,7 +297,7 @@ class _WithHalves(HostAlgebra):
 
 @pytest.mark.parametrize("alpha", [1.0, 1e-7])
 def test_hessian_in_half_precision(rng, alpha):
-    """But not where the rounding of H would count as much as the penalty."""
+    """It is not used if the rounding of H would be as large as the penalty."""
     X, _ = table(3)
     H, log_loss, steps = naive.hidden(tanh_layer(), X), LogLoss([3]), []
     T, G = np.zeros((M + 1, 3)), rng.normal(size=(M + 1, 3))
@@ -306,7 +306,7 @@ def test_hessian_in_half_precision(rng, alpha):
         statistics.update(H.copy(), np.zeros((N, 0)))
         cached = CachedRows(algebra, np.arange(N), H, np.ones(N))
         coordinates = WhitenedCoordinates(statistics, 4 * alpha)
-        curvature = N / 3  # of equal probabilities of three classes
+        curvature = N / 3  # for equal probabilities of three classes
         model = LocalModel(coordinates, log_loss, cached, T, alpha, 0.0, curvature)
         steps.append(model.solve(G))
     np.testing.assert_allclose(*steps, rtol=0, atol=0.01 * np.abs(steps[0]).max())
@@ -316,51 +316,51 @@ def test_hessian_in_half_precision(rng, alpha):
 def test_no_convergence_warns():
     X, y = table(3)
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), tanh_layer(), samples_of(X, y), 1e-3, 1e-9, max_iter=2)
-    assert found.n_iter == 2
+        result = train_softmax(Job(engine), tanh_layer(), samples_of(X, y), 1e-3, 1e-9, max_iter=2)
+    assert result.n_iter == 2
     with pytest.warns(ConvergenceWarning, match=r"in 2 steps: .* Raise alpha, or"):
-        warn_of(found.solution.problem)
+        warn_of(result.solution.problem)
 
 
 def test_rounding_of_float32_is_reported():
     X, y = table(3, np.float32)
     with get_engine("jit") as engine:
-        found = train_softmax(
+        result = train_softmax(
             Job(engine), tanh_layer(np.float32), samples_of(X, y), 1e-3, 1e-17, max_iter=1000
         )
-    assert "float32 rounds too much" in found.solution.problem
+    assert "float32 rounds too much" in result.solution.problem
 
 
 @pytest.mark.parametrize("seed", [6, 13, 18])
-def test_confidently_misclassified_rows_converge(seed):
-    """They have a slope and next to no curvature: here classes of one row, weighed as many."""
+def test_convergence_with_confidently_misclassified_samples(seed):
+    """Their loss is steep but has almost no curvature: here, classes of one heavy sample."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(30, D)), np.repeat(range(5), (26, 1, 1, 1, 1))
     weight = 3e7 / np.bincount(y)[y]
     layer = TanhLayer(rng.normal(size=(4, D)), rng.normal(size=4))
     with get_engine("jit") as engine:
-        # 100 steps nearly always do: on some processors it is 1e-4 of the loss from its end then.
-        found = train_softmax(Job(engine), layer, samples_of(X, y, weight), 1e-3, max_iter=300)
-    assert found.solution.problem == ""
+        # On some processors the loss is still 1e-4 above the optimum after 100 steps.
+        result = train_softmax(Job(engine), layer, samples_of(X, y, weight), 1e-3, max_iter=300)
+    assert result.solution.problem == ""
     H = naive.hidden(layer, X)
     model = LogisticRegression(C=1e3, solver="newton-cholesky", tol=1e-10, max_iter=1000)
     model.fit(H, y, weight)
     best = objective(H, y, model.coef_, model.intercept_, 1e-3, weight)
-    # Flat as it is, the end depends on how a processor's BLAS rounds: up to 1.2 % above the best.
-    assert found.loss < best * 1.02
+    # The objective is flat, so that the end depends on rounding: up to 1.2 % above the optimum.
+    assert result.loss < best * 1.02
 
 
 def test_memory_limit():
-    """With less memory fewer rows are cached, and the optimum is the same."""
+    """With less memory, fewer samples are cached, and the optimum is the same."""
     limit, layer = 5 * 2**20 + n_threads() * 2**18, tanh_layer(n_units=60)
     X, y = table(3, n_rows=12_000)
     samples = samples_of(X, y)
     with get_engine("blas") as engine:
-        train_softmax(Job(engine), layer, samples_of(X[:500], y[:500]), 10.0)  # what is cached
-        found, bytes_ = peak(train_softmax, Job(engine, limit), layer, samples, 10.0, 3e-4)
-    assert found.n_passes > 1
+        train_softmax(Job(engine), layer, samples_of(X[:500], y[:500]), 10.0)  # fills caches
+        result, bytes_ = peak(train_softmax, Job(engine, limit), layer, samples, 10.0, 3e-4)
+    assert result.n_passes > 1
     assert bytes_ < limit
-    check_equal(found, naive.hidden(layer, X), y, 10.0, tolerance=1e-3)
+    check_equal(result, naive.hidden(layer, X), y, 10.0, tolerance=1e-3)
 
 
 def test_duplicate_units_converge():
@@ -368,27 +368,27 @@ def test_duplicate_units_converge():
     layer = tanh_layer()
     layer = TanhLayer(np.vstack([layer.units] * 2), np.concatenate([layer.bias] * 2))
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), layer, samples_of(X, y), 1e-6, tol=1e-5)
-    check_equal(found, naive.hidden(layer, X), y, 1e-6, tolerance=1e-3)
+        result = train_softmax(Job(engine), layer, samples_of(X, y), 1e-6, tol=1e-5)
+    check_equal(result, naive.hidden(layer, X), y, 1e-6, tolerance=1e-3)
 
 
-def test_rows_are_sampled_by_their_uncertainty(rng):
-    """With the returned probabilities, so that weighted sums are unbiased."""
-    spread = rng.exponential(size=500).astype(np.float32)
-    spread[:5] = 1000
+def test_samples_are_drawn_by_their_uncertainty(rng):
+    """Weighted by the inverse of the returned probabilities, sums are unbiased."""
+    uncertainty = rng.exponential(size=500).astype(np.float32)
+    uncertainty[:5] = 1000
     total = np.zeros(500)
     for _ in range(2000):
-        rows, share = sample_rows(spread, 60, rng)
+        rows, share = sample_rows(uncertainty, 60, rng)
         assert len(np.unique(rows)) == 60
         total[rows] += 1 / share
     np.testing.assert_array_equal(total[:5], 2000)
     assert abs(total.sum() / 2000 - 500) < 25
-    probable = np.argsort(spread)[100:]
+    probable = np.argsort(uncertainty)[100:]
     np.testing.assert_allclose(total[probable].mean() / 2000, 1, atol=0.03)
 
 
 def test_lbfgs_is_exact_for_a_quadratic(rng):
-    """With as many pairs as there are dimensions, the direction is Newton's, whatever the guess."""
+    """With as many pairs as dimensions, the direction is Newton's for any initial matrix."""
     A = rng.normal(size=(4, 4))
     A = A @ A.T + np.eye(4)
     history, pairs = LBFGSHistory(4), []
@@ -419,11 +419,11 @@ def test_derivatives_against_finite_differences(sizes, rng):
         both = [log_loss.normalise(S + sign * step, np) for sign in (1, -1)]
         losses[:, k] = (both[0] - both[1]) / 2e-6
     np.testing.assert_allclose(P, losses, atol=1e-8)
-    ahead, back = S + 1e-6 * U, S - 1e-6 * U
-    for each in (ahead, back):
+    after, before = S + 1e-6 * U, S - 1e-6 * U
+    for each in (after, before):
         log_loss.normalise(each, np)
     np.testing.assert_allclose(
-        log_loss.hessian_product(P, U.copy()), (ahead - back) / 2e-6, atol=1e-8
+        log_loss.hessian_product(P, U.copy()), (after - before) / 2e-6, atol=1e-8
     )
     W = rng.normal(size=(log_loss.n_scores, 3))
     of_classes = log_loss.to_classes(W)
@@ -439,27 +439,27 @@ def test_extreme_scores_have_a_finite_loss():
         np.testing.assert_allclose(P, [[1, 0], [0, 0.5]])
 
 
-def test_the_penalty_is_that_of_the_least_held_out_log_loss(monkeypatch):
-    """As scikit-learn finds it on the same rows; neighbours of the best are worse."""
+def test_the_penalty_has_the_lowest_validation_log_loss(monkeypatch):
+    """As computed by scikit-learn on the same samples; neighbours of the best are worse."""
     X, y = table(3)
     layer = tanh_layer()
     held = np.arange(0, N, 3)
     monkeypatch.setattr(softmax_penalty, "parts_to_hold_out", lambda *_: [held])
     with get_engine("jit") as engine:
-        found, point = search_softmax_penalty(
+        result, point = search_softmax_penalty(
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0)
         )
     H, kept = naive.hidden(layer, X), np.setdiff1d(np.arange(N), held)
-    for alpha, error in found.tried.items():
+    for alpha, error in result.tried.items():
         W, b = oracle(H[kept], y[kept], alpha)
         expected = objective(H[held], y[held], W, b, 0.0) / len(held)
         np.testing.assert_allclose(error, expected, rtol=5e-3)
-    assert found.error == min(found.tried.values())
-    assert len(found.tried) >= 3
-    lowest, highest = min(found.tried), max(found.tried)
-    assert lowest < found.alpha < highest
-    best = min(found.tried, key=found.tried.get)
-    assert 10**-0.5 < found.alpha / best < 10**0.5
+    assert result.error == min(result.tried.values())
+    assert len(result.tried) >= 3
+    lowest, highest = min(result.tried), max(result.tried)
+    assert lowest < result.alpha < highest
+    best = min(result.tried, key=result.tried.get)
+    assert 10**-0.5 < result.alpha / best < 10**0.5
     W, b = (oracle(H[kept], y[kept], best)[i] for i in (0, 1))
     scores, expected = H @ point[:-1] + point[-1], H @ W.T + b
     np.testing.assert_allclose(softmax_of(scores, axis=1), softmax_of(expected, axis=1), atol=0.03)
@@ -469,36 +469,42 @@ def test_the_penalty_is_that_of_the_least_held_out_log_loss(monkeypatch):
     ("kind", "per_unit"),
     [
         *product(["array", "dask"], [1000, 4]),
-        *product(["sparse", "source", "team"], [4]),
+        *product(["sparse", "source", "device_group"], [4]),
         *(
             pytest.param(kind, 1000, marks=pytest.mark.exhaustive)
-            for kind in ("sparse", "source", "team")
+            for kind in ("sparse", "source", "device_group")
         ),
     ],
 )
 def test_penalty_does_not_depend_on_copies(kind, per_unit):
-    """Where there is no room for copies: the same rows, and so the same penalty."""
+    """Without memory for copies, the same samples give the same penalty."""
     X, y = table(3)
-    there, found = X, []
+    data, result = X, []
     if kind == "dask":
-        there = pytest.importorskip("dask.array").from_array(X, chunks=(130, D))
+        data = pytest.importorskip("dask.array").from_array(X, chunks=(130, D))
     elif kind != "array":
-        there = {"sparse": SparseSource(csr_array(X)), "source": ChunkFunction(X), "team": X}[kind]
-    engine = DeviceGroup([FakeDevice(0), FakeDevice(1)]) if kind == "team" else get_engine("jit")
+        data = {
+            "sparse": SparseSource(csr_array(X)),
+            "source": ChunkFunction(X),
+            "device_group": X,
+        }[kind]
+    engine = (
+        DeviceGroup([FakeDevice(0), FakeDevice(1)]) if kind == "device_group" else get_engine("jit")
+    )
     with engine as entered:
-        rows, _, _ = open_input(there, "jit", None)
+        rows, _, _ = open_input(data, "jit", None)
         samples, job = samples_of(rows, y, some_weights()).on_device(Job(entered))
         for part in (1 / 4, 0):
             limits = SearchLimits(per_unit, hidden_elements=1, copied_share=part)
             random = np.random.default_rng(0)
-            found.append(search_softmax_penalty(job, tanh_layer(), samples, random, limits=limits))
-    np.testing.assert_allclose(found[0][0].alpha, found[1][0].alpha, rtol=1e-3)
-    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-3)
+            result.append(search_softmax_penalty(job, tanh_layer(), samples, random, limits=limits))
+    np.testing.assert_allclose(result[0][0].alpha, result[1][0].alpha, rtol=1e-3)
+    np.testing.assert_allclose(result[0][1], result[1][1], atol=1e-3)
 
 
 @pytest.mark.parametrize("are_labels", [False, True])
 def test_a_class_with_one_sample_is_never_held_out(are_labels):
-    """Without it nothing ends the training, and its own loss tells nothing of penalties."""
+    """Without it the training would not converge, and its own loss would not validate a penalty."""
     X, y = table(2)
     y[:] = 0
     y[7] = 1
@@ -508,37 +514,37 @@ def test_a_class_with_one_sample_is_never_held_out(are_labels):
             (targets, OneHotTargets(np.zeros(N, int), 2)), is_multilabel=True
         )
     with get_engine("jit") as engine:
-        found, point = search_softmax_penalty(
+        result, point = search_softmax_penalty(
             Job(engine), tanh_layer(), Samples(X, targets), np.random.default_rng(0)
         )
     H = naive.hidden(tanh_layer(), X)
     assert 0.5 < expit(H @ point[:-1] + point[-1])[:, 0].sum() < 2
-    assert found.error < 0.1
+    assert result.error < 0.1
 
 
-def test_many_rows_are_validated_by_a_subset(monkeypatch):
+def test_a_subset_of_many_samples_is_used_for_validation(monkeypatch):
     X, y = table(3)
-    seen = []
+    n_samples = []
 
-    def told(self, job, layer, samples, kept, held, ridge_alpha, taken):
-        seen.append(len(samples))
+    def fake_fold(self, job, layer, samples, kept, held, ridge_alpha, center_units):
+        n_samples.append(len(samples))
         self.log_loss = lambda alpha: (np.log10(alpha) - 0.3) ** 2
         self.points = {1.0: len(held) * np.ones(3)}
 
-    monkeypatch.setattr(softmax_penalty._Fold, "__init__", told)
+    monkeypatch.setattr(softmax_penalty._Fold, "__init__", fake_fold)
     with get_engine("jit") as engine:
-        found, point = search_softmax_penalty(
+        result, point = search_softmax_penalty(
             Job(engine), tanh_layer(), samples_of(X, y), np.random.default_rng(0),
             limits=SearchLimits(hidden_elements=1),
         )  # fmt: skip
-    assert set(seen) == {4 * M}
-    np.testing.assert_allclose(found.alpha, 10**0.3)
+    assert set(n_samples) == {4 * M}
+    np.testing.assert_allclose(result.alpha, 10**0.3)
     np.testing.assert_allclose(point, 4 * M / 6, atol=0.5)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_shrinkage_to_the_ridge_solution(n_classes):
-    """By a large penalty W is the ridge's, calibrated; by a small one, hardly at all."""
+    """A large penalty gives the calibrated ridge solution, a small one changes the loss little."""
     X, y = table(n_classes)
     H, layer = naive.hidden(tanh_layer(), X), tanh_layer()
     with get_engine("jit") as engine:
@@ -547,30 +553,32 @@ def test_shrinkage_to_the_ridge_solution(n_classes):
             train_softmax(job, layer, samples_of(X, y), alpha, tol=1e-6, ridge_alpha=1.0)
             for alpha in (1e8, 1e-3)
         )
-        free = train_softmax(job, layer, samples_of(X, y), 1e-3, tol=1e-6)
+        unshrunk = train_softmax(job, layer, samples_of(X, y), 1e-3, tol=1e-6)
     W, _ = naive.ridge(H, np.eye(n_classes)[y], 1.0)
     scores = without_each_row(H, np.eye(n_classes)[y], 1.0)
     scores = np.diff(scores, axis=1) if n_classes == 2 else scores
     few = np.argsort(exact_hashes(X))[:512]
     T = fit_temperature(scores[few], y[few])
     centred = (W - W.mean(axis=0)) / T
-    found = far.solution.W
-    np.testing.assert_allclose(found - found.mean(axis=0), centred, atol=1e-5 * abs(centred).max())
+    result = far.solution.W
+    np.testing.assert_allclose(
+        result - result.mean(axis=0), centred, atol=1e-5 * abs(centred).max()
+    )
     assert near.loss < far.loss
-    np.testing.assert_allclose(near.loss, free.loss, rtol=0.05)
+    np.testing.assert_allclose(near.loss, unshrunk.loss, rtol=0.05)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_first_rows_lack_a_class(seed):
-    """The first readout is too sure of the others: a step of Newton's would be far too long."""
+def test_convergence_if_the_first_samples_lack_a_class(seed):
+    """The first readout is overconfident, so that a full Newton step would be too long."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(4000, D)), np.zeros(4000, int)
     y[rng.choice(4000, 3, replace=False)] = 1
     X[y == 1] += 1.5
     layer = tanh_layer()
     with get_engine("jit") as engine:
-        found = train_softmax(
+        result = train_softmax(
             Job(engine), layer, samples_of(X, y), 1e-2, max_iter=200,
             settings=SAMPLE._replace(first_rows=50),
         )  # fmt: skip
-    check_equal(found, naive.hidden(layer, X), y, 1e-2, tolerance=1e-3)
+    check_equal(result, naive.hidden(layer, X), y, 1e-2, tolerance=1e-3)

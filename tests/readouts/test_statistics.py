@@ -1,4 +1,4 @@
-"""Ridge solutions from statistics, against least squares on H in memory."""
+"""Ridge solutions from statistics equal least squares on the whole H."""
 
 import pickle
 
@@ -18,9 +18,9 @@ from sklearn_fsvc.engines import get_engine
 JIT = get_engine("jit")
 
 
-@pytest.fixture(autouse=True, params=[2048, 4], ids=lambda width: f"panels of {width}")
+@pytest.fixture(autouse=True, params=[2048, 4], ids="panels of {}".format)
 def width(request, monkeypatch):
-    """One panel as a rule, here several too."""
+    """Run each test with one panel and with several."""
     monkeypatch.setattr(packed_symmetric, "WIDTH", request.param)
 
 
@@ -40,7 +40,7 @@ def statistics(H, Y, weight=None, step=1000, engine=JIT, dtype=None):
     return result
 
 
-def solved(statistics, alpha, engine):
+def solve_on_host(statistics, alpha, engine):
     W, b, problem = statistics.solve(alpha)
     warn_of(problem)
     return engine.to_host(W), engine.to_host(b)
@@ -58,7 +58,7 @@ def assert_same(a, b, tolerance=1e-10):
 def test_ridge_is_least_squares(engine, data, alpha, weighted):
     H, Y, weight = data
     weight = weight if weighted else None
-    W, b = solved(statistics(H, Y, weight, step=37, engine=engine), alpha, engine)
+    W, b = solve_on_host(statistics(H, Y, weight, step=37, engine=engine), alpha, engine)
     expected_W, expected_b = naive.ridge(H, Y, alpha, weight)
     np.testing.assert_allclose(W, expected_W, atol=1e-9)
     np.testing.assert_allclose(b, expected_b, atol=1e-9)
@@ -68,9 +68,9 @@ def test_float32_tiles_are_summed_in_float64(data):
     H, Y, _ = data
     tile = H.astype(np.float32)
     result = statistics(np.tile(tile, (50, 1)), np.tile(Y, (50, 1)), step=200)
-    one = statistics(tile, Y)
+    single = statistics(tile, Y)
     assert result.gram.full().dtype == np.float64
-    np.testing.assert_allclose(result.gram.full(), 50 * one.gram.full(), rtol=1e-12)
+    np.testing.assert_allclose(result.gram.full(), 50 * single.gram.full(), rtol=1e-12)
 
 
 def test_statistics_are_a_commutative_group(data):
@@ -88,23 +88,23 @@ def test_the_mean_does_not_depend_on_the_shift(data, rng):
     s = statistics(H, Y, weight)
     expected = np.average(H, axis=0, weights=weight)
     a, b = statistics(H[:80], Y[:80], weight[:80]), statistics(H[80:], Y[80:], weight[80:])
-    seen = s.translated(rng.random(15))
-    nothing = RidgeStatistics.zeros(15, 3)
-    for same in (s, seen, a + b, b + a, s + nothing, nothing + s):
-        np.testing.assert_allclose(same.mean, expected, rtol=1e-12)
+    shifted = s.translated(rng.random(15))
+    zeros = RidgeStatistics.zeros(15, 3)
+    for equal in (s, shifted, a + b, b + a, s + zeros, zeros + s):
+        np.testing.assert_allclose(equal.mean, expected, rtol=1e-12)
     np.testing.assert_allclose((s - b).mean, a.mean, rtol=1e-12)
     np.testing.assert_allclose(s.leading(6).mean, expected[:6], rtol=1e-12)
 
 
-def test_the_sum_with_nothing_keeps_the_shift(data):
+def test_adding_zeros_keeps_the_shift(data):
     H, Y, _ = data
-    s, nothing = statistics(H, Y), RidgeStatistics.zeros(15, 3)
-    for same in (s + nothing, nothing + s, s - nothing):
-        np.testing.assert_array_equal(same.shift, s.shift)
-        np.testing.assert_array_equal(same.gram.full(), s.gram.full())
+    s, zeros = statistics(H, Y), RidgeStatistics.zeros(15, 3)
+    for equal in (s + zeros, zeros + s, s - zeros):
+        np.testing.assert_array_equal(equal.shift, s.shift)
+        np.testing.assert_array_equal(equal.gram.full(), s.gram.full())
 
 
-def test_the_coarsest_rounding_is_kept(data):
+def test_sums_have_the_coarsest_rounding(data):
     H, Y, _ = data
     fine, coarse = statistics(H, Y), statistics(H.astype(np.float32), Y)
     assert fine.rounding < coarse.rounding == np.finfo(np.float32).eps
@@ -113,20 +113,20 @@ def test_the_coarsest_rounding_is_kept(data):
     assert coarse.update(H.copy(), Y).rounding == np.finfo(np.float32).eps
 
 
-def test_a_unit_that_hardly_varies_costs_no_digits(engine, rng):
-    """In float32 its square, a thousand times its variance, would be rounded to 1e-7."""
+def test_almost_constant_units_are_accurate_in_float32(engine, rng):
+    """Their mean square is much larger than their variance, which would be lost by rounding."""
     H = 0.7 + 0.01 * rng.normal(size=(50_000, 8))
     H[:, 4:] = 0.7
-    H[:3, 4:] = rng.random((3, 4))  # a constant, but for three rows
+    H[:3, 4:] = rng.random((3, 4))  # constant except for three samples
     H, Y = H.astype(np.float32), rng.normal(size=(50_000, 2))
     s = statistics(H, Y, step=8000, engine=engine)
     variance = np.cov(H.astype(float), rowvar=False, ddof=0)
-    found = engine.to_host(s._normal_matrix(0.0, np.float64, False).full()) / len(H)
+    actual = engine.to_host(s._normal_matrix(0.0, np.float64, False).full()) / len(H)
     scale = np.sqrt(np.outer(variance.diagonal(), variance.diagonal()))
-    np.testing.assert_allclose(found / scale, np.tril(variance / scale), rtol=0, atol=1e-3)
+    np.testing.assert_allclose(actual / scale, np.tril(variance / scale), rtol=0, atol=1e-3)
 
 
-def test_leading_units_are_a_smaller_network(data):
+def test_leading_statistics_are_those_of_a_smaller_network(data):
     H, Y, _ = data
     W, b, _ = statistics(H, Y).leading(6).solve(1.0)
     expected_W, expected_b, _ = statistics(H[:, :6], Y).solve(1.0)
@@ -134,7 +134,7 @@ def test_leading_units_are_a_smaller_network(data):
     np.testing.assert_allclose(b, expected_b, atol=1e-12)
 
 
-def test_solving_leaves_the_statistics_alone(data):
+def test_solving_does_not_change_the_statistics(data):
     H, Y, _ = data
     s = statistics(H, Y)
     first = s.solve(1.0)
@@ -142,7 +142,7 @@ def test_solving_leaves_the_statistics_alone(data):
     np.testing.assert_array_equal(s.solve(1.0)[0], first[0])
 
 
-def test_weights_are_repetitions(data, rng):
+def test_weights_are_equivalent_to_repetitions(data, rng):
     H, Y, _ = data
     times = rng.integers(0, 4, len(H))
     repeated = statistics(np.repeat(H, times, axis=0), np.repeat(Y, times, axis=0))
@@ -151,17 +151,17 @@ def test_weights_are_repetitions(data, rng):
 
 def test_an_ill_conditioned_layer_warns_and_is_solved(engine, data):
     H, Y, _ = data
-    H = np.hstack([H, H[:, :5]])  # five directions of no variance
+    H = np.hstack([H, H[:, :5]])  # five directions without variance
     with pytest.warns(ConvergenceWarning, match=r"condition number .*5 of 20 directions.*alpha"):
-        W, b = solved(statistics(H, Y, engine=engine), 0.0, engine)
+        W, b = solve_on_host(statistics(H, Y, engine=engine), 0.0, engine)
     expected_W, expected_b = naive.ridge(H[:, :15], Y, 0.0)
     np.testing.assert_allclose(H @ W.T + b, H[:, :15] @ expected_W.T + expected_b, atol=1e-6)
 
 
-def test_a_constant_layer_answers_the_mean(engine, data):
+def test_a_constant_layer_predicts_the_mean(engine, data):
     _, Y, _ = data
     with pytest.warns(ConvergenceWarning, match="ill-conditioned"):
-        W, b = solved(statistics(np.zeros((200, 4)), Y, engine=engine), 0.0, engine)
+        W, b = solve_on_host(statistics(np.zeros((200, 4)), Y, engine=engine), 0.0, engine)
     np.testing.assert_array_equal(W, 0)
     np.testing.assert_allclose(b, Y.mean(axis=0))
 
@@ -172,7 +172,7 @@ SIZES = [[15], [1], [4, 9, 12], list(range(1, 16))]
 @pytest.mark.parametrize("sizes", SIZES, ids=len)
 @pytest.mark.parametrize("alpha", [0.0, 1e-6, 1.0, 100.0])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_all_sizes_at_once_are_each_size_alone(engine, data, alpha, weighted, sizes):
+def test_solutions_of_all_sizes_equal_those_of_each_size(engine, data, alpha, weighted, sizes):
     H, Y, weight = data
     weight = weight if weighted else None
     whole = statistics(H, Y, weight, engine=engine)
@@ -180,13 +180,13 @@ def test_all_sizes_at_once_are_each_size_alone(engine, data, alpha, weighted, si
     assert [len(W[0]) for W, _, _ in solutions] == sizes
     for size, (W, b, problem) in zip(sizes, solutions, strict=True):
         W, b = engine.to_host(W), engine.to_host(b)
-        alone_W, alone_b = solved(whole.leading(size), alpha, engine)
+        alone_W, alone_b = solve_on_host(whole.leading(size), alpha, engine)
         assert problem == ""
         np.testing.assert_allclose(W, alone_W, atol=1e-11)
         np.testing.assert_allclose(b, alone_b, atol=1e-11)
 
 
-def test_solving_all_sizes_leaves_the_statistics_alone(data):
+def test_solving_all_sizes_does_not_change_the_statistics(data):
     H, Y, _ = data
     s = statistics(H, Y)
     first = s.solve_leading(1.0, [3, 15])
@@ -195,8 +195,8 @@ def test_solving_all_sizes_leaves_the_statistics_alone(data):
         np.testing.assert_array_equal(a.W, b.W)
 
 
-def test_the_sizes_that_are_ill_conditioned_say_so(engine, data):
-    """Unit 11 repeats unit 4: up to 11 units there is nothing wrong."""
+def test_problems_are_reported_for_ill_conditioned_sizes(engine, data):
+    """Unit 11 is a copy of unit 4, so that sizes up to 11 are well-conditioned."""
     H, Y, _ = data
     H = np.insert(H, 11, H[:, 4], axis=1)
     s, sizes = statistics(H, Y, engine=engine), [3, 10, 11, 12, 16]
@@ -209,18 +209,18 @@ def test_the_sizes_that_are_ill_conditioned_say_so(engine, data):
         expected_W, expected_b = naive.ridge(H[:, :size], Y, 0.0)
         scores = H[:, :size] @ expected_W.T + expected_b
         np.testing.assert_allclose(H[:, :size] @ W.T + b, scores, atol=1e-6)
-        # The shortest of all W that answer so, for lstsq gives that one too.
+        # As lstsq, the solution of minimum norm.
         np.testing.assert_allclose(W, expected_W, atol=1e-6)
     assert not any(problem for _, _, problem in s.solve_leading(1e-3, sizes))
     assert not any(problem for _, _, problem in s.solve_leading(0.0, sizes[:3]))
 
 
-def whitened(s, alphas, engine):
-    """Basis, scale and problem for each penalty, on the host."""
+def whiten_on_host(s, alphas, engine):
+    """Return the basis, scale and problem for each penalty, on the host."""
     return [
-        (engine.to_host(found.basis), engine.to_host(found.scale[:, k]), problem)
-        for found in s.whiten(alphas)
-        for k, problem in enumerate(found.problems)
+        (engine.to_host(actual.basis), engine.to_host(actual.scale[:, k]), problem)
+        for actual in s.whiten(alphas)
+        for k, problem in enumerate(actual.problems)
     ]
 
 
@@ -229,10 +229,10 @@ def whitened(s, alphas, engine):
 def test_whitening_inverts_the_normal_matrix(engine, data, alphas, weighted):
     H, Y, weight = data
     weight = weight if weighted else np.ones(len(H))
-    found = whitened(statistics(H, Y, weight, engine=engine), alphas, engine)
+    actual = whiten_on_host(statistics(H, Y, weight, engine=engine), alphas, engine)
     centred = H - np.average(H, axis=0, weights=weight)
     A = (centred * weight[:, None]).T @ centred
-    for alpha, (basis, scale, problem) in zip(alphas, found, strict=True):
+    for alpha, (basis, scale, problem) in zip(alphas, actual, strict=True):
         inverse = np.linalg.inv(A + alpha * np.eye(15))
         np.testing.assert_allclose(basis * scale @ basis.T, inverse, rtol=0, atol=1e-11)
         assert not problem
@@ -244,16 +244,16 @@ def test_whitening_reports_too_small_penalties(engine, data):
     H = np.hstack([H, H[:, :5]])
     s = statistics(H, Y, engine=engine)
     for alphas in ([0.0], [0.0, 1.0], [1.0, 0.0]):
-        found = whitened(s, alphas, engine)
-        assert [bool(problem) for _, _, problem in found] == [alpha == 0 for alpha in alphas]
-        basis, scale, problem = found[alphas.index(0.0)]
+        actual = whiten_on_host(s, alphas, engine)
+        assert [bool(problem) for _, _, problem in actual] == [alpha == 0 for alpha in alphas]
+        basis, scale, problem = actual[alphas.index(0.0)]
         assert "5 of 20 directions" in problem
         inverse = np.linalg.pinv(np.cov(H.T, ddof=0) * len(H), rcond=1e-10, hermitian=True)
         np.testing.assert_allclose(basis * scale @ basis.T, inverse, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_no_memory_for_a_tile_adds_nothing_of_it(engine, data, weighted, monkeypatch):
+def test_a_memory_error_leaves_the_statistics_unchanged(engine, data, weighted, monkeypatch):
     H, Y, weight = data
     weight = weight if weighted else None
     s = statistics(H, Y, weight, engine=engine)
@@ -269,14 +269,14 @@ def test_no_memory_for_a_tile_adds_nothing_of_it(engine, data, weighted, monkeyp
     for name in ("n", "rounding"):
         assert getattr(s, name) == getattr(once, name)
     for name in ("h", "y", "hy"):
-        there = engine.to_host(getattr(s, name)), engine.to_host(getattr(once, name))
-        np.testing.assert_array_equal(*there)
+        pair = engine.to_host(getattr(s, name)), engine.to_host(getattr(once, name))
+        np.testing.assert_array_equal(*pair)
     np.testing.assert_array_equal(*(engine.to_host(each.gram.full()) for each in (s, once)))
 
 
 @pytest.fixture(scope="module")
 def narrow():
-    """A layer in float32 whose least variance is 1e-7 of its largest, targets and weights."""
+    """Return H in float32, whose smallest variance is 1e-7 of the largest, targets and weights."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 6))
     H = np.tanh(X @ rng.normal(size=(6, 200)) / 3 + rng.uniform(-1, 1, 200))
@@ -285,27 +285,27 @@ def narrow():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_statistics_in_float64_are_exact_for_float32(engine, narrow, weighted):
-    """The means too: their rounding errors affect the directions of least variance."""
+    """Means, too: their rounding errors would affect the directions of small variance."""
     H, Y, weight = narrow
     weight = weight if weighted else None
     s = statistics(H, Y, weight, step=250, engine=engine, dtype=float)
     s = s.translated(engine.xp.zeros(200))
     H, w = H.astype(float), np.ones(len(H)) if weight is None else weight
-    for found, exact in (
+    for actual, exact in (
         (s.h, w @ H),
         (s.y, w @ Y),
         (s.hy, H.T @ (w[:, None] * Y)),
         (s.gram.full(), np.tril(H.T @ (w[:, None] * H))),
     ):
         scale = np.abs(exact).max()
-        np.testing.assert_allclose(engine.to_host(found), exact, rtol=0, atol=1e-12 * scale)
+        np.testing.assert_allclose(engine.to_host(actual), exact, rtol=0, atol=1e-12 * scale)
     assert s.rounding == np.finfo(float).eps
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 1e-3])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_small_penalty_does_not_fall_apart_in_float32(engine, narrow, alpha, weighted):
-    """Against singular vectors of the centred H, whose condition is the root of A's."""
+def test_a_small_penalty_is_accurate_for_float32_activations(engine, narrow, alpha, weighted):
+    """The oracle is the SVD of the centred H, whose condition number is a square root."""
     H, Y, weight = narrow
     w = weight if weighted else np.ones(len(H))
     s = statistics(H, Y, weight if weighted else None, engine=engine, dtype=float)
@@ -313,56 +313,56 @@ def test_a_small_penalty_does_not_fall_apart_in_float32(engine, narrow, alpha, w
     U, d, Vt = np.linalg.svd(root[:, None] * (H.astype(float) - h), full_matrices=False)
     assert (d[0] / d[-1]) ** 2 > 1e6
     expected = (d / (d**2 + alpha) * (U.T @ (root[:, None] * (Y - y))).T) @ Vt
-    W, b = solved(s, alpha, engine)
+    W, b = solve_on_host(s, alpha, engine)
     np.testing.assert_allclose(W, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
     np.testing.assert_allclose(b, y - expected @ h, rtol=0, atol=1e-7 * np.abs(b).max())
     ((W_leading, _, _),) = s.solve_leading(alpha, [200])
     np.testing.assert_allclose(engine.to_host(W_leading), W, rtol=0, atol=1e-7 * np.abs(W).max())
-    basis, scale, _ = whitened(s, [alpha, 1.0], engine)[0]
+    basis, scale, _ = whiten_on_host(s, [alpha, 1.0], engine)[0]
     W = (basis * scale @ (basis.T @ engine.to_host(s.right))).T
     np.testing.assert_allclose(W, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
 
 
-def test_a_factor_in_float32_solves_as_one_in_float64_does(engine, narrow):
-    """For float32 sums. Without room for both, the factor is in float64."""
+def test_a_float32_factor_gives_nearly_the_solution_of_a_float64_factor(engine, narrow):
+    """For float32 sums. Without workspace for a second matrix, the factor is in float64."""
     H, Y, weight = narrow
     s = statistics(H, Y, weight, engine=engine)
-    coarse = solved(s, 0.1, engine)
+    coarse = solve_on_host(s, 0.1, engine)
     s.workspace_bytes = 0
-    for found, expected in zip(coarse, solved(s, 0.1, engine), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
-        assert (found != expected).any()
+    for actual, expected in zip(coarse, solve_on_host(s, 0.1, engine), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+        assert (actual != expected).any()
 
 
 @pytest.mark.parametrize(
-    ("times", "needs_root", "off"),
+    ("times", "needs_root", "tolerance"),
     [(0.1, False, 0), (2, False, 1e-3), (2, True, 0), (20, True, 1e-6)],
 )
-def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
-    engine, narrow, times, needs_root, off
+def test_a_factor_is_in_float32_if_its_rounding_can_be_corrected(
+    engine, narrow, times, needs_root, tolerance
 ):
     """`times` is the penalty in units of the rounding error of the sums."""
     H, Y, _ = narrow
     s = statistics(H, Y, engine=engine)
     alpha = times * s.rounding * float(s.gram.diagonal().sum())
     equations = s.factorise(alpha, needs_root=needs_root)
-    found = engine.to_host(equations.solve().W)
+    actual = engine.to_host(equations.solve().W)
     s.workspace_bytes = 0
     expected = engine.to_host(s.solve(alpha).W)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=off * np.abs(expected).max())
-    assert (found != expected).any() == (off > 0)
-    assert equations.half.dtype == (np.float32 if off else float)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+    assert (actual != expected).any() == (tolerance > 0)
+    assert equations.half.dtype == (np.float32 if tolerance else float)
 
 
-def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narrow):
+def test_exact_sums_of_rounded_activations_use_a_float32_factor(engine, narrow):
     H, Y, _ = narrow
     quantizer = Quantizer(8, is_signed=True)
     H = quantizer.apply(H.astype(np.float32), np)
     s = RidgeStatistics.zeros(200, 4, engine.algebra, quantizer=quantizer)
     s.update(engine.to_device(H.copy()), engine.to_device(Y))
-    found = solved(s, 1.0, engine)
+    actual = solve_on_host(s, 1.0, engine)
     s.workspace_bytes = 0
-    for each, expected in zip(found, solved(s, 1.0, engine), strict=True):
+    for each, expected in zip(actual, solve_on_host(s, 1.0, engine), strict=True):
         np.testing.assert_allclose(each, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
         assert (each != expected).any()
 
@@ -370,11 +370,11 @@ def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narr
 def test_pickle_has_host_arrays(engine, data):
     H, Y, weight = data
     s = statistics(H, Y, weight, engine=engine)
-    there = pickle.loads(pickle.dumps(s))
-    assert there.algebra is HOST
-    assert all(isinstance(block, np.ndarray) for block in there.gram.blocks)
-    W, b = solved(s, 0.5, engine)
-    for again in (there, there.on(engine.algebra)):
+    loaded = pickle.loads(pickle.dumps(s))
+    assert loaded.algebra is HOST
+    assert all(isinstance(block, np.ndarray) for block in loaded.gram.blocks)
+    W, b = solve_on_host(s, 0.5, engine)
+    for again in (loaded, loaded.on(engine.algebra)):
         solution = again.solve(0.5)
         np.testing.assert_allclose(again.algebra.to_host(solution.W), W, rtol=0, atol=1e-11)
         np.testing.assert_allclose(again.algebra.to_host(solution.b), b, rtol=0, atol=1e-11)
@@ -382,11 +382,11 @@ def test_pickle_has_host_arrays(engine, data):
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 @pytest.mark.parametrize("workspace_bytes", [0, None])
-def test_the_last_solution_is_that_of_any_other(engine, data, alpha, workspace_bytes):
-    """Whether it takes the place of the statistics, or not."""
+def test_the_last_solution_equals_the_others(engine, data, alpha, workspace_bytes):
+    """Also if it overwrites the statistics."""
     H, Y, weight = data
     s = statistics(H, Y, weight, engine=engine)
-    expected = solved(s, alpha, engine)
+    expected = solve_on_host(s, alpha, engine)
     s.workspace_bytes = workspace_bytes
     W, b, _ = s.solve(alpha, is_last=True)
     assert s.gram is None
@@ -394,8 +394,8 @@ def test_the_last_solution_is_that_of_any_other(engine, data, alpha, workspace_b
     np.testing.assert_array_equal(engine.to_host(b), expected[1])
 
 
-def test_the_last_solution_of_rows_that_are_rounded_alike(engine, rng):
-    """Two values of H, and so one error of rounding, a thousand times."""
+def test_the_last_solution_of_repeated_samples_is_finite(engine, rng):
+    """H has two distinct rows, so that rounding errors of equal sign add up."""
     both = np.tanh(rng.normal(size=(2, 20))).astype(np.float32)
     for n in range(1000, 1020):
         H, Y = both[np.arange(n) % 2], rng.normal(size=(n, 1))
@@ -406,7 +406,7 @@ def test_the_last_solution_of_rows_that_are_rounded_alike(engine, rng):
 
 
 @pytest.mark.parametrize("is_last", [False, True])
-def test_no_room_for_eigenvectors_raises(engine, data, is_last):
+def test_too_little_memory_for_eigenvectors_is_an_error(engine, data, is_last):
     H, Y, _ = data
     s = statistics(np.hstack([H, H[:, :5]]), Y, engine=engine)
     s.workspace_bytes = 100

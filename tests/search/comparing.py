@@ -20,7 +20,7 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.estimators.network import Network
 from sklearn_fsvc._src.search.wrappers import last_step
 
-# Every parameter is searched that can be.
+# All hyperparameters are searched.
 TANH_AUTO = TanhClassifier(random_state=0)
 ALL_AUTO = RBFClassifier(selection="random", random_state=0)
 # Parameters are given where a test is not about their search, since fits take less time. The first
@@ -35,19 +35,19 @@ SIZES_AND_PENALTIES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
 ALL_PASSES = [TANH, TANH_OF_SPLITS, RBF]  # one for all splits, or one for each of them
 
 
-def weighed(y, scores, sample_weight=1.0):
+def weighted_score(y, scores, sample_weight=1.0):
     """Return a score that depends on each decision value, their shape and the sample order."""
     outputs = scores if isinstance(scores, list) else [scores]
     assert all(np.ndim(s) == 1 or np.shape(s)[1] > 1 for s in outputs)  # two classes have one score
     scores = np.column_stack(outputs).astype(float)
     axis = 0 if np.ndim(y) == 2 else None
-    kinds = np.unique(y, return_inverse=True, axis=axis)[1].reshape(len(y))
-    rows = sample_weight * (1 + np.arange(len(y)) + kinds)
+    label_codes = np.unique(y, return_inverse=True, axis=axis)[1].reshape(len(y))
+    rows = sample_weight * (1 + np.arange(len(y)) + label_codes)
     columns = 1 + np.arange(scores.shape[1])
     return rows @ scores @ columns / (len(y) ** 2 * len(columns) * len(outputs))
 
 
-DECISION_SCORER = make_scorer(weighed, response_method="decision_function")
+DECISION_SCORER = make_scorer(weighted_score, response_method="decision_function")
 ALL_SCORES = {"scoring": DECISION_SCORER, "return_train_score": True, "cv": 2}
 
 
@@ -65,8 +65,8 @@ def load_regression(n_outputs=0):
     """Return X and y of 150 samples: y of shape (150,), or with outputs of different units."""
     X, y = load_diabetes(return_X_y=True)
     X, y = 20 * X[:150], y[:150] / 100
-    others = [y, 1e3 * X[:, 2] * X[:, 8] - 5e3, 1e-3 * np.sin(X[:, 3])]
-    return X, np.column_stack(others[:n_outputs]) if n_outputs else y
+    outputs = [y, 1e3 * X[:, 2] * X[:, 8] - 5e3, 1e-3 * np.sin(X[:, 3])]
+    return X, np.column_stack(outputs[:n_outputs]) if n_outputs else y
 
 
 def load_multioutput(kind):
@@ -78,106 +78,108 @@ def load_multioutput(kind):
     return X, np.column_stack([np.array(list("abc"))[y[:, :3].argmax(axis=1)], y[:, 3]])
 
 
-def assert_same_search(ours, theirs, data):
+def assert_same_search(actual, expected, data):
     """Assert that two searches have the same public attributes."""
-    assert_same_results(ours.cv_results_, theirs.cv_results_)
-    public = [{k for k in vars(s) if not k.startswith("_")} for s in (ours, theirs)]
+    assert_same_results(actual.cv_results_, expected.cv_results_)
+    public = [{k for k in vars(s) if not k.startswith("_")} for s in (actual, expected)]
     assert public[0] == public[1]
     for name in ("best_index_", "best_params_", "n_splits_", "multimetric_"):
-        assert getattr(ours, name, None) == getattr(theirs, name, None), name
-    if hasattr(theirs, "best_score_"):
-        np.testing.assert_allclose(ours.best_score_, theirs.best_score_, rtol=1e-9, atol=1e-9)
-    assert repr(ours.scorer_) == repr(theirs.scorer_)
-    if theirs.refit:
-        assert_same_estimator(ours.best_estimator_, theirs.best_estimator_, data[0])
-        assert ours.refit_time_ > 0
+        assert getattr(actual, name, None) == getattr(expected, name, None), name
+    if hasattr(expected, "best_score_"):
+        np.testing.assert_allclose(actual.best_score_, expected.best_score_, rtol=1e-9, atol=1e-9)
+    assert repr(actual.scorer_) == repr(expected.scorer_)
+    if expected.refit:
+        assert_same_estimator(actual.best_estimator_, expected.best_estimator_, data[0])
+        assert actual.refit_time_ > 0
 
 
-def assert_same_results(ours, theirs):
-    assert list(ours) == list(theirs)
-    assert ours["params"] == theirs["params"]
-    assert [list(p) for p in ours["params"]] == [list(p) for p in theirs["params"]]
-    for name in theirs.keys() - {"params"}:
-        here, there = ours[name], theirs[name]
-        assert here.dtype == there.dtype, name
-        assert here.shape == there.shape, name
+def assert_same_results(actual, expected):
+    assert list(actual) == list(expected)
+    assert actual["params"] == expected["params"]
+    assert [list(p) for p in actual["params"]] == [list(p) for p in expected["params"]]
+    for name in expected.keys() - {"params"}:
+        a, b = actual[name], expected[name]
+        assert a.dtype == b.dtype, name
+        assert a.shape == b.shape, name
         if name.startswith("param_"):
-            np.testing.assert_array_equal(here.mask, there.mask)
-            assert here.tolist() == there.tolist(), name
+            np.testing.assert_array_equal(a.mask, b.mask)
+            assert a.tolist() == b.tolist(), name
         elif name.endswith("_time"):
-            assert (np.isfinite(here) & (here >= 0)).all()
+            assert (np.isfinite(a) & (a >= 0)).all()
         else:
-            np.testing.assert_allclose(here, there, rtol=1e-9, atol=1e-9, err_msg=name)
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
-def assert_same_estimator(ours, theirs, X):
-    assert type(ours) is type(theirs)
-    assert ours.get_params().keys() == theirs.get_params().keys()
-    if not is_classifier(theirs):
-        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-9)
+def assert_same_estimator(actual, expected, X):
+    assert type(actual) is type(expected)
+    assert actual.get_params().keys() == expected.get_params().keys()
+    if not is_classifier(expected):
+        np.testing.assert_allclose(actual.predict(X), expected.predict(X), rtol=1e-9)
         return
-    assert_same_value("classes_", ours.classes_, theirs.classes_)
-    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
-    values = [search.decision_function(X) for search in (ours, theirs)]
-    for here, there in zip(*values, strict=True):  # rows, or outputs
-        np.testing.assert_allclose(here, there, atol=1e-12)
+    assert_same_value("classes_", actual.classes_, expected.classes_)
+    np.testing.assert_array_equal(actual.predict(X), expected.predict(X))
+    values = [search.decision_function(X) for search in (actual, expected)]
+    for a, b in zip(*values, strict=True):  # over samples, or outputs
+        np.testing.assert_allclose(a, b, atol=1e-12)
 
 
 def count_network_fits():
-    """Return a patch that counts the networks that are fitted alone."""
+    """Return a patch that counts the networks that are fitted separately."""
     fit = Network._fit
     return mock.patch.object(Network, "_fit", autospec=True, side_effect=fit)
 
 
-def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
-    """Fit and compare both searches; `alone` is the expected number of networks fitted alone."""
-    how, fit_params = {"cv": 2, **how}, fit_params or {}
-    theirs = GridSearchCV(estimator, grid, **how).fit(*data, **fit_params)
+def compare(estimator, grid, data, *, n_separate=0, fit_params=None, **options):
+    """Fit and compare both searches; `n_separate` is the expected number of separate fits."""
+    options, fit_params = {"cv": 2, **options}, fit_params or {}
+    expected = GridSearchCV(estimator, grid, **options).fit(*data, **fit_params)
     with count_network_fits() as fits:
-        ours = HiddenSizeSearchCV(estimator, grid, **how).fit(*data, **fit_params)
-    last = last_step(getattr(ours, "best_estimator_", None))
-    assert fits.call_count == alone + isinstance(last, Network)
-    assert_same_search(ours, theirs, data)
-    return ours
+        actual = HiddenSizeSearchCV(estimator, grid, **options).fit(*data, **fit_params)
+    last = last_step(getattr(actual, "best_estimator_", None))
+    assert fits.call_count == n_separate + isinstance(last, Network)
+    assert_same_search(actual, expected, data)
+    return actual
 
 
-def compare_networks(estimator, grid, data, *, scoring=None, **how):
+def compare_networks(estimator, grid, data, *, scoring=None, **options):
     """Compare both searches, and each network of each split with that of its own fit.
 
     `scoring` is a dict of additional scorers. Returns the networks of our search.
     """
-    seen = []
+    networks = []
 
     def collect(estimator, X, y, sample_weight=None):
         network = last_step(estimator)
-        if not (seen and seen[-1] is network):  # called for test and then for training samples
-            seen.append(network)
+        if not (
+            networks and networks[-1] is network
+        ):  # called for test and then for training samples
+            networks.append(network)
         return 0.0
 
-    values = DECISION_SCORER if is_classifier(estimator) else make_scorer(weighed)
+    values = DECISION_SCORER if is_classifier(estimator) else make_scorer(weighted_score)
     scoring, own = {"values": values, **(scoring or {})}, {"networks": collect}
-    # With weights, scikit-learn accepts a plain function alone, but not among other scorers.
-    each = [scoring, collect] if "fit_params" in how else [own | scoring]
+    # With weights, scikit-learn accepts a plain function as the only scorer.
+    each = [scoring, collect] if "fit_params" in options else [own | scoring]
     for scorers in each:
-        how = {"refit": False, "return_train_score": True, **how, "scoring": scorers}
-        compare(estimator, grid, data, **how)
-    theirs, ours = seen[: len(seen) // 2], seen[len(seen) // 2 :]
-    for here, there in zip(ours, theirs, strict=True):
-        assert repr(here) == repr(there)
+        options = {"refit": False, "return_train_score": True, **options, "scoring": scorers}
+        compare(estimator, grid, data, **options)
+    expected, actual = networks[: len(networks) // 2], networks[len(networks) // 2 :]
+    for a, b in zip(actual, expected, strict=True):
+        assert repr(a) == repr(b)
         # Intervals are not computed for the networks of the splits.
-        missing = {"residual_distribution_"} - vars(here).keys()
-        assert vars(here).keys() == vars(there).keys() - missing
-        for name, value in vars(here).items():
-            assert_same_value(name, value, vars(there)[name])
-    return ours
+        missing = {"residual_distribution_"} - vars(a).keys()
+        assert vars(a).keys() == vars(b).keys() - missing
+        for name, value in vars(a).items():
+            assert_same_value(name, value, vars(b)[name])
+    return actual
 
 
 def assert_same_value(name, here, there):
     """Assert that attributes of fitted networks are equal, up to rounding."""
     assert type(here) is type(there), name
     if isinstance(there, (list, tuple)):
-        for i, (mine, other) in enumerate(zip(here, there, strict=True)):
-            assert_same_value(f"{name}[{i}]", mine, other)
+        for i, (actual_item, expected_item) in enumerate(zip(here, there, strict=True)):
+            assert_same_value(f"{name}[{i}]", actual_item, expected_item)
         return
     if isinstance(there, dict):
         assert list(here) == list(there), name

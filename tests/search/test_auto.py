@@ -58,20 +58,20 @@ def alphas(networks):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_searched_penalties(wine, name):
     network, grid = NETWORKS[name]
-    ours = compare_networks(network, {"n_hidden": [3, 60], "alpha": [0.2, "auto"], **grid}, wine)
+    actual = compare_networks(network, {"n_hidden": [3, 60], "alpha": [0.2, "auto"], **grid}, wine)
     assert (
-        len(set(alphas(ours))) > 1
+        len(set(alphas(actual))) > 1
     )  # else the test would not detect a confusion of sizes or splits
 
 
 @pytest.mark.parametrize("few", [1000, 20])
 def test_penalties_of_rbf_networks_by_held_out_samples(wine, monkeypatch, set_small_size, few):
-    """As of many samples: units whose centres are held out are left out, in all parts or in one."""
+    """As for many samples: units with held-out centres are left out, in all parts or in one."""
     monkeypatch.setattr(loo_penalty, "MAX_LOO_ROWS", 0)
     set_small_size(few)
     network = clone(ALL_AUTO).set_params(**GIVEN)
-    ours = compare_networks(network, {"n_hidden": [20, 40, 60], "alpha": [0.2, "auto"]}, wine)
-    assert len(set(alphas(ours))) > 1
+    actual = compare_networks(network, {"n_hidden": [20, 40, 60], "alpha": [0.2, "auto"]}, wine)
+    assert len(set(alphas(actual))) > 1
 
 
 @pytest.mark.parametrize("network", [TANH, ALL_AUTO])
@@ -121,31 +121,33 @@ def test_searched_and_given_parameters_in_one_grid(wine):
     """The search history of a candidate does not affect that of another, nor its first penalty."""
     grid = {"kernel": ["auto", "gaussian"], "radius": ["auto", 4.0],
             "alpha": ["auto", 1.0], "n_hidden": [20]}  # fmt: skip
-    ours = compare_networks(ALL_AUTO, grid, wine, refit=False)
-    tried = {
+    actual = compare_networks(ALL_AUTO, grid, wine, refit=False)
+    searched = {
         (network.kernel, network.radius): set(
             zip(*(network.search_results_[name] for name in ("kernel", "radius")), strict=True)
         )
-        for network in ours
+        for network in actual
         if network.alpha == 1.0
     }
-    kernels = {how: {kernel for kernel, _ in each} for how, each in tried.items()}
+    kernels = {params: {kernel for kernel, _ in each} for params, each in searched.items()}
     assert kernels["auto", "auto"] >= {"laplacian", "triangular"}
     # Feature weights are learned by Laplacian units, whatever the kernel.
     assert kernels["gaussian", "auto"] == {"laplacian", "gaussian"}
-    assert len(tried["gaussian", "auto"]) > len(tried["gaussian", 4.0]) > 0
+    assert len(searched["gaussian", "auto"]) > len(searched["gaussian", 4.0]) > 0
 
 
 @pytest.mark.parametrize("selection_radius", [None, 3.0])
 def test_feature_weights(wine, selection_radius):
-    by_hand = np.linspace(0.0, 1.0, wine[0].shape[1])
+    given_weights = np.linspace(0.0, 1.0, wine[0].shape[1])
     selection = "per_class" if selection_radius else "random"
     network = clone(ALL_AUTO).set_params(selection=selection, selection_radius=selection_radius)
-    grid = {"feature_weights": [None, "learned", by_hand, "auto"], "n_hidden": [10, 20],
+    grid = {"feature_weights": [None, "learned", given_weights, "auto"], "n_hidden": [10, 20],
             "radius": [5.0], "kernel": ["laplacian"], "alpha": [1.0]}  # fmt: skip
-    ours = compare_networks(network, grid, wine, refit=False)
-    assert [n.feature_weights_ is None for n in ours if n.feature_weights is None] == [True] * 4
-    assert not all(n.feature_weights_ is None for n in ours if n.feature_weights is not by_hand)
+    actual = compare_networks(network, grid, wine, refit=False)
+    assert [n.feature_weights_ is None for n in actual if n.feature_weights is None] == [True] * 4
+    assert not all(
+        n.feature_weights_ is None for n in actual if n.feature_weights is not given_weights
+    )
 
 
 def test_a_custom_kernel(wine):
@@ -163,8 +165,8 @@ def test_more_units_than_samples(wine, grid):
     network = clone(ALL_AUTO).set_params(kernel="gaussian", feature_weights=None)
     grid = {"n_hidden": [10, 500, 600, 20], **grid}
     with pytest.warns(UserWarning, match=r"n_hidden=\d+ is more than the 89 samples") as caught:
-        ours = compare_networks(network, grid, wine, refit=False)
-    assert {len(each.centers_) for each in ours} == {10, 20, 89}
+        actual = compare_networks(network, grid, wine, refit=False)
+    assert {len(each.centers_) for each in actual} == {10, 20, 89}
     with pytest.warns(UserWarning, match="n_hidden=600 is more than the") as caught:
         HiddenSizeSearchCV(network, grid, cv=2, refit=False).fit(*wine)
     assert len(caught) == 2  # splits
@@ -176,10 +178,10 @@ def test_more_units_than_samples_of_some_splits(wine):
     mixed = np.random.default_rng(0).permutation(n)
     network = clone(ALL_AUTO).set_params(feature_weights=None)
     with pytest.warns(UserWarning, match="n_hidden=40 is more than the 30 samples"):
-        ours = compare_networks(
+        actual = compare_networks(
             network, {"n_hidden": [10, 40]}, [each[mixed] for each in wine], cv=cv
         )
-    assert sorted(len(each.centers_) for each in ours) == [10, 10, 10, 30, 40, 40]
+    assert sorted(len(each.centers_) for each in actual) == [10, 10, 10, 30, 40, 40]
 
 
 # Memory

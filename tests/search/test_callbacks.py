@@ -34,17 +34,19 @@ def path_of(context):
 
 def test_the_tasks_of_a_search(wine):
     """The tasks of GridSearchCV, with a look-up in place of each fit."""
-    ours = [
+    actual = [
         path_of(c) for c in fit_with_recorder(HiddenSizeSearchCV(TANH, GRID, cv=3), wine).contexts
     ]
-    theirs = [path_of(c) for c in fit_with_recorder(GridSearchCV(TANH, GRID, cv=3), wine).contexts]
-    assert ours.count(("search", "candidates", "candidate-split-evaluation")) == 3 * 4
-    assert theirs.count(("search", "candidate-split-evaluation")) == 3 * 4
-    assert theirs.count(("search", "candidate-split-evaluation", "pass")) == 3 * 4
-    for tasks in ours, theirs:
+    reference = [
+        path_of(c) for c in fit_with_recorder(GridSearchCV(TANH, GRID, cv=3), wine).contexts
+    ]
+    assert actual.count(("search", "candidates", "candidate-split-evaluation")) == 3 * 4
+    assert reference.count(("search", "candidate-split-evaluation")) == 3 * 4
+    assert reference.count(("search", "candidate-split-evaluation", "pass")) == 3 * 4
+    for tasks in actual, reference:
         assert tasks.count(("refit-with-best-params",)) == 1
         assert tasks.count(("refit-with-best-params", "pass")) == 1
-    assert not any(path[2:] == ("candidate-split-evaluation", "pass") for path in ours)
+    assert not any(path[2:] == ("candidate-split-evaluation", "pass") for path in actual)
 
 
 def passes_of(search, data):
@@ -78,11 +80,11 @@ def test_names_and_order_of_tasks(wine):
 def test_a_pipeline_within_a_search(wine):
     model = make_pipeline(StandardScaler(), TANH)
     grid = {f"tanhclassifier__{name}": values for name, values in GRID.items()}
-    ours = [
+    actual = [
         path_of(c) for c in fit_with_recorder(HiddenSizeSearchCV(model, grid, cv=3), wine).contexts
     ]
-    assert ours.count(("search", "candidates", "candidate-split-evaluation")) == 3 * 4
-    assert ("refit-with-best-params", "fit-transform-standardscaler") in ours
+    assert actual.count(("search", "candidates", "candidate-split-evaluation")) == 3 * 4
+    assert ("refit-with-best-params", "fit-transform-standardscaler") in actual
 
 
 def test_progress_bars(wine, capsys):

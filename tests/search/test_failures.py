@@ -34,10 +34,10 @@ from sklearn_fsvc._src.search import shared_fits
 @pytest.mark.filterwarnings("ignore:One or more of the t")
 @pytest.mark.parametrize("error_score", [np.nan, -1.0])
 @pytest.mark.parametrize("network", [TANH, RBF])
-def test_an_invalid_penalty_fails_alone(wine, network, error_score):
+def test_an_invalid_penalty_does_not_affect_other_candidates(wine, network, error_score):
     grid = {"alpha": [1.0, -1, 0.1], "n_hidden": [10, 20]}
     with pytest.warns(FitFailedWarning, match="alpha=-1 must be"):
-        ours = compare(network, grid, wine, error_score=error_score, alone=2 * 2)
+        ours = compare(network, grid, wine, error_score=error_score, n_separate=2 * 2)
     failed = ours.cv_results_["mean_test_score"] == error_score
     failed |= np.isnan(ours.cv_results_["mean_test_score"])
     np.testing.assert_array_equal(failed, np.array([0, 0, 1, 1, 0, 0], bool))
@@ -45,21 +45,21 @@ def test_an_invalid_penalty_fails_alone(wine, network, error_score):
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
 @pytest.mark.parametrize("network", [TANH, RBF])
-def test_an_invalid_size_fails_alone(wine, network):
+def test_an_invalid_size_does_not_affect_other_candidates(wine, network):
     with pytest.warns(FitFailedWarning, match="n_hidden=0 must be at least 1"):
-        compare(network, {"n_hidden": [10, 0, 20]}, wine, alone=2)
+        compare(network, {"n_hidden": [10, 0, 20]}, wine, n_separate=2)
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
-def test_a_size_that_exceeds_the_memory_fails_alone(wine):
-    """The smaller sizes of the same group are fitted alone."""
+def test_a_size_that_exceeds_the_memory_does_not_affect_other_candidates(wine):
+    """The smaller sizes of the same group are fitted separately."""
     network = clone(TANH).set_params(max_memory="1MiB")
     grid = {"n_hidden": [10, 300, 20], "alpha": ["auto"]}
     with (
         pytest.warns(FitFailedWarning, match="max_memory=.* is too small"),
         pytest.warns(UserWarning, match="could not share their work"),
     ):
-        ours = compare(network, grid, wine, alone=3 * 2)
+        ours = compare(network, grid, wine, n_separate=3 * 2)
     failed = np.isnan(ours.cv_results_["mean_test_score"])
     assert failed.tolist() == [False, True, False]
 
@@ -71,7 +71,9 @@ def test_candidates_may_fail_on_some_splits(wine):
     rows = np.arange(len(y))
     cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[::2], rows[1::2])]
     with pytest.warns(FitFailedWarning, match="y has one class"):
-        ours = compare(RBF, {"n_hidden": [10, 20]}, (X, y), cv=cv, alone=2, return_train_score=True)
+        ours = compare(
+            RBF, {"n_hidden": [10, 20]}, (X, y), cv=cv, n_separate=2, return_train_score=True
+        )
     assert np.isnan(ours.cv_results_["split0_test_score"]).all()
     assert np.isfinite(ours.cv_results_["split1_test_score"]).all()
 
@@ -99,27 +101,27 @@ def test_candidates_that_share_no_pass(wine):
         {"alpha": ["loo", 1.0, [0.1, 1.0]], "n_hidden": [10]},
     ]
     cv = bootstrap_splits(len(wine[1]), np.random.default_rng(0))
-    ours = compare(RBF, grids, wine, alone=3 * 4, **{**ALL_SCORES, "cv": cv})
+    ours = compare(RBF, grids, wine, n_separate=3 * 4, **{**ALL_SCORES, "cv": cv})
     assert ours.best_params_.keys() <= {"readout", "n_hidden", "alpha"}
 
 
-def test_networks_without_a_finite_solution_are_fitted_alone(wine, monkeypatch):
+def test_networks_without_a_finite_solution_are_fitted_separately(wine, monkeypatch):
     """The other candidates of the pass are unaffected."""
     solve = shared_fits.RidgeStatistics.solve_leading
 
     def unsolved(statistics, alpha, sizes):
-        found = solve(statistics, alpha, sizes)
-        found[-1] = found[-1]._replace(W=found[-1].W * np.nan)
-        return found
+        actual = solve(statistics, alpha, sizes)
+        actual[-1] = actual[-1]._replace(W=actual[-1].W * np.nan)
+        return actual
 
     monkeypatch.setattr(shared_fits.RidgeStatistics, "solve_leading", unsolved)
-    compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, wine, alone=2, **ALL_SCORES)
+    compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, wine, n_separate=2, **ALL_SCORES)
 
 
 # Invalid input
 
 
-OTHERS = {
+OTHER_ESTIMATORS = {
     "other": (SVC(), r"^estimator=SVC\(\) is not a classifier or regressor .*GridSearchCV"),
     "other in a pipeline": (
         make_pipeline(StandardScaler(), LogisticRegression()),
@@ -141,7 +143,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(("estimator", "message"), OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(("estimator", "message"), OTHER_ESTIMATORS.values(), ids=OTHER_ESTIMATORS)
 def test_other_estimators_are_refused_with_a_remedy(wine, estimator, message):
     search = HiddenSizeSearchCV(estimator, {})
     with pytest.raises(TypeError, match=message):
@@ -149,7 +151,7 @@ def test_other_estimators_are_refused_with_a_remedy(wine, estimator, message):
     assert not hasattr(search, "cv_results_")
 
 
-def test_an_ensemble_is_searched_as_its_message_says(wine):
+def test_an_ensemble_is_searched_as_the_message_recommends(wine):
     pair = [("tanh", TanhClassifier(20, random_state=0)), ("rbf", TanhClassifier(10))]
     ensemble = make_pipeline(StandardScaler(), StackedClassifier(pair, random_state=0))
     grid = {"stackedclassifier__tanh__n_hidden": [10, 30]}
@@ -199,11 +201,11 @@ def test_nan_affects_only_the_splits_that_contain_it():
     """In training samples it fails the fit, in test samples the score."""
     rows = np.arange(40)
     cv = [(rows[10:30], rows[30:]), (rows[:20], rows[20:]), (rows[20:], rows[:20])]
-    theirs, ours = (
+    expected, ours = (
         kind(TANH, {"n_hidden": [3, 5]}, cv=cv, refit=False).fit(X_NAN, Y).cv_results_
         for kind in (GridSearchCV, HiddenSizeSearchCV)
     )
-    assert_same_results(ours, theirs)
+    assert_same_results(ours, expected)
     finite = [np.isfinite(ours[f"split{split}_test_score"]).all() for split in range(3)]
     assert finite == [True, False, False]
 
@@ -267,11 +269,11 @@ class WithOverriddenPredict(TanhClassifier):
 
 
 @pytest.mark.parametrize(
-    ("network", "alone"),
+    ("network", "n_separate"),
     [(WithExtraMethod(), 0), (WithOverriddenPredict(feature_weights=None, random_state=0), 2 * 3)],
 )
-def test_subclasses_share_passes_unless_they_override_methods(wine, network, alone):
-    """They are fitted alone if they override a method that is shared."""
+def test_subclasses_share_passes_unless_they_override_methods(wine, network, n_separate):
+    """They are fitted separately if they override a method that is shared."""
     grid = {"n_hidden": [10, 20], "alpha": [1.0]}
-    ours = compare(network, grid, wine, cv=3, alone=alone)
+    ours = compare(network, grid, wine, cv=3, n_separate=n_separate)
     assert type(ours.best_estimator_) is type(network)

@@ -48,13 +48,13 @@ def test_samples_are_not_copied_and_passes_share_the_memory(rows, network, kind,
     X = pd.DataFrame(X) if kind == "table" else X
     grid = {"n_hidden": [10, 20]}
     search_of(network, grid).fit(X[:2000], y[:2000])  # compiles and imports
-    _, found = peak(search_of(network, grid, n_jobs=2).fit, X, y)
-    assert found <= LIMIT + 2 * N * PER_ROW  # and the row numbers of each split
+    _, actual = peak(search_of(network, grid, n_jobs=2).fit, X, y)
+    assert actual <= LIMIT + 2 * N * PER_ROW  # and the row numbers of each split
 
 
 @pytest.mark.parametrize(("n_jobs", "share"), [(None, 1), (2, 2), (16, 3)])
 def test_concurrent_passes_and_fits_divide_the_memory(rows, n_jobs, share, before_each_pass):
-    """The limit of three concurrent passes, and of networks that are fitted alone."""
+    """The limit of three concurrent passes, and of networks that are fitted separately."""
     X, y = (some[:600] for some in rows)
     limits = []
 
@@ -69,8 +69,8 @@ def test_concurrent_passes_and_fits_divide_the_memory(rows, n_jobs, share, befor
     for limit in limits:  # less that of the cached decision values
         assert 0.9 * LIMIT / share < limit <= LIMIT / share
     limits.clear()
-    alone = search_of(TANH, grid, n_jobs).set_params(cv=3, scoring=score)
-    alone.set_params(estimator__alpha=[1.0, 2.0]).fit(X, y)
+    separate = search_of(TANH, grid, n_jobs).set_params(cv=3, scoring=score)
+    separate.set_params(estimator__alpha=[1.0, 2.0]).fit(X, y)
     assert limits == [LIMIT // (n_jobs or 1)] * 3
 
 
@@ -84,8 +84,8 @@ def test_decision_values_are_computed_in_parts(rows, return_train_score, n_alpha
     search = search_of(TANH, {"alpha": np.logspace(-2, 2, n_alphas), "n_hidden": [10, 20]})
     search.set_params(return_train_score=return_train_score)
     free = clone(search).set_params(estimator__max_memory=None).fit(X, y)
-    _, found = peak(search.fit, X, y)
-    assert found <= LIMIT + 2 * N * PER_ROW
+    _, actual = peak(search.fit, X, y)
+    assert actual <= LIMIT + 2 * N * PER_ROW
     assert_same_results(search.cv_results_, free.cv_results_)
     assert (search.cv_results_["mean_score_time"] > 0).all()
 
@@ -97,11 +97,11 @@ def test_parts_may_contain_several_groups(rows, monkeypatch):
     free = search_of(TANH, grid).fit(X, y)
     parts, replace_scores = [], FitCache.replace_scores
 
-    def spy(cache, part):
+    def recorded(cache, part):
         parts.append(part)
         replace_scores(cache, part)
 
-    monkeypatch.setattr(FitCache, "replace_scores", spy)
+    monkeypatch.setattr(FitCache, "replace_scores", recorded)
     tight = clone(free).set_params(estimator__max_memory="1MiB").fit(X, y)
     assert parts == [range(4, 8), range(8, 12)]  # the first four are scored in the first pass
     assert_same_results(tight.cv_results_, free.cv_results_)

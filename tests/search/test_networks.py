@@ -1,7 +1,7 @@
 """Results of HiddenSizeSearchCV for classifiers: those of GridSearchCV, from shared passes.
 
 Nearly every test of this folder fits both searches and compares all fitted attributes. It fails,
-too, if a candidate was fitted alone that should share a pass.
+too, if a candidate was fitted separately that should share a pass.
 """
 
 import warnings
@@ -137,10 +137,12 @@ def test_uncovered_samples(iris, n_classes):
     X, y = (each[iris[1] < n_classes] for each in iris)
     grid = {"n_hidden": [5, 20], "radius": [0.05, 0.2], "alpha": [0.1]}
     scoring = {"accuracy": "accuracy", "values": DECISION_SCORER}
-    ours = compare(TRIANGLES, grid, (X, y), **{**ALL_SCORES, "scoring": scoring, "refit": "values"})
+    actual = compare(
+        TRIANGLES, grid, (X, y), **{**ALL_SCORES, "scoring": scoring, "refit": "values"}
+    )
     clf = clone(TRIANGLES).set_params(n_hidden=20, radius=0.2).fit(X, y)
     assert 3 < (~naive.of_model(clf, X).any(axis=1)).sum() < len(X)
-    assert ours.cv_results_["split0_test_accuracy"].min() > 1 / n_classes
+    assert actual.cv_results_["split0_test_accuracy"].min() > 1 / n_classes
 
 
 @pytest.mark.parametrize("network", ALL_PASSES)
@@ -201,14 +203,14 @@ def test_float32_and_uint8_samples(digits, network, dtype):
     """H in float32 is multiplied in float64 here: the class of one sample may differ."""
     X, y = digits[0].astype(dtype), digits[1]
     scoring = {"accuracy": "accuracy", "values": DECISION_SCORER}
-    theirs, ours = (
+    expected, actual = (
         search(network, SIZES, scoring=scoring, refit=False, cv=2).fit(X, y).cv_results_
         for search in (GridSearchCV, HiddenSizeSearchCV)
     )
     for split in range(2):
         for name, tolerance in (("accuracy", 1.5 / (len(X) // 2)), ("values", 1e-4)):
             key = f"split{split}_test_{name}"
-            np.testing.assert_allclose(ours[key], theirs[key], rtol=0, atol=tolerance)
+            np.testing.assert_allclose(actual[key], expected[key], rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("network", [TANH, RBF], ids=["tanh", "rbf"])
@@ -227,8 +229,8 @@ def test_lists_and_data_frames(wine):
     frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
     frame.index = frame.index[::-1]
     for network in ALL_PASSES:
-        ours = compare(network, {"n_hidden": [40, 10]}, (frame, y), **ALL_SCORES)
-        np.testing.assert_array_equal(ours.feature_names_in_, frame.columns)
+        actual = compare(network, {"n_hidden": [40, 10]}, (frame, y), **ALL_SCORES)
+        np.testing.assert_array_equal(actual.feature_names_in_, frame.columns)
 
 
 # Steps before the network
@@ -255,7 +257,7 @@ def test_steps_before_the_network(digits):
         RBFClassifier(40, selection_radius=5.0, feature_weights=None, random_state=0),
     ],
 )
-def test_steps_that_learn_from_the_labels_of_the_split(digits, network):
+def test_supervised_steps_are_fitted_to_each_split(digits, network):
     estimator = make_pipeline(SelectKBest(k=12), StandardScaler(with_std=False), network)
     grid = {f"{type(network).__name__.lower()}__{name}": SIZES[name] for name in SIZES}
     with warnings.catch_warnings():
@@ -265,7 +267,7 @@ def test_steps_that_learn_from_the_labels_of_the_split(digits, network):
 
 
 @pytest.mark.parametrize("network", ALL_PASSES)
-def test_a_pipeline_of_the_network_alone(wine, network):
+def test_a_pipeline_with_the_network_only(wine, network):
     grid = {"clf__n_hidden": [10, 20], "clf__alpha": [1.0]}
     compare(Pipeline([("clf", network)]), grid, wine, **ALL_SCORES)
 
@@ -274,8 +276,8 @@ def test_column_transformers(wine):
     X = pd.DataFrame(wine[0], columns=list("abcdefghijklm"))
     columns = make_column_transformer((StandardScaler(), ["a", "b"]), (PCA(2), list("cdefg")))
     estimator = make_pipeline(columns, clone(TANH)).set_output(transform="pandas")
-    ours = compare(estimator, {"tanhclassifier__n_hidden": [10, 20]}, (X, wine[1]), **ALL_SCORES)
-    assert list(ours.feature_names_in_) == list(X.columns)
+    actual = compare(estimator, {"tanhclassifier__n_hidden": [10, 20]}, (X, wine[1]), **ALL_SCORES)
+    assert list(actual.feature_names_in_) == list(X.columns)
 
 
 def test_fit_parameters_reach_their_steps(digits, weight):

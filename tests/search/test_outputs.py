@@ -27,7 +27,7 @@ from search.comparing import (
     compare_networks,
     load_multioutput,
     mask_splits,
-    weighed,
+    weighted_score,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
 
@@ -41,14 +41,14 @@ NETWORKS = {
     "rbf, prefixes": (
         RBFClassifier(selection_radius=2.0, feature_weights=None, random_state=0), AUTO
     ),
-    "rbf, all that is automatic": (
+    "rbf, automatic": (
         RBFClassifier(random_state=0), {"n_hidden": [30], "feature_weights": [None, "auto"]}
     ),
 }  # fmt: skip
 
 
-def exact_match(y, answers):
-    return (y == answers).all(axis=1).mean()
+def exact_match(y, predictions):
+    return (y == predictions).all(axis=1).mean()
 
 
 both_kinds = pytest.mark.parametrize(
@@ -69,17 +69,17 @@ def test_results_are_those_of_grid_search(name, kind):
 @both_networks
 def test_multilabel_scorers(network):
     scoring = ["accuracy", "f1_macro", "roc_auc", "average_precision"]
-    how = {"scoring": scoring, "refit": "roc_auc", "return_train_score": True}
-    compare(network, SIZES, load_multioutput("labels"), **how)
+    options = {"scoring": scoring, "refit": "roc_auc", "return_train_score": True}
+    compare(network, SIZES, load_multioutput("labels"), **options)
 
 
 @both_networks
 def test_scorers_without_multioutput_support(network):
     """Both searches warn, and have missing scores."""
-    how = {"scoring": ["accuracy", "f1_macro"], "refit": False}
+    options = {"scoring": ["accuracy", "f1_macro"], "refit": False}
     with pytest.warns(UserWarning, match="not supported|non-finite"):
-        ours = compare(network, SIZES, load_multioutput("classes"), **how)
-    assert np.isnan(ours.cv_results_["mean_test_accuracy"]).all()
+        search = compare(network, SIZES, load_multioutput("classes"), **options)
+    assert np.isnan(search.cv_results_["mean_test_accuracy"]).all()
 
 
 @both_networks
@@ -88,11 +88,11 @@ def test_custom_scorers(network, kind):
     def of_columns(estimator, X, y):
         assert estimator.predict(X).shape == y.shape
         return {
-            "values": weighed(y, estimator.decision_function(X)),
-            "answers": (estimator.predict(X) == y).mean(),
+            "values": weighted_score(y, estimator.decision_function(X)),
+            "label_accuracy": (estimator.predict(X) == y).mean(),
         }
 
-    compare(network, SIZES, load_multioutput(kind), scoring=of_columns, refit="answers")
+    compare(network, SIZES, load_multioutput(kind), scoring=of_columns, refit="label_accuracy")
 
 
 @both_networks
@@ -115,9 +115,9 @@ def test_containers_of_classes(network):
 def test_two_values_other_than_0_and_1(network):
     """scikit-learn's type_of_target has an indicator for them."""
     X, y = load_multioutput("labels")
-    ours = compare(network, SIZES, (X, 1 + y[:, :2]))
-    assert not ours.best_estimator_.multilabel_
-    assert ours.best_score_ > 0.5
+    search = compare(network, SIZES, (X, 1 + y[:, :2]))
+    assert not search.best_estimator_.multilabel_
+    assert search.best_score_ > 0.5
 
 
 @pytest.mark.parametrize(
@@ -185,13 +185,13 @@ def test_class_weights(kind, network):
 @pytest.mark.filterwarnings("ignore:One or more of the t")
 def test_labels_of_weight_0_in_a_training_set():
     rows = np.arange(150)
-    how = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
+    options = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
            "fit_params": {"sample_weight": np.where(rows < 75, 0.0, 1.0)}}  # fmt: skip
     with pytest.warns(FitFailedWarning, match="is 0 for all samples|non-zero"):
-        compare(TANH, SIZES, load_multioutput("labels"), alone=2, **how)
+        compare(TANH, SIZES, load_multioutput("labels"), n_separate=2, **options)
 
 
-# Pipelines, uncovered samples, and networks that are fitted alone
+# Pipelines, uncovered samples, and networks that are fitted separately
 
 
 @both_kinds
@@ -221,12 +221,12 @@ def test_probabilities(kind, network):
         return np.mean([np.max(each) for each in estimator.predict_proba(X)])
 
     grid = {"n_hidden": [10, 20], "alpha": [1.0, "loo"]}
-    compare(network, grid, load_multioutput(kind), alone=2 * 2, scoring=certainty)
+    compare(network, grid, load_multioutput(kind), n_separate=2 * 2, scoring=certainty)
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t", "ignore:.*could not share")
 def test_layers_that_need_one_class_per_sample():
     grid = {"weights": ["class_informed", "gaussian"], "n_hidden": [10, 20]}
     with pytest.warns(FitFailedWarning, match="needs one class per sample"):
-        ours = compare(TANH, grid, load_multioutput("labels"), alone=2 * 2)
-    assert np.isnan(ours.cv_results_["mean_test_score"]).tolist() == [True, False] * 2
+        search = compare(TANH, grid, load_multioutput("labels"), n_separate=2 * 2)
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [True, False] * 2

@@ -123,8 +123,8 @@ def test_searched_penalties_need_a_pass_for_each_split(
 def test_scorers_share_decision_values(digits, work):
     """Scorers of scikit-learn use those of the pass, also for training samples."""
     scoring = ["accuracy", "f1_macro"]
-    how = {"cv": KFold(4), "refit": False, "return_train_score": True}
-    HiddenSizeSearchCV(TANH, SIZES_AND_PENALTIES, scoring=scoring, **how).fit(*digits)
+    options = {"cv": KFold(4), "refit": False, "return_train_score": True}
+    HiddenSizeSearchCV(TANH, SIZES_AND_PENALTIES, scoring=scoring, **options).fit(*digits)
     assert work.entries == (1 + 1 + 3) * 200 * 40
 
 

@@ -21,7 +21,7 @@ from search.comparing import (
     compare_networks,
     load_regression,
     mask_splits,
-    weighed,
+    weighted_score,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFRegressor, TanhRegressor
 
@@ -36,7 +36,7 @@ PENALTIES = {"n_hidden": [10, 30], "alpha": [0.2, "auto"]}
 SCORERS = {
     "r2": "r2", "squares": "neg_mean_squared_error", "absolute": "neg_mean_absolute_error",
 }  # fmt: skip
-ALL_SCORES = {"scoring": make_scorer(weighed), "return_train_score": True, "cv": 2}
+ALL_SCORES = {"scoring": make_scorer(weighted_score), "return_train_score": True, "cv": 2}
 NETWORKS = {
     "tanh, one pass": (TANH, SIZES_AND_PENALTIES),
     "tanh, one pass, orthogonal": (clone(TANH).set_params(weights="orthogonal"), SIZES),
@@ -73,14 +73,14 @@ def test_results_are_those_of_grid_search(name, n_outputs):
 
 
 @pytest.mark.parametrize(
-    "scoring", [None, "neg_mean_squared_error", "neg_median_absolute_error", weighed]
+    "scoring", [None, "neg_mean_squared_error", "neg_median_absolute_error", weighted_score]
 )
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_scorers(network, scoring):
-    if scoring is weighed:
+    if scoring is weighted_score:
 
         def scoring(estimator, X, y):
-            return weighed(y, estimator.predict(X))
+            return weighted_score(y, estimator.predict(X))
 
     compare(network, SIZES, load_regression(), scoring=scoring, return_train_score=True)
 
@@ -117,10 +117,10 @@ def test_splits_are_not_stratified(network):
     X, y = load_regression()
     y = (y > np.median(y)) + (X[:, 2] > 1).astype(int)
     order = np.argsort(y, kind="stable")
-    ours = compare(network, {"n_hidden": [40, 10]}, (X[order], y[order]), cv=4)
-    by_folds = clone(ours).set_params(cv=KFold(4)).fit(X[order], y[order])
+    actual = compare(network, {"n_hidden": [40, 10]}, (X[order], y[order]), cv=4)
+    by_folds = clone(actual).set_params(cv=KFold(4)).fit(X[order], y[order])
     np.testing.assert_array_equal(
-        ours.cv_results_["mean_test_score"], by_folds.cv_results_["mean_test_score"]
+        actual.cv_results_["mean_test_score"], by_folds.cv_results_["mean_test_score"]
     )
 
 
@@ -130,12 +130,12 @@ def test_float32_and_uint8_samples(network, dtype):
     """H in float32 is multiplied in float64 here; y has a large mean."""
     X, y = load_regression(2)
     X, y = (10 * (X - X.min())).astype(dtype), y + 1e4
-    theirs, ours = (
+    expected, actual = (
         search(network, {**SIZES, "alpha": [0.2, "auto"]}, cv=2).fit(X, y).cv_results_
         for search in (GridSearchCV, HiddenSizeSearchCV)
     )
     for name in ("split0_test_score", "split1_test_score"):
-        np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=2e-4)
+        np.testing.assert_allclose(actual[name], expected[name], rtol=0, atol=2e-4)
 
 
 SPLITTERS = {
@@ -157,8 +157,8 @@ def test_splitters(cv, network):
 
 def test_splitters_of_groups():
     groups = np.random.default_rng(0).integers(0, 7, 150)
-    how = {**ALL_SCORES, "cv": GroupKFold(3), "fit_params": {"groups": groups}}
-    compare(TANH, SIZES, load_regression(), **how)
+    options = {**ALL_SCORES, "cv": GroupKFold(3), "fit_params": {"groups": groups}}
+    compare(TANH, SIZES, load_regression(), **options)
 
 
 # Uncovered samples, and y that differs between splits
@@ -256,12 +256,12 @@ def test_sample_weights_reach_the_score(network, n_outputs):
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_a_training_set_of_weight_0(network):
     rows = np.arange(150)
-    how = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
+    options = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
            "fit_params": {"sample_weight": np.where(rows < 75, 0.0, 1.0)}}  # fmt: skip
     with pytest.warns(FitFailedWarning, match="is 0 for all samples|non-zero"):
-        ours = compare(network, SIZES, load_regression(), alone=2, **how)
-    assert np.isnan(ours.cv_results_["split0_test_score"]).all()
-    assert np.isfinite(ours.cv_results_["split1_test_score"]).all()
+        actual = compare(network, SIZES, load_regression(), n_separate=2, **options)
+    assert np.isnan(actual.cv_results_["split0_test_score"]).all()
+    assert np.isfinite(actual.cv_results_["split1_test_score"]).all()
 
 
 def test_sample_weights_are_routed():
@@ -327,7 +327,7 @@ def test_each_split_needs_a_pass(work, network, grid, is_held_out):
 
 
 @pytest.mark.parametrize("network", [TANH, RBF])
-def test_networks_with_leave_one_out_are_fitted_alone(network):
+def test_networks_with_leave_one_out_are_fitted_separately(network):
     grids = [
         {"uncertainty": [True], "n_hidden": [10, 20], "alpha": [1.0]},
         {"alpha": ["loo", [0.1, 1.0]], "n_hidden": [10]},
@@ -339,8 +339,8 @@ def test_networks_with_leave_one_out_are_fitted_alone(network):
             return estimator.score(X, y)
         return estimator.predict(X, return_std=True)[1].mean()
 
-    compare(network, grids, load_regression(2), alone=4 * 2)
-    compare(network, grids, load_regression(2), alone=4 * 2, scoring=certainty)
+    compare(network, grids, load_regression(2), n_separate=4 * 2)
+    compare(network, grids, load_regression(2), n_separate=4 * 2, scoring=certainty)
 
 
 @pytest.mark.parametrize("network", [TANH, RBF], ids=["tanh", "rbf"])
@@ -374,11 +374,11 @@ def test_invalid_y_is_refused(y, match):
             assert vars(search) == before
 
 
-def log_regressor(network, **how):
-    return TransformedTargetRegressor(network, func=np.log1p, inverse_func=np.expm1, **how)
+def log_regressor(network, **options):
+    return TransformedTargetRegressor(network, func=np.log1p, inverse_func=np.expm1, **options)
 
 
-AROUND = {
+TRANSFORMED = {
     "alone": (log_regressor(TANH), "regressor__"),
     "before a pipeline": (
         log_regressor(make_pipeline(StandardScaler(), RBF)), "regressor__rbfregressor__"
@@ -395,10 +395,10 @@ AROUND = {
 
 
 @pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error"])
-@pytest.mark.parametrize("name", AROUND)
+@pytest.mark.parametrize("name", TRANSFORMED)
 def test_transformed_targets(name, scoring):
     """They share passes, and predict in the unit of y."""
-    estimator, prefix = AROUND[name]
+    estimator, prefix = TRANSFORMED[name]
     X, y = load_regression()
     grid = {prefix + parameter: values for parameter, values in SIZES.items()}
     search = compare(estimator, grid, (X, y**4), scoring=scoring, return_train_score=True)

@@ -54,23 +54,23 @@ def test_predictions_of_the_search(cancer):
         search(network, {"n_hidden": [10, 20]}, cv=2).fit(*cancer)
         for search in (GridSearchCV, HiddenSizeSearchCV)
     ]
-    theirs, ours = searches
+    reference, ours = searches
     for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
-        here, there = (getattr(search, method)(cancer[0]) for search in (ours, theirs))
-        np.testing.assert_allclose(here, there, atol=1e-12)
-    assert ours.score(*cancer) == theirs.score(*cancer)
-    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+        actual, expected = (getattr(search, method)(cancer[0]) for search in (ours, reference))
+        np.testing.assert_allclose(actual, expected, atol=1e-12)
+    assert ours.score(*cancer) == reference.score(*cancer)
+    np.testing.assert_array_equal(ours.classes_, reference.classes_)
     assert ours.n_features_in_ == 30
 
 
 def test_the_score_of_the_search_is_that_of_the_scorer(cancer):
     for scoring in ("roc_auc", score_of_samples):
-        theirs, ours = (
+        reference, ours = (
             search(TANH, SIZES, scoring=scoring, cv=2).fit(*cancer)
             for search in (GridSearchCV, HiddenSizeSearchCV)
         )
-        np.testing.assert_allclose(ours.score(*cancer), theirs.score(*cancer), atol=1e-12)
-        assert ours.scorer_ == theirs.scorer_ or scoring == "roc_auc"
+        np.testing.assert_allclose(ours.score(*cancer), reference.score(*cancer), atol=1e-12)
+        assert ours.scorer_ == reference.scorer_ or scoring == "roc_auc"
 
 
 def test_scorers_are_those_of_the_user(wine):
@@ -83,7 +83,7 @@ def test_scorers_are_those_of_the_user(wine):
 @pytest.mark.parametrize("scoring", [None, "accuracy", weighted_accuracy])
 def test_a_pickle_does_not_contain_the_samples(digits, scoring):
     """Intermediate results are not kept."""
-    ours, theirs = (
+    ours, reference = (
         search(TANH, {"n_hidden": [10, 20]}, scoring=scoring, cv=2).fit(*digits)
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
@@ -92,7 +92,7 @@ def test_a_pickle_does_not_contain_the_samples(digits, scoring):
     np.testing.assert_array_equal(again.predict(digits[0]), ours.predict(digits[0]))
     assert again.score(*digits) == ours.score(*digits)
     assert_same_results(again.cv_results_, ours.cv_results_)
-    assert len(pickled) < len(pickle.dumps(theirs)) + 1000
+    assert len(pickled) < len(pickle.dumps(reference)) + 1000
     best = pickle.loads(pickle.dumps(ours.best_estimator_))
     np.testing.assert_array_equal(best.predict(digits[0]), ours.predict(digits[0]))
 
@@ -102,11 +102,11 @@ COPIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", COPIES)
-def test_copies_of_a_search(wine, way):
+@pytest.mark.parametrize("copy_function", COPIES)
+def test_copies_of_a_search(wine, copy_function):
     search = HiddenSizeSearchCV(TANH, {"n_hidden": [10, 20]}, scoring=score_of_samples, cv=2)
     for original in (search, search.fit(*wine)):
-        again = COPIES[way](original)
+        again = COPIES[copy_function](original)
         assert vars(again).keys() == vars(original).keys()
         assert repr(again) == repr(original)
     assert_same_search(again, search, wine)
@@ -114,13 +114,13 @@ def test_copies_of_a_search(wine, way):
     assert_same_search(again.fit(*wine), search, wine)
 
 
-@pytest.mark.parametrize("way", COPIES)
-def test_copies_share_the_cache(wine, way):
+@pytest.mark.parametrize("copy_function", COPIES)
+def test_copies_share_the_cache(wine, copy_function):
     """scikit-learn 1.8 copies the whole search for routing, but must not copy X."""
     X, y = wine
     cache = cached_estimator.FitCache(X, TANH, [{}])
     candidate, scorer, splitter = (
-        COPIES[way](original)
+        COPIES[copy_function](original)
         for original in (
             cached_estimator.CachedEstimator(cache),
             cached_estimator.UserScorer(score_of_samples),
@@ -128,7 +128,7 @@ def test_copies_share_the_cache(wine, way):
         )
     )
     assert repr(candidate) == repr(TANH)
-    assert (candidate.cache.X is X) == (splitter.cache.X is X) == (way != "pickle")
+    assert (candidate.cache.X is X) == (splitter.cache.X is X) == (copy_function != "pickle")
     rows = np.arange(len(X))
     (train, test), _ = splitter.split(rows, y)
     candidate.set_params(candidate=0, n_hidden=10).fit(train, y[train])
@@ -151,33 +151,33 @@ def test_clones_and_parameters(wine):
 
 
 def test_a_second_fit_is_like_the_first(wine, iris):
-    ours, theirs = (
+    ours, reference = (
         search(TANH, {"n_hidden": [1, 30]}, cv=2).fit(*wine)
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
-    for search in (ours, theirs):
+    for search in (ours, reference):
         search.set_params(param_grid={"n_hidden": [10, 20]}).fit(*iris)
-    assert_same_search(ours, theirs, iris)
+    assert_same_search(ours, reference, iris)
 
 
 def test_a_second_fit_without_refit_has_no_best_estimator(wine):
-    ours, theirs = (
+    ours, reference = (
         search(TANH, {"n_hidden": [1, 30]}, cv=2).fit(*wine)
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
     assert ours.best_index_ > 0
-    for search in (ours, theirs):
+    for search in (ours, reference):
         search.set_params(scoring=["accuracy", "f1_macro"], refit=False, param_grid={}).fit(*wine)
-    assert_same_results(ours.cv_results_, theirs.cv_results_)
+    assert_same_results(ours.cv_results_, reference.cv_results_)
     assert not hasattr(ours, "best_params_")
 
 
 def test_a_search_within_cross_validation(wine):
-    ours, theirs = (
+    ours, reference = (
         cross_val_score(search(TANH, SIZES, cv=2), *wine, cv=2)
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
-    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(ours, reference)
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,9 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
 )
 @pytest.mark.filterwarnings("ignore:Scoring failed", "ignore:One or more of the t")
 def test_scorers_of_scikit_learn(cancer, scoring, refit):
-    how = {"scoring": scoring, "refit": refit, "return_train_score": True}
+    options = {"scoring": scoring, "refit": refit, "return_train_score": True}
     network = RBF if isinstance(scoring, list) else TANH
-    compare(network, {"n_hidden": [40, 10]}, cancer, **how)
+    compare(network, {"n_hidden": [40, 10]}, cancer, **options)
 
 
 def several_scores(estimator, X, y):
@@ -95,10 +95,10 @@ def test_a_custom_scorer_receives_the_fitted_pipeline(wine):
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_probabilities(wine, network):
     network = clone(network)
-    how = {"scoring": ["neg_log_loss", "roc_auc_ovr", "accuracy"], "refit": "neg_log_loss"}
+    options = {"scoring": ["neg_log_loss", "roc_auc_ovr", "accuracy"], "refit": "neg_log_loss"}
     grid = {"n_hidden": [10, 20], "alpha": ["auto"]}
-    ours = compare(network, grid, wine, return_train_score=True, **how)
-    np.testing.assert_allclose(ours.predict_proba(wine[0]).sum(axis=1), 1)
+    actual = compare(network, grid, wine, return_train_score=True, **options)
+    np.testing.assert_allclose(actual.predict_proba(wine[0]).sum(axis=1), 1)
 
 
 def failing_scorer(estimator, X, y):
@@ -112,12 +112,12 @@ def failing_scorer(estimator, X, y):
 @pytest.mark.filterwarnings("ignore:One or more of the t")
 def test_errors_of_scorers(wine, scoring, error_score):
     refit = scoring is failing_scorer or "b"
-    how = {"scoring": scoring, "error_score": error_score, "refit": refit, "cv": 3}
+    options = {"scoring": scoring, "error_score": error_score, "refit": refit, "cv": 3}
     with pytest.warns(UserWarning, match="(?s)Scoring failed.*not today"):
-        compare(TANH, SIZES, wine, return_train_score=True, **how)
+        compare(TANH, SIZES, wine, return_train_score=True, **options)
     for search in (GridSearchCV, HiddenSizeSearchCV):
         with pytest.raises(ArithmeticError, match="not today"):
-            search(TANH, SIZES, **{**how, "error_score": "raise"}).fit(*wine)
+            search(TANH, SIZES, **{**options, "error_score": "raise"}).fit(*wine)
 
 
 @pytest.mark.parametrize(
@@ -129,15 +129,15 @@ def test_scorers_of_unavailable_probabilities(scoring, in_pipeline, wine):
     network = clone(RBF).set_params(readout="lms")
     estimator = make_pipeline(StandardScaler(), network) if in_pipeline else network
     prefix = "rbfclassifier__" if in_pipeline else ""
-    how = {"scoring": scoring, "cv": 2, "refit": False}
+    options = {"scoring": scoring, "cv": 2, "refit": False}
     with (
         count_network_fits() as fits,
         pytest.raises(ValueError, match=r"^scoring='.*needs predict_proba, and readout='lms'"),
     ):
-        HiddenSizeSearchCV(estimator, {prefix + "n_hidden": [5, 10]}, **how).fit(*wine)
+        HiddenSizeSearchCV(estimator, {prefix + "n_hidden": [5, 10]}, **options).fit(*wine)
     assert not fits.call_count
     grid = {prefix + "readout": ["ridge"], prefix + "n_hidden": [5]}
-    HiddenSizeSearchCV(estimator, grid, error_score="raise", **how).fit(*wine)
+    HiddenSizeSearchCV(estimator, grid, error_score="raise", **options).fit(*wine)
 
 
 def test_a_binary_scorer_of_three_classes(wine):
@@ -154,13 +154,13 @@ def test_scorers_of_probabilities_of_regressors():
 
 
 def test_softmax_readouts_are_warned_of():
-    """Each candidate is fitted alone, with a warning of the cost."""
+    """Each candidate is fitted separately, with a warning of the cost."""
     X, y = load("iris")
     network = clone(TANH).set_params(readout="softmax", n_hidden=20)
-    how = {"param_grid": {"alpha": [0.5, 2.0]}, "scoring": "neg_log_loss", "cv": 2}
-    expected = GridSearchCV(network, **how).fit(X, y)
+    options = {"param_grid": {"alpha": [0.5, 2.0]}, "scoring": "neg_log_loss", "cv": 2}
+    expected = GridSearchCV(network, **options).fit(X, y)
     with pytest.warns(UserWarning, match="softmax.* 2 candidates on 2 splits are 4 fits"):
-        search = HiddenSizeSearchCV(network, **how).fit(X, y)
+        search = HiddenSizeSearchCV(network, **options).fit(X, y)
     for name in ("mean_test_score", "std_test_score", "rank_test_score"):
         np.testing.assert_array_equal(search.cv_results_[name], expected.cv_results_[name])
     np.testing.assert_array_equal(search.predict_proba(X), expected.predict_proba(X))

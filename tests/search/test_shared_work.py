@@ -28,9 +28,9 @@ from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 def test_steps_are_fitted_once_for_each_split(digits):
     fits = []
 
-    def fitted_scaler(scaler, *args, original=StandardScaler.fit, **how):
+    def fitted_scaler(scaler, *args, original=StandardScaler.fit, **options):
         fits.append(scaler)
-        return original(scaler, *args, **how)
+        return original(scaler, *args, **options)
 
     network = clone(RBF).set_params(kernel="laplacian", radius=20.0)
     estimator = make_pipeline(StandardScaler(), network)
@@ -83,10 +83,10 @@ def test_without_verbose_nothing_is_printed(wine, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_candidates_of_a_failed_pass_are_fitted_alone(wine, before_each_pass):
+def test_candidates_of_a_failed_pass_are_fitted_separately(wine, before_each_pass):
     before_each_pass(mock.Mock(side_effect=MemoryError("too large")))
     with pytest.warns(UserWarning, match=r"4 candidates could not share.*MemoryError: too large"):
-        compare(TANH, SIZES_AND_PENALTIES, wine, alone=4 * 2, **ALL_SCORES)
+        compare(TANH, SIZES_AND_PENALTIES, wine, n_separate=4 * 2, **ALL_SCORES)
 
 
 def test_a_failed_pass_for_all_splits_is_repeated_for_each_split(wine, before_each_pass):

@@ -37,7 +37,7 @@ SEARCHES = {
     "one pass": (clone(TANH).set_params(scale=1.0), {"n_hidden": [10, 30], "alpha": [0.1, 1]}, {}),
     "a pass for each split": (TANH, GRID, {"return_train_score": True, "cv": 3}),
     "any order": (RBF, {"n_hidden": [10, 30]}, {"cv": SHUFFLED}),
-    "fitted alone": (RBF, {"readout": ["none"], "n_hidden": [10]}, {}),
+    "fitted separately": (RBF, {"readout": ["none"], "n_hidden": [10]}, {}),
     "numbers": (TanhRegressor(30, **SMALL), {"alpha": [0.2, "auto"]}, {"cv": 3}),
     "rows are scored": (TANH, {"n_hidden": [10, 30]}, {"scoring": own_score, "cv": 3}),
 }
@@ -49,8 +49,8 @@ def in_memory_results(rows):
 
     @cache
     def search(name):
-        model, grid, how = SEARCHES[name]
-        return HiddenSizeSearchCV(model, grid, **how).fit(*rows)
+        model, grid, options = SEARCHES[name]
+        return HiddenSizeSearchCV(model, grid, **options).fit(*rows)
 
     return search
 
@@ -61,7 +61,7 @@ def in_memory_results(rows):
         *product(("one pass", "any order"), ("slices", "chunks", "batches")),
         ("a pass for each split", "slices"),
         ("a pass for each split", "batches"),
-        ("fitted alone", "chunks"),
+        ("fitted separately", "chunks"),
         ("numbers", "batches"),
         ("rows are scored", "slices"),
         ("rows are scored", "chunks"),
@@ -89,9 +89,9 @@ def test_sample_weights_of_a_source(rows):
     weight = np.random.default_rng(0).random(300)
     search = HiddenSizeSearchCV(TANH, GRID, cv=3, refit=False)
     expected = search.fit(X, y, sample_weight=weight).cv_results_["mean_test_score"]
-    found = search.fit(ChunkFunction(X, y, weight)).cv_results_["mean_test_score"]
-    np.testing.assert_array_equal(found, expected)
-    assert (found != search.fit(X, y).cv_results_["mean_test_score"]).any()
+    actual = search.fit(ChunkFunction(X, y, weight)).cv_results_["mean_test_score"]
+    np.testing.assert_array_equal(actual, expected)
+    assert (actual != search.fit(X, y).cv_results_["mean_test_score"]).any()
 
 
 def test_a_source_can_be_scored(rows):

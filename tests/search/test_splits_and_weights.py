@@ -93,10 +93,10 @@ def test_a_class_missing_in_a_training_set(wine, network, missing):
     """There the classes are encoded otherwise."""
     y = wine[1]
     groups = np.where(y == missing, 0, 1 + np.arange(len(y)) % 2)
-    how = {"fit_params": {"groups": groups}, "cv": LeaveOneGroupOut()}
+    options = {"fit_params": {"groups": groups}, "cv": LeaveOneGroupOut()}
     scoring = {"accuracy": "accuracy", "values": DECISION_SCORER}
-    how |= {"scoring": scoring, "refit": "values", "return_train_score": True}
-    compare(network, SIZES, wine, **how)
+    options |= {"scoring": scoring, "refit": "values", "return_train_score": True}
+    compare(network, SIZES, wine, **options)
 
 
 # Sample weights
@@ -114,9 +114,9 @@ def test_sample_weights_reach_the_score(digits, weight, network):
     compare(network, SIZES, digits, fit_params={"sample_weight": weight}, return_train_score=True)
 
 
-def test_sample_weights_reach_the_score_of_networks_fitted_alone(digits, weight):
+def test_sample_weights_reach_the_score_of_networks_fitted_separately(digits, weight):
     network, fit_params = clone(TANH).set_params(alpha=[1.0]), {"sample_weight": weight}
-    compare(network, {"n_hidden": [10, 20]}, digits, alone=2 * 2, fit_params=fit_params)
+    compare(network, {"n_hidden": [10, 20]}, digits, n_separate=2 * 2, fit_params=fit_params)
 
 
 @pytest.mark.parametrize("scoring", [weighted_accuracy, partial(weighted_accuracy, factor=2)])
@@ -153,11 +153,16 @@ def test_a_training_set_of_one_class_by_weight(cancer, network):
     y, rows = cancer[1], np.arange(len(cancer[1]))
     fit_params = {"sample_weight": ((y == 0) | (rows < 100)).astype(float)}
     with pytest.warns(FitFailedWarning, match="y has one class"):
-        ours = compare(
-            network, SIZES, cancer, fit_params=fit_params, **{**ALL_SCORES, "cv": KFold(2)}, alone=2
+        actual = compare(
+            network,
+            SIZES,
+            cancer,
+            fit_params=fit_params,
+            **{**ALL_SCORES, "cv": KFold(2)},
+            n_separate=2,
         )
-    assert np.isnan(ours.cv_results_["split0_test_score"]).all()
-    assert np.isfinite(ours.cv_results_["split1_test_score"]).all()
+    assert np.isnan(actual.cv_results_["split0_test_score"]).all()
+    assert np.isfinite(actual.cv_results_["split1_test_score"]).all()
 
 
 # Metadata
@@ -190,8 +195,8 @@ def test_aliases_of_sample_weights_are_routed(digits, weight):
                "weighted": make_scorer(f1_score, average="macro").set_score_request(
                    sample_weight="for_score")}  # fmt: skip
     fit_params = {"for_fit": weight, "for_score": weight[::-1]}
-    how = {"scoring": scoring, "refit": "weighted", "return_train_score": True}
-    compare(network, SIZES, digits, fit_params=fit_params, **how)
+    options = {"scoring": scoring, "refit": "weighted", "return_train_score": True}
+    compare(network, SIZES, digits, fit_params=fit_params, **options)
 
 
 @pytest.mark.usefixtures("routing")

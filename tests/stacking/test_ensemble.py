@@ -46,11 +46,11 @@ def test_scores_are_weighted_sums(data, kind):
     model = classifier().fit(X, y)
     assert list(model.named_estimators_) == ["rbf", "tanh"]
     each = [network.decision_function(X) for network in model.estimators_]
-    found, first, second = model.decision_function(X), *each
+    actual, first, second = model.decision_function(X), *each
     if kind == "several":
-        found, first, second = map(np.column_stack, (found, first, second))
+        actual, first, second = map(np.column_stack, (actual, first, second))
     expected = model.weights_[0] * first + model.weights_[1] * second
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
     assert model.predict(X).shape == y.shape
     p = model.predict_proba(X)
     if kind in ("one", "two"):
@@ -119,14 +119,14 @@ def test_sources(data, tmp_path):
     """A file is read in blocks, once per prediction, and predictions may be written to `out`."""
     X, y, _ = data
     expected = classifier().fit(X, y)
-    tap = ChunkFunction(X, y)
-    model = classifier().fit(tap)
+    source = ChunkFunction(X, y)
+    model = classifier().fit(source)
     np.testing.assert_allclose(model.weights_, expected.weights_, rtol=1e-6)
-    calls, out = tap.calls, np.zeros(len(X), int)
-    assert model.predict(tap, out=out) is out
-    assert tap.calls <= calls + 2
+    calls, out = source.calls, np.zeros(len(X), int)
+    assert model.predict(source, out=out) is out
+    assert source.calls <= calls + 2
     np.testing.assert_array_equal(out, expected.predict(X))
-    assert model.score(tap) == expected.score(X, y)
+    assert model.score(source) == expected.score(X, y)
     with pytest.raises(ValueError, match="out has shape"):
         model.predict(X, out=np.zeros(3))
 
@@ -157,9 +157,9 @@ def test_dask(data):
     X, y, _ = data
     lazy, expected = da.from_array(X, chunks=(50, 4)), classifier().fit(X, y)
     model = classifier().fit(lazy, da.from_array(y, chunks=50))
-    found = model.predict_proba(lazy)
-    assert isinstance(found, da.Array)
-    np.testing.assert_allclose(found.compute(), expected.predict_proba(X), atol=1e-6)
+    actual = model.predict_proba(lazy)
+    assert isinstance(actual, da.Array)
+    np.testing.assert_allclose(actual.compute(), expected.predict_proba(X), atol=1e-6)
     assert model.score(lazy, y) == expected.score(X, y)
 
 

@@ -40,23 +40,23 @@ def expected(model, X, y, column, signs):
 
 
 def check(model, X, y, column, signs, n=4, output=0):
-    found = model.explain(X, n, output)
+    explanation = model.explain(X, n, output)
     each, intercept = expected(model, X, y, column, signs)
     np.testing.assert_allclose(
-        found.contributions, np.take_along_axis(each, found.support, axis=1), atol=1e-5
+        explanation.contributions, np.take_along_axis(each, explanation.support, axis=1), atol=1e-5
     )
     size = np.abs(each)
     np.testing.assert_allclose(
-        np.abs(found.contributions), np.sort(size, axis=1)[:, ::-1][:, :n], atol=1e-5
+        np.abs(explanation.contributions), np.sort(size, axis=1)[:, ::-1][:, :n], atol=1e-5
     )
-    np.testing.assert_allclose(found.intercept, intercept, atol=1e-5)
+    np.testing.assert_allclose(explanation.intercept, intercept, atol=1e-5)
     others = model.contributions(X, output)
     rbf = [k for k, network in enumerate(model.estimators_) if hasattr(network, "explain")]
     others = np.abs(np.delete(others, rbf, axis=1)).sum(axis=1)
-    np.testing.assert_allclose(found.total, size.sum(axis=1) + others, rtol=1e-4)
-    assert found.units is None
-    assert "unit" not in found.to_frame()
-    return found
+    np.testing.assert_allclose(explanation.total, size.sum(axis=1) + others, rtol=1e-4)
+    assert explanation.units is None
+    assert "unit" not in explanation.to_frame()
+    return explanation
 
 
 def test_several_networks(data):
@@ -64,10 +64,10 @@ def test_several_networks(data):
     X, _, numbers = data
     model = two_rbf(RBFRegressor).fit(X, numbers)
     assert np.intersect1d(*[network.support_ for network in model.estimators_]).size
-    found = check(model, X, numbers, np.zeros(len(X), int), np.ones(len(X)))
-    np.testing.assert_allclose(found.scores, model.predict(X))
-    np.testing.assert_allclose(found.predictions, model.predict(X))
-    np.testing.assert_allclose(found.targets, numbers[found.support])
+    explanation = check(model, X, numbers, np.zeros(len(X), int), np.ones(len(X)))
+    np.testing.assert_allclose(explanation.scores, model.predict(X))
+    np.testing.assert_allclose(explanation.predictions, model.predict(X))
+    np.testing.assert_allclose(explanation.targets, numbers[explanation.support])
 
 
 @pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
@@ -87,12 +87,12 @@ def test_classification(data, kind):
         signs = np.where(scores > 0, 1.0, -1.0)
         predictions = predictions[:, 1]
     output = int(kind in ("several", "labels"))
-    found = check(model, X, y, column, signs, output=output)
-    assert (found.predictions == predictions).all()
+    explanation = check(model, X, y, column, signs, output=output)
+    assert (explanation.predictions == predictions).all()
     of_output = y[:, 1] if output else y
-    assert (found.targets == of_output[found.support]).all()
+    assert (explanation.targets == of_output[explanation.support]).all()
     top = scores.max(axis=1) if kind == "one" else np.abs(scores)
-    np.testing.assert_allclose(found.scores, top, atol=1e-5)
+    np.testing.assert_allclose(explanation.scores, top, atol=1e-5)
     with pytest.raises(ValueError, match=r"output=3: y has"):
         model.explain(X, output=3)
 
@@ -102,8 +102,8 @@ def test_final_estimator(large_data):
     X, _, numbers = large_data
     model = with_final(small_ensemble(StackedRegressor)).fit(X, numbers)
     assert model.final_weight_ > 0
-    found = check(model, X, numbers, np.zeros(len(X), int), np.ones(len(X)))
-    np.testing.assert_allclose(found.scores, model.predict(X))
+    explanation = check(model, X, numbers, np.zeros(len(X), int), np.ones(len(X)))
+    np.testing.assert_allclose(explanation.scores, model.predict(X))
 
 
 def test_blocks(data, monkeypatch):

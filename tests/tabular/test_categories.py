@@ -122,21 +122,21 @@ def test_one_hot_features_are_those_of_scikit_learn(n_categories, rng):
     values = rng.integers(n_categories, size=(400, 2)).astype(object)
     values[rng.random((400, 2)) < 0.1] = np.nan
     new = rng.integers(n_categories + 5, size=(50, 2)).astype(object)
-    theirs = OneHotEncoder(
+    reference = OneHotEncoder(
         max_categories=100, handle_unknown="infrequent_if_exist", sparse_output=False
     )
-    ours = CategoryEncoder()
+    actual = CategoryEncoder()
     if n_categories > 100:
         # Of equally frequent categories the first ones are kept, and scikit-learn keeps the last.
         values = np.repeat(np.arange(n_categories), 1 + np.arange(n_categories))[:, None]
         new = rng.integers(n_categories + 5, size=(50, 1))
         with pytest.warns(UserWarning, match="max_categories"):
-            H = ours.fit_transform(values)
+            H = actual.fit_transform(values)
     else:
-        H = ours.fit_transform(values)
-    np.testing.assert_array_equal(2 * H, theirs.fit_transform(values))
-    np.testing.assert_array_equal(2 * ours.transform(new), theirs.transform(new))
-    np.testing.assert_array_equal(ours.get_feature_names_out(), theirs.get_feature_names_out())
+        H = actual.fit_transform(values)
+    np.testing.assert_array_equal(2 * H, reference.fit_transform(values))
+    np.testing.assert_array_equal(2 * actual.transform(new), reference.transform(new))
+    np.testing.assert_array_equal(actual.get_feature_names_out(), reference.get_feature_names_out())
 
 
 def test_infrequent_categories_share_a_feature():
@@ -193,9 +193,9 @@ def test_means_of_regression_are_those_of_scikit_learn():
     encoder = CategoryEncoder("regression").fit(X[["shop"]], y)
     smoothing = 1 / 4  # variance of the price by that of the effects
     standardised = (y - y.mean()) / y.std()
-    theirs = TargetEncoder(smooth=smoothing).fit(X[["shop"]], standardised)
+    reference = TargetEncoder(smooth=smoothing).fit(X[["shop"]], standardised)
     np.testing.assert_allclose(
-        encoder.transform(X[["shop"]]), theirs.transform(X[["shop"]]), atol=0.01
+        encoder.transform(X[["shop"]]), reference.transform(X[["shop"]]), atol=0.01
     )
     H = CategoryEncoder("regression").fit_transform(X[["shop"]], y)
     other = y.copy()

@@ -280,10 +280,10 @@ def test_search_fits_interactions_in_each_split():
     """As GridSearchCV does, from training samples only."""
     grid = {"tanhclassifier__alpha": [0.1, 10.0]}
     pipeline = make_tabular_pipeline(TanhClassifier(5, feature_weights=None, random_state=0))
-    ours = HiddenSizeSearchCV(pipeline, grid, cv=3).fit(X, RULE)
-    theirs = GridSearchCV(pipeline, grid, cv=3).fit(X, RULE)
+    actual = HiddenSizeSearchCV(pipeline, grid, cv=3).fit(X, RULE)
+    reference = GridSearchCV(pipeline, grid, cv=3).fit(X, RULE)
     np.testing.assert_allclose(
-        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+        actual.cv_results_["mean_test_score"], reference.cv_results_["mean_test_score"]
     )
 
 

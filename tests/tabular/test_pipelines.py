@@ -245,10 +245,10 @@ def test_hidden_size_search(mixed):
     X, y = mixed
     grid = {"tanhclassifier__n_hidden": [2, 10, 30], "tanhclassifier__alpha": [0.1, 10.0]}
     pipeline = make_tabular_pipeline(TanhClassifier(feature_weights=None, random_state=0))
-    ours = HiddenSizeSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
-    theirs = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
+    actual = HiddenSizeSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
+    reference = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
     np.testing.assert_allclose(
-        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+        actual.cv_results_["mean_test_score"], reference.cv_results_["mean_test_score"]
     )
 
 

@@ -77,7 +77,7 @@ def test_pyarrow_tables_without_the_pipeline(estimator, mixed):
         clone(estimator).fit(pa.table({"a": dates, "b": np.arange(60.0)}), y)
     floats = {"a": np.arange(60, dtype=np.float32)}
     units = RBFProjector(5).fit(pa.table(floats)).centers_
-    assert units.dtype == np.float32  # the dtype of a table is kept, as that of an array
+    assert units.dtype == np.float32  # a table keeps its dtype, as an array does
     with pytest.raises(TypeError, match=r"X is a list of dictionaries.*pandas\.DataFrame"):
         clone(estimator).fit([{"a": 1.0}, {"a": 2.0}] * 30, y)
 

@@ -32,8 +32,8 @@ def test_smoothing_minimises_the_error():
     def error(smoothing):
         return np.square(Y - cross_fit(fold, cell, 500, Y, smoothing)[1]).mean()
 
-    (found,), _ = estimate_smoothing(cell, Y)
-    assert error(found) < min(error(found / 3), error(found * 3))
+    (actual,), _ = estimate_smoothing(cell, Y)
+    assert error(actual) < min(error(actual / 3), error(actual * 3))
 
 
 @pytest.mark.parametrize("distribution", ["normal", "binary", "lognormal"])

@@ -146,7 +146,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-def test_models_saved_before_there_was_a_scale(network, target):
+def test_models_saved_without_a_score_scale(network, target):
     """Their scores are logits, for probabilities and for the thresholds of sets."""
     X, y = make_data(4, 200)
     clf = network.fit(X, target(y))

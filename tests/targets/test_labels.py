@@ -164,11 +164,11 @@ def test_the_output_with_one_class_is_named(classifier, X, weighted):
 
 
 @pytest.mark.parametrize("classes", [multioutput, multilabel])
-@pytest.mark.parametrize("how", ["balanced", "dicts"])
-def test_class_weights_of_outputs_are_multiplied(ridge, X, classes, how):
+@pytest.mark.parametrize("kind", ["balanced", "dicts"])
+def test_class_weights_of_outputs_are_multiplied(ridge, X, classes, kind):
     Y = classes(X)
     each = [np.unique(column, return_inverse=True) for column in Y.T]
-    if how == "dicts":
+    if kind == "dicts":
         weights = [dict(zip(k.tolist(), 1.0 + np.arange(len(k)), strict=True)) for k, _ in each]
         of_rows = np.prod([1.0 + codes for _, codes in each], axis=0)
     else:
@@ -273,8 +273,8 @@ def test_pickle(classifier, X, y):
     clf = classifier.fit(X, y(X))
     copy = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(copy.predict(X), clf.predict(X))
-    for found, same in zip(copy.decision_function(X), clf.decision_function(X), strict=True):
-        np.testing.assert_array_equal(found, same)
+    for actual, same in zip(copy.decision_function(X), clf.decision_function(X), strict=True):
+        np.testing.assert_array_equal(actual, same)
 
 
 def test_a_failed_fit_changes_nothing(classifier, X):

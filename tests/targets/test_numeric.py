@@ -93,11 +93,11 @@ def test_samples_of_weight_0_are_ignored():
 def test_searches_warn_and_accept_the_transform():
     X, z = make_data()
     y, sizes = np.exp(2 * z), [20, 60]
-    how = {"cv": 2, "scoring": "neg_median_absolute_error"}
+    options = {"cv": 2, "scoring": "neg_median_absolute_error"}
     with pytest.warns(UserWarning, match="heavy tail"):
-        plain = HiddenSizeSearchCV(NETWORK, {"n_hidden": sizes}, **how).fit(X, y)
+        plain = HiddenSizeSearchCV(NETWORK, {"n_hidden": sizes}, **options).fit(X, y)
     model = TransformedTargetRegressor(NETWORK, func=np.log, inverse_func=np.exp)
-    better = HiddenSizeSearchCV(model, {"regressor__n_hidden": sizes}, **how).fit(X, y)
+    better = HiddenSizeSearchCV(model, {"regressor__n_hidden": sizes}, **options).fit(X, y)
     assert better.best_score_ > plain.best_score_ / 2
 
 
@@ -163,7 +163,7 @@ def test_each_column_has_its_own_transform():
 
 @pytest.mark.parametrize("kind", ["log", "quantiles"])
 def test_weights_with_a_transform(kind):
-    """A sample of weight 0, whose y the logarithm does not take, has the effect of none."""
+    """A sample of weight 0 is ignored, even if its y has no logarithm."""
     X, z = make_data()
     y, weight = np.exp(2 * z), np.ones(len(z))
     y[:100], weight[:100] = -1e9, 0
@@ -182,11 +182,11 @@ def test_searches_fit_the_transform_to_each_training_set():
     X, z = make_data(300)
     y, grid = np.exp(2 * z), {"n_hidden": [10, 40]}
     model = clone(NETWORK).set_params(target_transform="auto")
-    found, expected = (
+    actual, expected = (
         search(model, grid, cv=3).fit(X, y).cv_results_["mean_test_score"]
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(actual, expected)
 
 
 def test_a_source_of_chunks_is_transformed():

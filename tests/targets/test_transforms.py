@@ -50,10 +50,10 @@ def test_quantiles_of_weighted_residuals():
     residuals = rng.normal(size=(500, 2))
     weight = rng.integers(0, 4, 500)
     repeated = np.repeat(residuals, weight, axis=0)
-    found = residual_quantiles(residuals[weight > 0], weight[weight > 0].astype(float))
+    actual = residual_quantiles(residuals[weight > 0], weight[weight > 0].astype(float))
     expected = residual_quantiles(repeated, np.ones(len(repeated)))
-    np.testing.assert_allclose(found, expected, atol=0.05)
-    assert abs(np.std(found) - 1) < 0.1
+    np.testing.assert_allclose(actual, expected, atol=0.05)
+    assert abs(np.std(actual) - 1) < 0.1
 
 
 def test_choices():

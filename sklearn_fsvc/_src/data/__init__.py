@@ -1,1 +1,1 @@
-"""How rows come and go: jobs and samples, checked, cut into tiles that fit the memory, streamed."""
+"""Samples: validation, sources, tiles that fit into the memory, and passes over them."""

@@ -130,7 +130,7 @@ class HostAlgebra:
         dtype = np.result_type(A, B)
         A, B = (_as_blas_layout(array, dtype) for array in (A, B))
         C = np.zeros((len(A), B.shape[1]), dtype)
-        self.gemm(C.T, B.T, A.T)  # C' = B' A', as BLAS wants contiguous columns
+        self.gemm(C.T, B.T, A.T)  # C' = B' A', as BLAS requires contiguous columns
         return C
 
     def multiply_transposed(self, H: Any, B: Any) -> Any:

@@ -83,7 +83,7 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         )  # fmt: skip
 
     work, iwork = np.empty(1, A.dtype), np.empty(1, np.int32)
-    syevr(work, iwork, -1, -1)  # a size of -1 asks for the best sizes of the workspaces
+    syevr(work, iwork, -1, -1)  # a size of -1 queries the optimal sizes of the workspaces
     work, iwork = np.empty(int(work[0]), A.dtype), np.empty(int(iwork[0]), np.int32)
     syevr(work, iwork, len(work), len(iwork))
     if info.value:

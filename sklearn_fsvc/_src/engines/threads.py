@@ -163,8 +163,8 @@ class DaemonThreadPool:
 
     `concurrent.futures.ThreadPoolExecutor` cannot replace it. Its threads are not daemons, and
     end only if they are registered with their executor, after they were started. A Ctrl-C between
-    the start and the registration leaves a thread that is never told to end, and the interpreter
-    then waits for it at exit, forever. Besides, an executor refuses work once the interpreter has
+    the start and the registration leaves a thread that never ends, and the interpreter waits for it
+    at exit, forever. Besides, an executor refuses work once the interpreter has
     begun to exit, so that no estimator could be used in a function of `atexit`.
 
     Parameters

@@ -22,7 +22,7 @@ from ..readouts.cross_validation import MAX_CROSS_VALIDATED
 from ..readouts.penalty_search import SearchHistory, train_held_out
 from .random_weights import draw_orthogonal
 
-# With fewer samples, a validation error says nothing.
+# With fewer samples, the validation error is too noisy for a comparison.
 _MIN_SAMPLES = 30
 # Part of the error by which other units have to be better: errors of few samples are noisy.
 _MIN_GAIN = 0.05

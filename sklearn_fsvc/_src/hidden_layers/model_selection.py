@@ -84,7 +84,7 @@ class SearchSpace:
     radius : float or None
         None if it has to be selected.
     learns_weights : bool
-        Whether feature weights are learned, as candidates beside the given ones.
+        Whether feature weights are learned, as candidates in addition to the given ones.
     learns_map : bool, default=False
         Whether a linear map of the features is learned, as another candidate.
     skip_factor : float, optional

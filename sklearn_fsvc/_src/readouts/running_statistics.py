@@ -261,7 +261,9 @@ def _check_possible(before, left):
     """
     negative = np.flatnonzero(left.yy < -ROUNDING * before.yy.max())
     if len(negative):
-        raise InvalidRemoval("they hold more of it than was learnt", int(negative[0]))
+        raise InvalidRemoval(
+            "their sum of squares exceeds that of the samples added", int(negative[0])
+        )
     if left.n <= ROUNDING * before.n:
         raise InvalidRemoval(
             f"their weights add up to {before.n - left.n:g}, and those of the samples that were "

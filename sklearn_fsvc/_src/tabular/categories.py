@@ -291,9 +291,10 @@ def _log_counts(codes, n_codes):
 
 
 def _are_categorical_dtypes(X):
-    """Return for each column whether its dtype says that it is categorical.
+    """Return for each column whether its dtype is categorical.
 
-    So do integers: the user has named the column. Strings and objects may be anything.
+    Integers count as categorical, since the user has named the column. Strings and objects may be
+    anything.
     """
     if not hasattr(X, "columns"):
         return np.ones(X.shape[1], dtype=bool)

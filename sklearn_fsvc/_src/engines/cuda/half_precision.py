@@ -66,7 +66,7 @@ class HalfMatrix:
         import cupy
 
         n = B.shape[1]
-        # One number for all columns, since CuPy's maximum of each takes long beside the product.
+        # One number for all columns: CuPy's maximum of each takes long compared with the product.
         largest = cupy.maximum(cupy.abs(B).max(), np.finfo(np.float32).tiny)
         scaled = B / largest
         terms = cupy.zeros((len(B), round_up(2 * n, _COLUMNS)), np.float16, order="F")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import Array, allocating, beside
+from .arrays import Array, allocating, on_device_of
 from .namespace import Namespace
 
 # Columns of a part of a symmetric product: PyTorch has products of two matrices only, and what they
@@ -108,11 +108,11 @@ class TorchAlgebra:
 
     @staticmethod
     def add(C: Array, A: Array, alpha: float = 1.0) -> None:
-        C.tensor.add_(beside(A.tensor, C.tensor), alpha=alpha)
+        C.tensor.add_(on_device_of(A.tensor, C.tensor), alpha=alpha)
 
     @staticmethod
     def add_lower(C: Array, A: Array) -> None:
-        C.tensor.add_(beside(A.tensor, C.tensor))
+        C.tensor.add_(on_device_of(A.tensor, C.tensor))
 
     @staticmethod
     def add_to_diagonal(A: Array, number: float) -> None:

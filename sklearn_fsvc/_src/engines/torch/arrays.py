@@ -65,8 +65,8 @@ def moved(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> tor
     return allocating(allocating(tensor.to, dtype).to, device)
 
 
-def beside(operand: Any, target: torch.Tensor) -> Any:
-    """Return an operand of an operation that writes to a tensor: a number, or on its device."""
+def on_device_of(operand: Any, target: torch.Tensor) -> Any:
+    """Return the operand; a tensor of another device is moved to that of `target`, in its dtype."""
     if not isinstance(operand, torch.Tensor) or operand.device == target.device:
         return operand
     return moved(operand, target.device, target.dtype)
@@ -280,7 +280,7 @@ def _operator(function, is_reflected=False):
 
 def _in_place(function):
     def operate(self, other):
-        allocating(function, self.tensor, beside(self.xp.operand(other), self.tensor))
+        allocating(function, self.tensor, on_device_of(self.xp.operand(other), self.tensor))
         return self
 
     return operate

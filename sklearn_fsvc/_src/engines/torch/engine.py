@@ -160,7 +160,7 @@ class TorchEngine(Engine):
         module = getattr(torch, kind)
         if hasattr(module, "mem_get_info"):
             free, total = module.mem_get_info(self.index)
-        else:  # of Intel's GPUs, PyTorch 2.6 knows what this process has allocated
+        else:  # for Intel's GPUs, PyTorch 2.6 reports the allocations of this process only
             total = module.get_device_properties(self.index).total_memory
             free = total - module.memory_reserved(self.index)
         free += module.memory_reserved(self.index) - module.memory_allocated(self.index)
@@ -380,7 +380,7 @@ def _why_no_triton(device: Any) -> str | None:
         from . import manhattan
 
         return manhattan.check(device)
-    except Exception as error:  # no Triton, no C compiler, or a device that it does not know
+    except Exception as error:  # no Triton, no C compiler, or an unsupported device
         return f"{type(error).__name__}: {error}"
 
 

@@ -11,9 +11,9 @@ from .arrays import (
     WIDER,
     Array,
     allocating,
-    beside,
     in_order,
     moved,
+    on_device_of,
     reverse_axes,
     same_device,
     torch_dtype,
@@ -232,7 +232,7 @@ class Namespace:
             operands[0] = torch.full_like(operands[1], operands[0])
         if out is None:
             return Array(allocating(function, *same_device(*operands)), self)
-        allocating(function, *(beside(o, out.tensor) for o in operands), out=out.tensor)
+        allocating(function, *(on_device_of(o, out.tensor) for o in operands), out=out.tensor)
         return out
 
     def __getattr__(self, name: str) -> Callable[..., Array]:
@@ -265,7 +265,7 @@ def _from_host(array):
 
 
 def _as_writeable(array):
-    """Return a view of a read-only array that does not say so: PyTorch warns of one that does."""
+    """Return a view of a read-only array marked as writeable, to avoid PyTorch's warning."""
     data = array.__array_interface__ | {"data": (array.ctypes.data, False)}
     view = np.asarray(SimpleNamespace(__array_interface__=data, base=array))
     return view.view(array.dtype)
