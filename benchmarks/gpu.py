@@ -86,10 +86,10 @@ def _torch_cdist(cupy, engine, C):
         return []
     n = 2048  # it takes 2 s for all
     prepared, X = engine.prepare(RBFLayer(C, kernel="distance")), engine.to_device(C[:n])
-    X, units = torch.as_tensor(C[:n], device="cuda"), torch.as_tensor(C, device="cuda")
+    X_torch, units = torch.as_tensor(C[:n], device="cuda"), torch.as_tensor(C, device="cuda")
 
     def peer():
-        torch.cdist(X, units, p=1)
+        torch.cdist(X_torch, units, p=1)
         torch.cuda.synchronize()
 
     def ours():
