@@ -109,9 +109,9 @@ def test_first_blocks_of_the_readme_are_commands():
 def test_the_gate_runs_the_commands_of_the_readme(n):
     """It extracts them with a function of its own, and passes them to a shell."""
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert f'bash -euo pipefail -c "$(readme {n})"' in gate
-    (function,) = re.findall(r"^readme\(\) \{\n.*?^\}\n", gate, re.DOTALL | re.MULTILINE)
-    read = subprocess.check_output(["bash", "-c", f"{function}readme {n}"], cwd=ROOT, text=True)
+    assert f'bash -euo pipefail -c "$(readme_command {n})"' in gate
+    (function,) = re.findall(r"^readme_command\(\) \{\n.*?^\}\n", gate, re.DOTALL | re.MULTILINE)
+    read = subprocess.check_output(["bash", "-c", f"{function}readme_command {n}"], cwd=ROOT, text=True)
     assert read == COMMANDS[n - 1]
 
 
