@@ -111,7 +111,9 @@ def test_the_gate_runs_the_commands_of_the_readme(n):
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f'bash -euo pipefail -c "$(readme_command {n})"' in gate
     (function,) = re.findall(r"^readme_command\(\) \{\n.*?^\}\n", gate, re.DOTALL | re.MULTILINE)
-    read = subprocess.check_output(["bash", "-c", f"{function}readme_command {n}"], cwd=ROOT, text=True)
+    read = subprocess.check_output(
+        ["bash", "-c", f"{function}readme_command {n}"], cwd=ROOT, text=True
+    )
     assert read == COMMANDS[n - 1]
 
 
