@@ -90,7 +90,9 @@ def main(args):
                 command = f"echo $$ > {group}/cgroup.procs; exec {shlex.join(python)}"
                 results["in a quota, not seen"] = times_of(["sh", "-c", command])
         else:
-            results["told of a quota"] = times_of(python, LOKY_MAX_CPU_COUNT=str(args.cores))
+            results["limited by LOKY_MAX_CPU_COUNT"] = times_of(
+                python, LOKY_MAX_CPU_COUNT=str(args.cores)
+            )
     rows = []
     for name, (threads, times) in results.items():
         rows.append((f"{name}: threads", threads))

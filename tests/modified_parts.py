@@ -20,3 +20,10 @@ def with_parts(model, **changes):
 
     cls = type(type(model).__name__, (type(model),), {method: modified_parts})
     return cls(**model.get_params(deep=False))
+
+
+def set_buffer_size(model, max_rows):
+    """Limit the number of buffered samples of the model."""
+    state = model._incremental_state
+    statistics = replace(state.statistics, max_rows=max_rows)
+    model._incremental_state = replace(state, statistics=statistics)

@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import joblib
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import NotFittedError
 
+from modified_parts import set_buffer_size
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.estimators import incremental
 from sklearn_fsvc._src.parts import layer_of
@@ -87,13 +88,6 @@ OPERATIONS = st.tuples(
     st.sampled_from(["add", "remove", "remove half", "pickle", "predict", "merge", "alpha"]),
     st.integers(1, PARTS - 1),
 )
-
-
-def set_buffer_size(model, max_rows):
-    """Limit the number of buffered samples of the model."""
-    state = model._incremental_state
-    statistics = replace(state.statistics, max_rows=max_rows)
-    model._incremental_state = replace(state, statistics=statistics)
 
 
 @each_case

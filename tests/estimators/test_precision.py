@@ -1,7 +1,5 @@
 """Activations rounded to 8 or 15 bits: equal in fit and predict, and exact in all sums."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -11,6 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 
 import naive
+from modified_parts import set_buffer_size
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
@@ -164,13 +163,6 @@ def test_bitwise_equal_in_every_order_of_samples(kind, bits, device):
             np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
         grams = (np.tril(sums.gram.full()) for sums in (total, reference))
         np.testing.assert_allclose(*grams, rtol=0, atol=2 * atol)
-
-
-def set_buffer_size(model, max_rows):
-    """Limit the number of buffered samples of the model."""
-    state = model._incremental_state
-    statistics = replace(state.statistics, max_rows=max_rows)
-    model._incremental_state = replace(state, statistics=statistics)
 
 
 def test_forget_restores_the_sums_bitwise():

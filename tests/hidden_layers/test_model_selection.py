@@ -138,17 +138,18 @@ def test_ratios_of_learned_weights_are_squared_while_the_error_falls(errors, n_s
 
 
 def test_few_relevant_features_of_many():
-    """Noise in the gradients must not give 28 irrelevant features a weight that hides the others.
+    """Noise in the gradients must not give 28 irrelevant features weights that hide the others.
 
-    Without sharper weights, the largest weight of an irrelevant feature was 0.44, and R2 0.90.
+    With the learned weights as they are, the relevant features had an importance of 0.52 in total,
+    the largest other weight was 0.06, and R2 0.90.
     """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1600, 30)).astype(np.float32)
     y = np.sin(2 * X[:, 0] - 1) * (1 + X[:, 1]) + 0.1 * rng.normal(size=1600)
     model = RBFRegressor(random_state=0, device="jit").fit(X[:600], y[:600])
     assert model.score(X[600:], y[600:]) > 0.92
-    assert model.feature_weights_[2:].max() < 0.3
-    assert model.feature_importances_[:2].sum() > 0.6
+    assert model.feature_weights_[2:].max() < 0.02
+    assert model.feature_importances_[:2].sum() > 0.9
 
 
 def test_learned_weights_are_not_used_if_they_harm(monkeypatch):
