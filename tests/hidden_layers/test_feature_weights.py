@@ -16,7 +16,6 @@ from sklearn_fsvc._src.hidden_layers.feature_weights import (
     learn_weights,
     mean_squared_gradients,
     n_gradient_samples,
-    square_ratios,
     update_weights,
 )
 from sklearn_fsvc._src.kernels import KERNELS
@@ -289,12 +288,3 @@ def test_mean_squared_gradients(engine, rng, metric, tile_bytes):
     np.testing.assert_allclose(actual, expected, rtol=1e-4)
     actual = mean_squared_gradients(job, layer, W, Samples(engine.to_device(X)))
     np.testing.assert_allclose(actual, squares.mean(axis=0), rtol=1e-4)
-
-
-def test_squared_ratios_do_not_depend_on_the_units_of_features():
-    equalising, units = np.array([1.0, 0.5, 0.25, 0.0]), np.array([8.0, 1.0, 0.125, 3.0])
-    weights = np.array([0.5, 0.5, 0.125, 0.0])  # ratios 1/2, 1, 1/2
-    squared = square_ratios(weights, equalising)
-    np.testing.assert_array_equal(squared, [0.5, 1, 0.125, 0])
-    scaled = square_ratios(weights / units, equalising / units)
-    np.testing.assert_allclose(scaled, squared / units / (squared / units).max())

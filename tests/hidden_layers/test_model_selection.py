@@ -120,28 +120,11 @@ def test_learned_weights_are_used_if_they_help(selection):
     assert {row["weighted"] for row in history.rows} == {False, True}
 
 
-@pytest.mark.parametrize(
-    ("errors", "n_squarings"),
-    [
-        ([0.7], 0),  # less than the minimum gain
-        ([0.6, 0.5, 0.55], 2),
-        ([0.6, 0.5, 0.4], 3),
-        ([np.nan], 0),
-    ],
-)
-def test_ratios_of_learned_weights_are_squared_while_the_error_falls(errors, n_squarings):
-    learned, remaining = np.array([1.0, 0.5, 0.0]), list(errors)
-    weights = model_selection._ProxySearch._sharpen(
-        lambda *_: remaining.pop(0), learned, np.ones(3), 1.0
-    )
-    np.testing.assert_array_equal(weights, learned ** (2**n_squarings))
-
-
 def test_few_relevant_features_of_many():
     """Noise in the gradients must not give 28 irrelevant features weights that hide the others.
 
-    With the learned weights as they are, the relevant features had an importance of 0.52 in total,
-    the largest other weight was 0.06, and R2 0.90.
+    With the weights from gradients, the relevant features had an importance of 0.52 in total, the
+    largest other weight was 0.06, and R2 0.90.
     """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1600, 30)).astype(np.float32)
@@ -153,9 +136,10 @@ def test_few_relevant_features_of_many():
 
 
 def test_learned_weights_are_not_used_if_they_harm(monkeypatch):
-    """Learned weights are validated, too."""
+    """Learned weights are validated, and those of the least leave-one-out error, too."""
     wrong = np.array([1e-6, 1e-6, 1.0, 1.0])
     monkeypatch.setattr(model_selection, "learn_weights", lambda *_: (np.ones(4), wrong))
+    monkeypatch.setattr(model_selection, "minimise_error", lambda *_: wrong)
     samples = make_samples(n_useless=2)
     assert select(samples, SearchSpace((LAPLACIAN,), None, True))[2] is None
     given = np.array([1.0, 1, 0.1, 0.1])
@@ -170,6 +154,7 @@ def test_equal_deviations_are_used_if_they_help(monkeypatch):
         return feature_weights.learn_weights(*args)[0], np.array([0.0, 0, 1, 1])
 
     monkeypatch.setattr(model_selection, "learn_weights", learn)
+    monkeypatch.setattr(model_selection, "minimise_error", lambda *_: None)
     samples = make_samples(n_useless=2)
     samples.X[:, :2] /= 1000
     weights = select(samples, SearchSpace((LAPLACIAN,), None, True))[2]
@@ -222,9 +207,9 @@ def test_every_device_selects_the_same(engine):
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
     actual, expected = (select(make_samples(n_useless=3), space, e) for e in (engine, JIT))
     assert actual[0] == expected[0]
-    # The statistics of proxy networks are float32.
-    assert actual[1] == pytest.approx(expected[1], rel=1e-5)
-    np.testing.assert_allclose(actual[2], expected[2], rtol=1e-4)
+    # A descent in float32 ends near the same weights.
+    assert actual[1] == pytest.approx(expected[1], rel=0.03)
+    np.testing.assert_allclose(actual[2], expected[2], rtol=0.05, atol=0.01)
 
 
 def test_samples_of_weight_0_are_ignored(rng):

@@ -335,6 +335,25 @@ class Engine(ABC):
         gradients.squared_gradients(is_manhattan, X, units, slopes, W, out, self.xp)
         return out
 
+    def difference_sums(self, X: Any, units: Any, M: Any) -> Any:
+        """Return ``sum_j M_ij |x_ik - c_jk|`` for each sample i and feature k.
+
+        If M is the derivative of an error with respect to ``sum_k v_k |x_ik - c_jk|``, the sum over
+        the samples is that with respect to the feature weights v.
+
+        Parameters
+        ----------
+        X, units, M : arrays of `xp` of one float dtype
+            (rows, n_features), (n_units, n_features) and (rows, n_units).
+
+        Returns
+        -------
+        array of `xp` of shape (rows, n_features), float64
+        """
+        out = self.xp.empty(X.shape)
+        gradients.difference_sums(X, self.xp.ascontiguousarray(units.T), M, out, self.xp)
+        return out
+
     def _for_gradients(self, layer: Any, D: Any, W: Any) -> tuple[Any, Any]:
         """Return the transposed units and the output weights, in the dtype of the distances."""
         xp = self.xp

@@ -14,9 +14,11 @@ import numpy as np
 from ..layers import RBFLayer
 from .threads import limit_blas_threads
 
+# Elements of the differences that are computed at a time by an engine that is not of the host.
+_DIFFERENCES = 2**24
 # Elements of the directions of a block of samples that are computed at a time: NumPy's overhead
 # for each call is amortised, and wide data fits into the cache.
-_DIRECTIONS = 2**13
+CACHED_DIRECTIONS = 2**13
 # Outputs are processed together as long as their gradients of one sample have no more elements
 # than this part of n_units.
 _OUTER = 4
@@ -46,7 +48,7 @@ def squared_gradients(
     n_units) are C-ordered and of one dtype.
     """
     W, ones = xp.ascontiguousarray(W.T), xp.ones(len(W))
-    n_at_a_time = max(1, _DIRECTIONS // slopes.size)
+    n_at_a_time = max(1, CACHED_DIRECTIONS // slopes.size)
     for k in range(0, X.shape[1], n_at_a_time):
         features = slice(k, k + n_at_a_time)
         directions = X[:, features, None] - units[features]  # (rows, features, n_units)
@@ -56,6 +58,23 @@ def squared_gradients(
         # Squared in float64: in float32 gradients above 1e19 would overflow.
         gradients = (directions.reshape(-1, len(W)) @ W).astype(np.float64, copy=False)
         out[:, features] = ((gradients * gradients) @ ones).reshape(len(X), -1)
+
+
+def difference_sums(
+    X: Any, units: Any, M: Any, out: Any, xp: Any, size: int = _DIFFERENCES
+) -> None:
+    """Write ``sum_j M_ij |x_ik - c_jk|`` to `out` (rows, n_features), float64.
+
+    X (rows, n_features), units (n_features, n_units) and M (rows, n_units) are of one dtype. About
+    `size` differences are computed at a time.
+    """
+    n_at_a_time = max(1, size // M.size)
+    for k in range(0, X.shape[1], n_at_a_time):
+        features = slice(k, k + n_at_a_time)
+        differences = X[:, features, None] - units[features]  # (rows, features, n_units)
+        xp.abs(differences, out=differences)
+        differences *= M[:, None]
+        out[:, features] = differences.sum(axis=2)
 
 
 def gradient_outer_product(

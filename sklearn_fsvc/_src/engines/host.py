@@ -62,6 +62,24 @@ class HostEngine(Engine):
         map_rows(evaluate, len(X), 1 if is_small else n_threads())
         return out
 
+    # Overridden where there is a compiled loop.
+    _sum_differences = staticmethod(
+        partial(gradients.difference_sums, xp=np, size=gradients.CACHED_DIRECTIONS)
+    )
+
+    def difference_sums(self, X, units, M):
+        units, M = np.ascontiguousarray(units.T), np.ascontiguousarray(M)
+        out, step = np.empty(X.shape), max(1, _SLOPES // M.shape[1])
+
+        def evaluate(rows):
+            for start in range(rows.start, rows.stop, step):
+                block = slice(start, min(start + step, rows.stop))
+                self._sum_differences(X[block], units, M[block], out[block])
+
+        is_small = M.size * len(units) <= _SERIAL_GRADIENTS
+        map_rows(evaluate, len(X), 1 if is_small else n_threads())
+        return out
+
     def to_device(self, array):
         return array
 

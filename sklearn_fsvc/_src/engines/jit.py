@@ -269,6 +269,13 @@ class JitEngine(HostEngine):
         steps = np.empty((2, W.shape[1]), X.dtype)
         _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), steps, out)
 
+    def _sum_differences(self, X, units, M, out):
+        if units.size <= _UNCOMPILED_SIZE:
+            return super()._sum_differences(X, units, M, out)
+        from .kernels import cpu
+
+        _call(getattr(cpu, f"sum_differences_{X.dtype}"), *map(_read_only, (X, units, M)), out)
+
 
 @cache
 def _host_target():

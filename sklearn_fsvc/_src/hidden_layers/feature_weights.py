@@ -72,12 +72,8 @@ def learn_weights(
         ones; the same if no feature changes an output. The maximum is 1, none is negative.
     """
     limit = job.memory_limit
-    job, subset = _draw_subset(
-        job.single_device(),
-        samples,
-        random_state,
-        samples.rows_with_weight if rows is None else rows,
-    )
+    rows = samples.rows_with_weight if rows is None else rows
+    job, subset = draw_subset(job, samples, random_state, rows)
     # The copied samples, and their pairwise distances.
     needed = subset.X.nbytes + typical_distance_bytes(subset.X)
     check_fits("learning feature weights", needed, limit, "set feature_weights=None")
@@ -88,6 +84,19 @@ def learn_weights(
             break
         weights = updated
     return equalising, weights
+
+
+def draw_subset(
+    job: Job, samples: Samples, random_state: Any, rows: npt.NDArray, n: int = _MAX_SAMPLES
+) -> tuple[Job, Samples]:
+    """Copy random rows in random order to a device; return the remaining job and the samples."""
+    job = job.single_device()
+    rows = draw_without_replacement(rows, n, check_random_state(random_state))
+    subset = samples.taken(rows, hidden_dtype(samples.X.dtype))
+    if isinstance(subset.X, job.engine.xp.ndarray):
+        job = job.reserve(subset.X.nbytes)
+    subset, job = subset.on_device(job)
+    return job.reserve_host(subset.target_bytes), subset
 
 
 def update_weights(
@@ -167,13 +176,6 @@ def invert_weights(weights: npt.NDArray) -> npt.NDArray:
     return np.divide(1, weights, out=np.zeros(len(weights)), where=weights > 0)
 
 
-def square_ratios(weights: npt.NDArray, equalising: npt.NDArray) -> npt.NDArray:
-    """Return weights whose ratios to the equalising weights are squared, with a maximum of 1."""
-    ratios = weights * invert_weights(equalising)
-    squared = weights * (ratios / ratios.max())
-    return squared / squared.max()
-
-
 def _check_deviations(deviations, dtype):
     """Raise if the dtype cannot represent the ratio of two standard deviations."""
     least, most = int(deviations.argmin()), int(deviations.argmax())
@@ -183,16 +185,6 @@ def _check_deviations(deviations, dtype):
             f"{most} one of {deviations[most]:.3g}: no weights in {dtype} make them equal. Scale "
             "the features of X (StandardScaler), remove one of them, or set feature_weights=None."
         )
-
-
-def _draw_subset(job, samples, random_state, rows):
-    """Copy random rows in random order to the device; return the remaining job and the rows."""
-    rows = draw_without_replacement(rows, _MAX_SAMPLES, check_random_state(random_state))
-    subset = samples.taken(rows, hidden_dtype(samples.X.dtype))
-    if isinstance(subset.X, job.engine.xp.ndarray):
-        job = job.reserve(subset.X.nbytes)
-    subset, job = subset.on_device(job)
-    return job.reserve_host(subset.target_bytes), subset
 
 
 def _layer(engine, subset, weights, metric, kernel):

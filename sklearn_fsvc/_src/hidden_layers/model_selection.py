@@ -9,8 +9,8 @@ be. If the layer has many more units than the proxy, that makes no difference.
 The search is greedy, one group of parameters after another:
 
 1. Feature weights: the candidates (none, equal standard deviations, learned weights, a learned
-   linear map) are compared with Laplacian units at their natural radius. If learned weights are
-   best, sharper ones are tried: see `_ProxySearch._sharpen`.
+   linear map) are compared with Laplacian units at their natural radius. Weights that minimise a
+   leave-one-out error (see `relevance`) replace them if they are much better.
 2. Kernels: each candidate is evaluated at the first of its widths.
 3. Widths: the best kernel is evaluated at its other widths; if the narrowest or the widest one is
    best, the search continues in that direction as long as the error falls.
@@ -20,7 +20,7 @@ Each network is evaluated with its best ridge penalty.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,11 +39,12 @@ from ..readouts.penalty_search import SearchHistory, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import FIRST_ALPHA, RBFParameters, fit_rbf_layer
-from .feature_weights import invert_weights, learn_weights, square_ratios
+from .feature_weights import invert_weights, learn_weights
 from .importances import importances_of
 from .linear_map import learn_map
 from .ordered_rows import OrderedSamples
 from .radius import typical_distance
+from .relevance import QUICK, THOROUGH, is_determined, minimise_error
 
 # Maximum numbers of samples and units of a proxy network, and its units if there are few samples.
 # On 26 datasets of up to 4000 samples, 450 units selected as well as 600; 400 units lost half a
@@ -62,11 +63,12 @@ _MIN_FRACTION = 0.75
 # The search for the best penalty of a network is skipped if its error at the first penalty exceeds
 # the lowest error so far by this factor: no penalty would make up for it.
 _SKIP_FACTOR = 1.1
-# Squared weights must reduce the error by this factor at first: they make the small proxy networks
-# more accurate than learned weights also where they harm a layer of thousands of units.
-_MIN_SHARPENING_GAIN = 1.5
-# Maximum number of times that weights are squared.
-_MAX_SQUARINGS = 3
+# Weights of the least leave-one-out error must reduce the validation error to less than this part.
+# Of classes, they must reduce it by this part, or by that part of the variance of the classes: they
+# make small proxy networks more accurate by up to a tenth also where they harm thousands of units.
+_MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.02, 0.2, 0.05
+# The part by which those of a small network must reduce it to be worth a larger network.
+_MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.0, 0.05
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
 # Maximum number of layers whose statistics are computed in one pass over the samples.
@@ -150,9 +152,13 @@ def select_kernel(
     proxy = _ProxySearch.of(job, samples, random, history, shared, space.skip_factor)
     if space.learns_weights or space.learns_map:
         seed = int(random.integers(2**31))
-        weights, importances = proxy.select_weights(
+        selected = proxy.select_weights(
             parameters, weights, seed, space.learns_weights, space.learns_map
         )
+        weights, importances = selected.weights, selected.importances
+        if selected.is_refined and LAPLACIAN in space.kernels:
+            # They minimise the error of Laplacian units.
+            space = replace(space, kernels=(LAPLACIAN,))
     layer = proxy.select_layer(parameters, weights, space)
     return layer.kernel, layer.radius, weights, importances
 
@@ -171,7 +177,25 @@ def select_feature_weights(
     parameters = RBFParameters(
         n_units=_FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
     )
-    return proxy.select_weights(parameters, None, seed)
+    selected = proxy.select_weights(parameters, None, seed)
+    return selected.weights, selected.importances
+
+
+class SelectedWeights(NamedTuple):
+    """Feature weights, or a linear map, that were selected.
+
+    Parameters
+    ----------
+    weights : ndarray or None
+    importances : ndarray
+        Of what was learned, whether or not it was selected.
+    is_refined : bool
+        Whether the weights minimise the leave-one-out error of Laplacian units.
+    """
+
+    weights: npt.NDArray | None
+    importances: npt.NDArray
+    is_refined: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,9 +253,8 @@ class _ProxySearch:
     def select_weights(self, parameters, given, seed, learns_weights=True, learns_map=False):
         """Return the best of the given, the equalising and the learned weights, and the map.
 
-        Return the importances of what was learned, too, whether or not it is the best. Candidates
-        are learned and compared with Laplacian units at random centres, whatever units the layer
-        has: of all kernels, these depend least on their width.
+        Candidates are learned and compared with Laplacian units at random centres, whatever units
+        the layer has: of all kernels, these depend least on their width.
         """
         arguments = parameters, given, seed, learns_weights, learns_map
         # Weights depend on the metric and the samples only, so an ensemble learns them once.
@@ -254,7 +277,7 @@ class _ProxySearch:
             A, importances = learn_map(self.job, self.samples, random, split)
             candidates += [] if A is None else [A]
         if len(candidates) == 1:  # no map was learned, so there is nothing to compare
-            return given, importances
+            return SelectedWeights(given, importances)
         # The radius is replaced below; a number avoids that it is estimated.
         at_random = replace(parameters, selection="random", kernel=LAPLACIAN, radius=1.0)
         centers = self._centers(at_random, given, max(_FEW_UNITS, parameters.n_units or MAX_UNITS))
@@ -268,27 +291,40 @@ class _ProxySearch:
 
         for weights in candidates:
             errors.append(error_of(weights, min(errors, default=np.inf)))
-        best = candidates[int(np.argmin(errors))]
+        best, refined = candidates[int(np.argmin(errors))], None
         if learns_weights:
-            if best is learned:
-                best = learned = self._sharpen(error_of, learned, equalising, min(errors))
+            refined = self._refine(error_of, learned, equalising, seed, min(errors))
+            if refined is not None:
+                best = learned = refined
             importances = importances_of(learned, invert_weights(equalising))
-        return best, importances
+        return SelectedWeights(best, importances, refined is not None)
 
-    @staticmethod
-    def _sharpen(error_of, learned, equalising, error):
-        """Return learned weights, their ratios to equal ones squared as often as the error falls.
+    def _refine(self, error_of, learned, equalising, seed, lowest):
+        """Return weights that minimise a leave-one-out error, or None if they are not much better.
 
-        If few of many features are relevant, noise gives all others a weight that is too large.
+        `lowest` is the lowest validation error of other weights.
         """
-        weights, maximum = learned, error / _MIN_SHARPENING_GAIN
-        for _ in range(_MAX_SQUARINGS):
-            sharper = square_ratios(weights, equalising)
-            error = error_of(sharper, error)
-            if not error < maximum:
+        if not is_determined(len(self.training), len(learned)):
+            return None
+        refined, limit = None, self.job.memory_limit
+        for size, maximum in zip((QUICK, THOROUGH), self._maximum_errors(lowest), strict=True):
+            if size.needed_bytes(len(learned)) > limit:
                 break
-            weights, maximum = sharper, error
-        return weights
+            refined = minimise_error(
+                self.job, self.samples, self.training, seed, learned, equalising, size
+            )
+            if refined is None or not error_of(refined, lowest) < maximum:
+                return None
+        return refined
+
+    def _maximum_errors(self, lowest):
+        """Return the maximum errors of refined weights of a small and a large network."""
+        targets = self.samples.targets
+        if not targets.is_binary:
+            return (1 - _MIN_QUICK_GAIN) * lowest, (1 - _MIN_GAIN) * lowest
+        variance = targets.matrix(self.validation).var(axis=0).sum()
+        gain = min(_MIN_CLASS_GAIN * lowest, _MIN_CLASS_VARIANCE * variance)
+        return (1 - _MIN_QUICK_CLASS_GAIN) * lowest, lowest - gain
 
     def select_layer(self, parameters, weights, space):
         """Return the proxy layer with the lowest error over kernels and widths."""

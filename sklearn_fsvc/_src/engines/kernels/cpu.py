@@ -196,6 +196,22 @@ def _square(is_manhattan, X, units, slopes, W, steps, out):
 square_float32, square_float64 = (jit(named(_square, f"square_{t}"), fastmath=True) for t in FLOATS)
 
 
+def _sum_differences(X, units, M, out):
+    """`gradients.difference_sums`."""
+    n_features, n_units = units.shape
+    for i in range(len(X)):
+        for k in range(n_features):
+            x, total = X[i, k], X.dtype.type(0)
+            for j in range(n_units):
+                total += M[i, j] * abs(x - units[k, j])
+            out[i, k] = total
+
+
+sum_differences_float32, sum_differences_float64 = (
+    jit(named(_sum_differences, f"sum_differences_{t}"), fastmath=True) for t in FLOATS
+)
+
+
 # Patches of images: see `engines.patches`.
 
 

@@ -1,0 +1,156 @@
+"""Feature weights that minimise a leave-one-out error."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import naive
+from sklearn_fsvc import RBFClassifier, RBFRegressor
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.hidden_layers import relevance
+from sklearn_fsvc._src.hidden_layers.feature_weights import equalising_weights
+from sklearn_fsvc._src.hidden_layers.relevance import QUICK, is_determined, minimise_error
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
+from sklearn_fsvc.engines import get_engine
+
+JIT = get_engine("jit")
+V, ALPHA = np.array([0.5, 0.3, 0.2, 0.4, 0.1]), 0.3
+
+
+def make_samples(n=60, dtype=np.float64, seed=0, weight=None):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5)) * [1, 1, 30, 1, 1] + 7
+    codes = (X[:, 0] - 7) * (X[:, 1] - 7) > 0
+    return Samples(X.astype(dtype), OneHotTargets(codes.astype(int) + (X[:, 3] > 8), 3), weight)
+
+
+def problem_of(engine, samples):
+    equalising = equalising_weights(samples, engine)
+    return relevance._Problem.of(Job(engine), samples, equalising, 30)
+
+
+def leave_one_out_error(samples, v, alpha):
+    """Return the relative error of networks that are trained without one sample, in float64."""
+    X, Y = samples.X.astype(float), samples.targets.matrix()
+    weight = np.ones(len(X)) if samples.weight is None else samples.weight
+    weight = weight / weight.mean()
+    mean = np.average(X, axis=0, weights=weight)
+    X = (X - mean) / np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
+    Y = Y - np.average(Y, axis=0, weights=weight)
+    H = naive.rbf(X * v, X[: len(X) // 2] * v, 1.0, kernel="laplacian")
+    total = 0.0
+    for i in range(len(X)):
+        keep = np.arange(len(X)) != i
+        A = (weight[keep, None] * H[keep]).T @ H[keep] + alpha * np.eye(H.shape[1])
+        W = np.linalg.solve(A, (weight[keep, None] * H[keep]).T @ Y[keep])
+        total += weight[i] * ((Y[i] - H[i] @ W) ** 2).sum()
+    return total / (weight[:, None] * Y**2).sum()
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_the_error_is_that_of_networks_without_the_sample(engine, rng, is_weighted):
+    samples = make_samples(weight=rng.random(60) + 0.1 if is_weighted else None)
+    error, _ = problem_of(engine, samples).evaluate(V, ALPHA)
+    assert math.exp(error) == pytest.approx(leave_one_out_error(samples, V, ALPHA), rel=1e-4)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_the_gradient_agrees_with_finite_differences(engine, rng, is_weighted):
+    samples = make_samples(weight=rng.random(60) + 0.1 if is_weighted else None)
+    _, gradient = problem_of(engine, samples).evaluate(V, ALPHA)
+    step = 1e-6
+    for k, actual in enumerate(gradient):
+        errors = []
+        for sign in (1, -1):
+            v, alpha = V.copy(), ALPHA
+            if k < len(V):
+                v[k] += sign * step
+            else:
+                alpha *= math.exp(sign * step)
+            errors.append(math.log(leave_one_out_error(samples, v, alpha)))
+        assert actual == pytest.approx((errors[0] - errors[1]) / (2 * step), rel=2e-3, abs=1e-3)
+
+
+def minimise(samples, engine=JIT, first=None):
+    equalising = equalising_weights(samples, engine)
+    first = equalising if first is None else first
+    return minimise_error(
+        Job(engine), samples, np.arange(len(samples)), 0, first, equalising, QUICK
+    )
+
+
+def test_relevant_features_get_larger_weights(engine):
+    weights = minimise(make_samples(900), engine)
+    assert weights.max() == 1
+    assert weights[[0, 1, 3]].min() > 10 * weights[[2, 4]].max()
+
+
+def test_weights_do_not_depend_on_units_and_offsets():
+    samples = make_samples(400)
+    scale = np.array([1e6, 1, 1e-3, 1e9, 1])
+    others = minimise(replace(samples, X=samples.X * scale - 3e4 * scale)) * scale
+    np.testing.assert_allclose(others / others.max(), minimise(samples), rtol=0.02, atol=1e-4)
+
+
+def test_huge_and_tiny_values():
+    samples = make_samples(200)
+    expected = minimise(samples)
+    for exponent in (-600, 600):
+        weights = minimise(replace(samples, X=np.ldexp(samples.X, exponent)))
+        np.testing.assert_allclose(weights, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_constant_features_and_targets():
+    samples = make_samples(300)
+    samples.X[:, 4] = 1e5
+    weights = minimise(samples)
+    assert weights[4] == 0
+    assert np.isfinite(weights).all()
+    constant = OneHotTargets(np.zeros(300, int), 3)
+    assert minimise(replace(samples, targets=constant)) is None
+
+
+def test_an_error_that_cannot_be_computed_ends_the_descent(monkeypatch):
+    """The weights are then those with the least error before."""
+    calls = []
+
+    def evaluate(self, v, alpha):
+        calls.append(v.copy())
+        return original(self, v, alpha) if len(calls) == 1 else (1e3, np.zeros(len(v) + 1))
+
+    original = relevance._Problem.evaluate
+    monkeypatch.setattr(relevance._Problem, "evaluate", evaluate)
+    samples = make_samples(200)
+    ratios, equalising = np.array([0.1, 0.2, 0.4, 1.0, 0.5]), equalising_weights(samples, JIT)
+    weights = minimise(samples, first=ratios * equalising)
+    assert len(calls) > 1
+    expected = np.maximum(ratios**2, 0.03) * equalising
+    np.testing.assert_allclose(weights, expected / expected.max())
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "n_features", "expected"),
+    [(1000, 100, True), (1000, 101, False), (10_000, 301, False), (1000, 1, False)],
+)
+def test_ten_samples_for_each_weight(n_samples, n_features, expected):
+    assert is_determined(n_samples, n_features) == expected
+
+
+def test_a_product_of_three_features():
+    """No feature is relevant alone, nor are two: mean squared gradients do not show them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 15)).astype(np.float32)
+    y = X[:, 0] * X[:, 1] * X[:, 2] > 0
+    model = RBFClassifier(600, random_state=0, device="jit").fit(X[:2000], y[:2000])
+    assert model.score(X[2000:], y[2000:]) > 0.85
+    assert model.feature_importances_[:3].sum() > 0.95
+
+
+def test_noise_is_not_fitted():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(900, 20)), rng.normal(size=900)
+    model = RBFRegressor(300, random_state=0, device="jit").fit(X[:500], y[:500])
+    assert model.score(X[500:], y[500:]) > -0.02
