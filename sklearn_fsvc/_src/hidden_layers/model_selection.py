@@ -67,6 +67,8 @@ _SKIP_FACTOR = 1.1
 # Of classes, they must reduce it by this part, or by that part of the variance of the classes: they
 # make small proxy networks more accurate by up to a tenth also where they harm thousands of units.
 _MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.02, 0.2, 0.05
+# The part by which they must reduce it to be used with units other than RBF units.
+_MIN_OTHER_GAIN = 0.2
 # The part by which those of a small network must reduce it to be worth a larger network.
 _MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.0, 0.05
 # Maximum number of widths beyond those that are tried first.
@@ -155,9 +157,9 @@ def select_kernel(
         selected = proxy.select_weights(
             parameters, weights, seed, space.learns_weights, space.learns_map
         )
-        weights, importances = selected.weights, selected.importances
-        if selected.is_refined and LAPLACIAN in space.kernels:
-            # They minimise the error of Laplacian units.
+        weights, importances = (selected.refined or selected)[:2]
+        if selected.refined and LAPLACIAN in space.kernels:
+            # The weights minimise the error of Laplacian units.
             space = replace(space, kernels=(LAPLACIAN,))
     layer = proxy.select_layer(parameters, weights, space)
     return layer.kernel, layer.radius, weights, importances
@@ -178,7 +180,23 @@ def select_feature_weights(
         n_units=_FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
     )
     selected = proxy.select_weights(parameters, None, seed)
-    return selected.weights, selected.importances
+    is_suitable = selected.refined is not None and selected.refined.gain > _MIN_OTHER_GAIN
+    return (selected.refined if is_suitable else selected)[:2]  # type: ignore[index]
+
+
+class RefinedWeights(NamedTuple):
+    """Feature weights that minimise a leave-one-out error of Laplacian units.
+
+    Parameters
+    ----------
+    weights, importances : ndarray of shape (n_features,)
+    gain : float
+        The part by which the validation error is lower than that of other weights.
+    """
+
+    weights: npt.NDArray
+    importances: npt.NDArray
+    gain: float
 
 
 class SelectedWeights(NamedTuple):
@@ -189,13 +207,13 @@ class SelectedWeights(NamedTuple):
     weights : ndarray or None
     importances : ndarray
         Of what was learned, whether or not it was selected.
-    is_refined : bool
-        Whether the weights minimise the leave-one-out error of Laplacian units.
+    refined : RefinedWeights or None
+        If they are better.
     """
 
     weights: npt.NDArray | None
     importances: npt.NDArray
-    is_refined: bool = False
+    refined: RefinedWeights | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,10 +312,8 @@ class _ProxySearch:
         best, refined = candidates[int(np.argmin(errors))], None
         if learns_weights:
             refined = self._refine(error_of, learned, equalising, seed, min(errors))
-            if refined is not None:
-                best = learned = refined
             importances = importances_of(learned, invert_weights(equalising))
-        return SelectedWeights(best, importances, refined is not None)
+        return SelectedWeights(best, importances, refined)
 
     def _refine(self, error_of, learned, equalising, seed, lowest):
         """Return weights that minimise a leave-one-out error, or None if they are not much better.
@@ -310,11 +326,16 @@ class _ProxySearch:
         for size, maximum in zip((QUICK, THOROUGH), self._maximum_errors(lowest), strict=True):
             if size.needed_bytes(len(learned)) > limit:
                 break
-            refined = minimise_error(
+            weights = minimise_error(
                 self.job, self.samples, self.training, seed, learned, equalising, size
             )
-            if refined is None or not error_of(refined, lowest) < maximum:
+            if weights is None:
                 return None
+            error = error_of(weights, lowest)
+            if not error < maximum:
+                return None
+            importances = importances_of(weights, invert_weights(equalising))
+            refined = RefinedWeights(weights, importances, 1 - error / lowest)
         return refined
 
     def _maximum_errors(self, lowest):
