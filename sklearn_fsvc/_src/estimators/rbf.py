@@ -121,8 +121,9 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         each feature, iterated three times [2]_ and scaled to a maximum of 1. They, or weights that
         give all features the same standard deviation, are used if that reduces the validation
         error; or those that minimise the leave-one-out error of Laplacian units [3]_, if that
-        reduces it much more. "auto" learns weights for floating-point data and leaves uint8 data unweighted; it is
-        None with the readouts "lms" and "none". "map" learns a linear map, of at most 500 features:
+        reduces it much more. "auto" learns weights for floating-point data and leaves uint8 data
+        unweighted; it is None with the readouts "lms" and "none". "map" learns a linear map, of at
+        most 500 features:
         the square root of the average gradient outer product [2]_, whose diagonal has the squares
         of the learned weights. It is used if it lowers the validation error, and suits targets that
         depend on linear combinations of features, best with ``metric="euclidean"``. A matrix of
@@ -224,7 +225,6 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     .. [2] A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
        backpropagation-free machine learning models", Science 383 (2024); weights are the
        diagonal alone, as in D. Beaglehole et al., "xRFM", arXiv:2508.10053 (2025).
-
     .. [3] G. C. Cawley, N. L. C. Talbot, "Preventing over-fitting during model selection via
        Bayesian regularisation of the hyper-parameters", Journal of Machine Learning Research 8
        (2007) 841-861.

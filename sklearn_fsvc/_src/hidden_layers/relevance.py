@@ -4,8 +4,8 @@ The network has Laplacian units ``H_ij = exp(-sum_k v_k |x_ik - c_jk|)``, centre
 samples, and a ridge readout. Its leave-one-out residuals are known without training it again,
 ``e_i = (y_i - W h_i) / (1 - s_i)`` with the leverages ``s_i = h_i' (H'H + alpha I)^-1 h_i`` (PRESS;
 D. M. Allen, Technometrics 16, 1974). The sum of their squares is minimised over the logarithms of
-the weights v and of alpha by its gradient, as G. C. Cawley and N. L. C. Talbot (JMLR 8, 2007) do for
-kernel ridge regression.
+the weights v and of alpha by its gradient, as G. C. Cawley and N. L. C. Talbot (JMLR 8, 2007) do
+for kernel ridge regression.
 
 Mean squared gradients, from which `feature_weights` starts, depend on a network that predicts well.
 Where that of equal weights does not, as for the product of the signs of three features of twenty,
