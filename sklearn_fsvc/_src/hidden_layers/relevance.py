@@ -235,10 +235,8 @@ class _Problem:
         G *= H
         C = self.X[: self.n_units]
         by_weight = -self.engine.difference_sums(self.X, C, G).sum(axis=0)
-        by_alpha = (U * algebra.multiply(Q, W)).sum() - (
-            s[:, 0] * xp.einsum("ij,ij->i", Q, Q)
-        ).sum()
-        gradient = np.append(algebra.to_host(by_weight), alpha * by_alpha) / error
+        by_alpha = float((U * algebra.multiply(Q, W)).sum()) - float((sQ * Q).sum())
+        gradient = np.append(self.engine.to_host(by_weight), alpha * by_alpha) / error
         if not (0 < error < math.inf and np.isfinite(gradient).all()):
             return _REFUSED, np.zeros(len(v) + 1)
         return math.log(error), gradient
