@@ -66,7 +66,7 @@ _SKIP_FACTOR = 1.1
 # Weights of the least leave-one-out error must reduce the validation error to less than this part.
 # Of classes, they must reduce it by this part, or by that part of the variance of the classes: they
 # make small proxy networks more accurate by up to a tenth also where they harm thousands of units.
-_MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.02, 0.2, 0.05
+_MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
 # The part by which they must reduce it to be used with units other than RBF units.
 _MIN_OTHER_GAIN = 0.2
 # The part by which those of a small network must reduce it to be worth a larger network.
@@ -322,21 +322,23 @@ class _ProxySearch:
         """
         if not is_determined(len(self.training), len(learned)):
             return None
-        refined, limit = None, self.job.memory_limit
-        for size, maximum in zip((QUICK, THOROUGH), self._maximum_errors(lowest), strict=True):
-            if size.needed_bytes(len(learned)) > limit:
+        refined, best = None, np.inf
+        quick_maximum, maximum = self._maximum_errors(lowest)
+        for size in (QUICK, THOROUGH):
+            if size.needed_bytes(len(learned)) > self.job.memory_limit:
                 break
             weights = minimise_error(
                 self.job, self.samples, self.training, seed, learned, equalising, size
             )
             if weights is None:
                 return None
-            error = error_of(weights, lowest)
-            if not error < maximum:
+            error = error_of(weights, min(lowest, best))
+            if error < best:
+                importances = importances_of(weights, invert_weights(equalising))
+                refined, best = RefinedWeights(weights, importances, 1 - error / lowest), error
+            if not best < quick_maximum:
                 return None
-            importances = importances_of(weights, invert_weights(equalising))
-            refined = RefinedWeights(weights, importances, 1 - error / lowest)
-        return refined
+        return refined if best < maximum else None
 
     def _maximum_errors(self, lowest):
         """Return the maximum errors of refined weights of a small and a large network."""

@@ -13,6 +13,7 @@ only such a descent finds the relevant features.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -111,6 +112,10 @@ def minimise_error(
     return v / v.max()
 
 
+class _Finished(Exception):
+    """Raised to end a descent."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Problem:
     """The samples and the targets of which the error is minimised.
@@ -175,10 +180,13 @@ class _Problem:
         scale = _FIRST_DISTANCE / typical_distance(ordered, "manhattan")
         varies = first > 0
         start = np.log(np.append(scale * first[varies], FIRST_ALPHA))
-        best, lowest = start, math.inf
+        best, lowest, n_evaluations = start, math.inf, 0
 
         def evaluate(point):
-            nonlocal best, lowest
+            nonlocal best, lowest, n_evaluations
+            if n_evaluations == _MAX_EVALUATIONS:
+                raise _Finished
+            n_evaluations += 1
             v = np.zeros(len(first))
             v[varies] = np.exp(point[:-1])
             error, gradient = self.evaluate(v, math.exp(point[-1]))
@@ -187,10 +195,10 @@ class _Problem:
             return error, np.append(gradient[:-1][varies] * v[varies], gradient[-1])
 
         bounds = [(None, None)] * (len(start) - 1) + [tuple(np.log(_ALPHAS))]
-        minimize(
-            evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds,
-            options={"maxiter": _MAX_STEPS, "maxfun": _MAX_EVALUATIONS, "ftol": _TOLERANCE},
-        )  # fmt: skip
+        options = {"maxiter": _MAX_STEPS, "ftol": _TOLERANCE}
+        # The line search of L-BFGS-B may exceed its own limit of evaluations by far.
+        with suppress(_Finished):
+            minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         v = np.zeros(len(first))
         v[varies] = np.exp(best[:-1])
         return v
