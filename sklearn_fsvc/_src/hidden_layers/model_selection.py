@@ -70,7 +70,7 @@ _MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
 # The part by which they must reduce it to be used with units other than RBF units.
 _MIN_OTHER_GAIN = 0.2
 # The part by which those of a small network must reduce it to be worth a larger network.
-_MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.0, 0.05
+_MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.05
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
 # Maximum number of layers whose statistics are computed in one pass over the samples.
@@ -323,8 +323,7 @@ class _ProxySearch:
         if not is_determined(len(self.training), len(learned)):
             return None
         refined, best = None, np.inf
-        quick_maximum, maximum = self._maximum_errors(lowest)
-        for size in (QUICK, THOROUGH):
+        for size, maximum in zip((QUICK, THOROUGH), self._maximum_errors(lowest), strict=True):
             if size.needed_bytes(len(learned)) > self.job.memory_limit:
                 break
             weights = minimise_error(
@@ -332,13 +331,13 @@ class _ProxySearch:
             )
             if weights is None:
                 return None
-            error = error_of(weights, min(lowest, best))
+            error = error_of(weights, lowest)
+            if not error < maximum:  # both must be better: one alone may be by chance
+                return None
             if error < best:
                 importances = importances_of(weights, invert_weights(equalising))
                 refined, best = RefinedWeights(weights, importances, 1 - error / lowest), error
-            if not best < quick_maximum:
-                return None
-        return refined if best < maximum else None
+        return refined
 
     def _maximum_errors(self, lowest):
         """Return the maximum errors of refined weights of a small and a large network."""
