@@ -245,10 +245,10 @@ class Distance(Kernel):
 
 
 DISTANCE = Distance()
-TRIANGULAR, LAPLACIAN = Triangular(), Laplacian()
+TRIANGULAR, GAUSSIAN, LAPLACIAN = Triangular(), Gaussian(), Laplacian()
 # Kernels that have a name as a parameter of estimators.
 KERNELS: dict[str, Kernel] = {
-    kernel.name: kernel for kernel in (TRIANGULAR, Gaussian(), LAPLACIAN, PoweredExponential())
+    kernel.name: kernel for kernel in (TRIANGULAR, GAUSSIAN, LAPLACIAN, PoweredExponential())
 }
 
 

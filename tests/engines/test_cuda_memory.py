@@ -142,7 +142,7 @@ def test_a_tile_that_runs_out_of_memory_is_halved(cupy, rng):
     with cupy.cuda.using_allocator(pool.malloc):
         pool.set_limit(size=40 * MIB)  # a tile of H alone is 64 MiB
         np.testing.assert_allclose(projector.transform(X), expected, atol=1e-6)
-        clf = TanhClassifier(512, random_state=0, device="cuda")
+        clf = TanhClassifier(512, feature_weights=None, random_state=0, device="cuda")
         coef = clf.fit(X, X[:, 0] > 0.5).readout_coef_
     np.testing.assert_allclose(coef, clf.fit(X, X[:, 0] > 0.5).readout_coef_, atol=1e-5)
 

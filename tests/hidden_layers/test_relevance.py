@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc import RBFClassifier, RBFRegressor
+from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers import relevance
@@ -139,14 +139,28 @@ def test_ten_samples_for_each_weight(n_samples, n_features, expected):
     assert is_determined(n_samples, n_features) == expected
 
 
-def test_a_product_of_three_features():
+@pytest.mark.parametrize("network", [RBFClassifier, TanhClassifier])
+def test_a_product_of_three_features(network):
     """No feature is relevant alone, nor are two: mean squared gradients do not show them."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 15)).astype(np.float32)
     y = X[:, 0] * X[:, 1] * X[:, 2] > 0
-    model = RBFClassifier(600, random_state=0, device="jit").fit(X[:2000], y[:2000])
+    model = network(600, random_state=0, device="jit").fit(X[:2000], y[:2000])
     assert model.score(X[2000:], y[2000:]) > 0.85
     assert model.feature_importances_[:3].sum() > 0.95
+
+
+def test_tanh_networks_do_not_use_weights_that_suit_rough_functions_only():
+    """The target is a step function of one of two features, and smooth in the other."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(3000, 3)).astype(np.float32)
+    y = np.floor(8 * X[:, 0]) % 2 + np.sin(3 * X[:, 1])
+    rough, smooth = (
+        network(300, random_state=0, device="jit").fit(X, y).feature_importances_
+        for network in (RBFRegressor, TanhRegressor)
+    )
+    assert rough[0] > 0.9
+    assert smooth[1] > 2 * rough[1]
 
 
 def test_noise_is_not_fitted():

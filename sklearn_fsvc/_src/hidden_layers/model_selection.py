@@ -32,7 +32,7 @@ from ..data.samples import Samples
 from ..data.sources import Source
 from ..data.validation import is_float32_resolved, is_float64_array
 from ..engines.algebra import HOST
-from ..kernels import LAPLACIAN, Kernel
+from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
 from ..layers import RBFLayer
 from ..readouts.cross_validation import draw_split
 from ..readouts.penalty_search import SearchHistory, search_penalty
@@ -67,8 +67,8 @@ _SKIP_FACTOR = 1.1
 # Of classes, they must reduce it by this part, or by that part of the variance of the classes: they
 # make small proxy networks more accurate by up to a tenth also where they harm thousands of units.
 _MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
-# The part by which they must reduce it to be used with units other than RBF units.
-_MIN_OTHER_GAIN = 0.2
+# The part by which they must reduce the error of smooth units to be used with other than RBF units.
+_MIN_SMOOTH_GAIN = 0.1
 # The part by which those of a small network must reduce it to be worth a larger network.
 _MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.05
 # Maximum number of widths beyond those that are tried first.
@@ -180,8 +180,10 @@ def select_feature_weights(
         n_units=_FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
     )
     selected = proxy.select_weights(parameters, None, seed)
-    is_suitable = selected.refined is not None and selected.refined.gain > _MIN_OTHER_GAIN
-    return (selected.refined if is_suitable else selected)[:2]  # type: ignore[index]
+    refined = selected.refined
+    if refined and proxy.improves_smooth_units(parameters, selected.weights, refined.weights):
+        return refined.weights, refined.importances
+    return selected.weights, selected.importances
 
 
 class RefinedWeights(NamedTuple):
@@ -190,13 +192,10 @@ class RefinedWeights(NamedTuple):
     Parameters
     ----------
     weights, importances : ndarray of shape (n_features,)
-    gain : float
-        The part by which the validation error is lower than that of other weights.
     """
 
     weights: npt.NDArray
     importances: npt.NDArray
-    gain: float
 
 
 class SelectedWeights(NamedTuple):
@@ -336,8 +335,23 @@ class _ProxySearch:
                 return None
             if error < best:
                 importances = importances_of(weights, invert_weights(equalising))
-                refined, best = RefinedWeights(weights, importances, 1 - error / lowest), error
+                refined, best = RefinedWeights(weights, importances), error
         return refined
+
+    def improves_smooth_units(
+        self, parameters: RBFParameters, weights: npt.NDArray | None, refined: npt.NDArray
+    ) -> bool:
+        """Return whether refined weights are better with Gaussian units, whose peak is smooth.
+
+        What suits the sharp peak of a Laplacian unit may be too rough for tanh units.
+        """
+        parameters = replace(parameters, kernel=GAUSSIAN, metric="euclidean", radius=1.0)
+        centers, errors = self._centers(parameters, None), []
+        for candidate in (weights, refined):
+            layer, distance = self._weight(centers, candidate)
+            layer = replace(layer, radius=GAUSSIAN.natural_radius(distance))
+            errors += self._errors([layer])
+        return errors[1] < (1 - _MIN_SMOOTH_GAIN) * errors[0]
 
     def _maximum_errors(self, lowest):
         """Return the maximum errors of refined weights of a small and a large network."""
