@@ -345,12 +345,14 @@ class _ProxySearch:
 
         What suits the sharp peak of a Laplacian unit may be too rough for tanh units.
         """
-        parameters = replace(parameters, kernel=GAUSSIAN, metric="euclidean", radius=1.0)
-        centers, errors = self._centers(parameters, None), []
+        centers, errors = self._centers(replace(parameters, radius=1.0), None), []
         for candidate in (weights, refined):
-            layer, distance = self._weight(centers, candidate)
-            layer = replace(layer, radius=GAUSSIAN.natural_radius(distance))
-            errors += self._errors([layer])
+            given = np.ones(self.samples.X.shape[1]) if candidate is None else candidate
+            # So that squares of huge or tiny samples are finite.
+            scaled = given / self._weight(centers, given)[1]
+            smooth = replace(centers, metric="euclidean", kernel=GAUSSIAN)
+            layer, distance = self._weight(smooth, scaled)
+            errors += self._errors([replace(layer, radius=GAUSSIAN.natural_radius(distance))])
         return errors[1] < (1 - _MIN_SMOOTH_GAIN) * errors[0]
 
     def _maximum_errors(self, lowest):
