@@ -12,7 +12,7 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers import relevance
 from sklearn_fsvc._src.hidden_layers.feature_weights import equalising_weights
-from sklearn_fsvc._src.hidden_layers.relevance import QUICK, is_determined, minimise_error
+from sklearn_fsvc._src.hidden_layers.relevance import QUICK, is_suitable, minimise_error
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -132,11 +132,17 @@ def test_an_error_that_cannot_be_computed_ends_the_descent(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_samples", "n_features", "expected"),
-    [(1000, 100, True), (1000, 101, False), (10_000, 301, False), (1000, 1, False)],
+    ("n_samples", "n_features", "n_outputs", "expected"),
+    [
+        (1000, 100, 100, True),
+        (1000, 101, 1, False),
+        (10_000, 301, 1, False),
+        (1000, 1, 1, False),
+        (1000, 100, 101, False),
+    ],
 )
-def test_ten_samples_for_each_weight(n_samples, n_features, expected):
-    assert is_determined(n_samples, n_features) == expected
+def test_ten_samples_for_each_weight(n_samples, n_features, n_outputs, expected):
+    assert is_suitable(n_samples, n_features, n_outputs) == expected
 
 
 @pytest.mark.parametrize("network", [RBFClassifier, TanhClassifier])

@@ -39,20 +39,22 @@ class Size(NamedTuple):
     n_units: int
 
     def needed_bytes(self, n_features: int) -> int:
-        """Return the bytes of `minimise_error`."""
-        activations = self.n_samples * self.n_units * (5 * 4 + 8)
-        return activations + self.n_samples * n_features * 40 + 5 * 8 * self.n_units**2
+        """Return the bytes of `minimise_error`, for as many outputs as are allowed."""
+        columns = self.n_units * (5 * 4 + 8) + n_features * 40 + _MAX_OUTPUTS * 40
+        return self.n_samples * columns + 5 * 8 * self.n_units**2
 
 
 # The first shows in a tenth of the time whether the second is worth while. With 2000 samples or 400
 # units, a product of three features among 32 was not found, as it was with these.
 QUICK, THOROUGH = Size(1000, 200), Size(3000, 500)
-# Samples for each weight at least: fewer are fitted by chance.
-_SAMPLES_PER_FEATURE = 10
+# Samples for each weight at least: fewer are fitted by chance. Maximum number of outputs: more
+# would take longer than all else.
+_SAMPLES_PER_FEATURE, _MAX_OUTPUTS = 10, 100
 # The median distance between samples at first, in units of the length of the kernel: interactions
 # of features are found with narrow units only.
 _FIRST_DISTANCE = 3.0
-# Least first weight of a feature, relative to the largest one: a descent starts slowly from 0.
+# First weights are those from gradients with squared ratios, because noise makes small ones too
+# large. Their least ratio to the largest one: a descent starts slowly from 0.
 _LEAST_RATIO = 0.03
 # Range of the penalty. H'H is summed in float64 so that the least one is possible.
 _ALPHAS = (1e-3, 1e2)
@@ -64,9 +66,10 @@ _REFUSED = 1e3
 _MAX_LEVERAGE = 0.999
 
 
-def is_determined(n_samples: int, n_features: int) -> bool:
-    """Return whether there are enough samples for weights of so many features, two at least."""
-    return 1 < n_features <= min(n_samples, THOROUGH.n_samples) // _SAMPLES_PER_FEATURE
+def is_suitable(n_samples: int, n_features: int, n_outputs: int) -> bool:
+    """Return whether there are enough samples for the weights, two at least, and few outputs."""
+    most = min(n_samples, THOROUGH.n_samples) // _SAMPLES_PER_FEATURE
+    return 1 < n_features <= most and n_outputs <= _MAX_OUTPUTS
 
 
 def minimise_error(
