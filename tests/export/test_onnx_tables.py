@@ -318,7 +318,7 @@ def test_transformed_targets(stacked, transform):
     converted = onnx_outputs(pipeline, NEW)["variable"][:, 0]
     expected = pipeline.predict(NEW)
     assert expected.max() > 20 * expected.min() > 0
-    np.testing.assert_allclose(converted, expected, rtol=1e-5)
+    np.testing.assert_allclose(converted, expected, rtol=1e-4)  # sharp units in float32
 
 
 def test_transform_of_one_of_two_targets():
