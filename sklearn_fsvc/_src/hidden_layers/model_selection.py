@@ -65,7 +65,7 @@ _MIN_FRACTION = 0.75
 _SKIP_FACTOR = 1.1
 # Weights of the least leave-one-out error must reduce the validation error to less than this part.
 # Of classes, they must reduce it by this part, or by that part of the variance of the classes: they
-# make small proxy networks more accurate by up to a tenth also where they harm thousands of units.
+# make small proxy networks more accurate also where they harm a layer of thousands of units.
 _MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
 # The part by which they must reduce the error of smooth units to be used with other than RBF units.
 _MIN_SMOOTH_GAIN = 0.1

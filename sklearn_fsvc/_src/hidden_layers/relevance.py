@@ -44,8 +44,8 @@ class Size(NamedTuple):
         return self.n_samples * columns + 5 * 8 * self.n_units**2
 
 
-# The first shows in a tenth of the time whether the second is worth while. With 2000 samples or 400
-# units, a product of three features among 32 was not found, as it was with these.
+# The first shows quickly whether the second is worth while, which finds products of three features
+# among many in noisy data.
 QUICK, THOROUGH = Size(1000, 200), Size(3000, 500)
 # Samples for each weight at least: fewer are fitted by chance. Maximum number of outputs: more
 # would take longer than all else.
@@ -56,6 +56,8 @@ _FIRST_DISTANCE = 3.0
 # First weights are those from gradients with squared ratios, because noise makes small ones too
 # large. Their least ratio to the largest one: a descent starts slowly from 0.
 _LEAST_RATIO = 0.03
+# Maximum change of the logarithm of a weight, so that its exponential is finite.
+_MAX_CHANGE = 20.0
 # Range of the penalty. H'H is summed in float64 so that the least one is possible.
 _ALPHAS = (1e-3, 1e2)
 # Steps, evaluations, and the relative decrease of the error at which the descent ends.
@@ -163,11 +165,10 @@ class _Problem:
         norm = float(xp.sqrt((Y * Y).sum()))
         if not norm > 0 or not math.isfinite(norm):
             return None
-        Y /= norm
+        Y /= norm  # so that the error is relative to that of the mean
         root = None
         if weight is not None:
             root = xp.asarray(np.sqrt(weight / weight.mean()), np.float32)[:, None]
-        # The sum over the samples of squares of Y is 1, whatever the weights.
         n_units = max(1, min(n_units, len(rows) // 2))
         return cls(job, X.astype(np.float32), Y.astype(np.float32), n_units, root)
 
@@ -197,7 +198,8 @@ class _Problem:
                 best, lowest = point.copy(), error
             return error, np.append(gradient[:-1][varies] * v[varies], gradient[-1])
 
-        bounds = [(None, None)] * (len(start) - 1) + [tuple(np.log(_ALPHAS))]
+        bounds = [(x - _MAX_CHANGE, x + _MAX_CHANGE) for x in start[:-1]]
+        bounds.append(tuple(np.log(_ALPHAS)))
         options = {"maxiter": _MAX_STEPS, "ftol": _TOLERANCE}
         # The line search of L-BFGS-B may exceed its own limit of evaluations by far.
         with suppress(_Finished):
