@@ -76,3 +76,16 @@ def test_feature_weights_are_not_applied_again(engine, rng):
     np.testing.assert_array_equal(
         squared_gradients(engine, plain, X, W), squared_gradients(engine, weighted, X, W)
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n_units", "n_features"), [(3, 4), (70, 33), (5000, 2)])
+def test_difference_sums(engine, rng, n_units, n_features, dtype):
+    """Also of matrices that are not contiguous, with a compiled loop, and in several blocks."""
+    X, C = (rng.normal(size=(n, n_features)).astype(dtype) for n in (41, n_units))
+    M = rng.normal(size=(n_units, 41)).astype(dtype).T
+    expected = np.einsum("ij,ijk->ik", M, np.abs(X[:, None].astype(float) - C))
+    sums = engine.to_host(engine.difference_sums(*map(engine.to_device, (X, C, M))))
+    assert sums.dtype == np.float64
+    tolerance = 1e-4 if dtype == np.float32 else 1e-10
+    np.testing.assert_allclose(sums, expected, rtol=tolerance, atol=tolerance * n_units**0.5)
