@@ -49,17 +49,13 @@ class HostEngine(Engine):
 
     def squared_gradients(self, layer, X, D, W):
         units, W = self._for_gradients(layer, D, W)
-        out, step = np.empty(X.shape), max(1, _SLOPES // layer.n_units)
+        is_manhattan, out = layer.metric == "manhattan", np.empty(X.shape)
 
-        def evaluate(rows):
-            for start in range(rows.start, rows.stop, step):
-                block = slice(start, min(start + step, rows.stop))
-                slopes = gradients.distance_slopes(layer, D[block], np)
-                is_manhattan = layer.metric == "manhattan"
-                self._square_gradients(is_manhattan, X[block], units, slopes, W, out[block])
+        def evaluate(block):
+            slopes = gradients.distance_slopes(layer, D[block], np)
+            self._square_gradients(is_manhattan, X[block], units, slopes, W, out[block])
 
-        is_small = D.size * layer.n_features <= _SERIAL_GRADIENTS
-        map_rows(evaluate, len(X), 1 if is_small else n_threads())
+        _map_gradient_blocks(evaluate, X, layer.n_units)
         return out
 
     # Overridden where there is a compiled loop.
@@ -69,15 +65,12 @@ class HostEngine(Engine):
 
     def difference_sums(self, X, units, M):
         units, M = np.ascontiguousarray(units.T), np.ascontiguousarray(M)
-        out, step = np.empty(X.shape), max(1, _SLOPES // M.shape[1])
+        out = np.empty(X.shape)
 
-        def evaluate(rows):
-            for start in range(rows.start, rows.stop, step):
-                block = slice(start, min(start + step, rows.stop))
-                self._sum_differences(X[block], units, M[block], out[block])
+        def evaluate(block):
+            self._sum_differences(X[block], units, M[block], out[block])
 
-        is_small = M.size * len(units) <= _SERIAL_GRADIENTS
-        map_rows(evaluate, len(X), 1 if is_small else n_threads())
+        _map_gradient_blocks(evaluate, X, M.shape[1])
         return out
 
     def to_device(self, array):
@@ -185,6 +178,17 @@ def name_processor(cpuinfo: str, machine: str, description: str) -> str:
 
                 return get_host_cpu_name()
         return description or machine
+
+
+def _map_gradient_blocks(function: Callable[[slice], object], X: Any, n_units: int) -> None:
+    """Call a function of samples, features and units on blocks of rows, which stay in the cache."""
+    step, is_small = max(1, _SLOPES // n_units), X.size * n_units <= _SERIAL_GRADIENTS
+
+    def evaluate(rows):
+        for start in range(rows.start, rows.stop, step):
+            function(slice(start, min(start + step, rows.stop)))
+
+    map_rows(evaluate, len(X), 1 if is_small else n_threads())
 
 
 def map_rows(

@@ -123,11 +123,11 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         error; or those that minimise the leave-one-out error of Laplacian units [3]_, if that
         reduces it much more. "auto" learns weights for floating-point data and leaves uint8 data
         unweighted; it is None with the readouts "lms" and "none". "map" learns a linear map, of at
-        most 500 features:
-        the square root of the average gradient outer product [2]_, whose diagonal has the squares
-        of the learned weights. It is used if it lowers the validation error, and suits targets that
-        depend on linear combinations of features, best with ``metric="euclidean"``. A matrix of
-        shape (n_features, n_inputs) is a map: samples x become ``x A``.
+        most 500 features: the square root of the average gradient outer product [2]_, whose
+        diagonal has the squares of the weights from gradients. It is used if it lowers the
+        validation error, and suits targets that depend on linear combinations of features, best
+        with ``metric="euclidean"``. A matrix of shape (n_features, n_inputs) is a map: samples x
+        become ``x A``.
     %(layer)s
     readout : {"ridge", "softmax", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.

@@ -171,7 +171,8 @@ def select_feature_weights(
     """Return feature weights for units other than RBF units, and the importances of the learned.
 
     Weights are learned, equalising, or None: the candidate with the lowest validation error of
-    Laplacian units. Parameters are as in `select_kernel`.
+    Laplacian units; or refined ones, if smooth units are better, too. Parameters are as in
+    `select_kernel`.
     """
     job = job.named(f"{job.description}, weights")
     proxy = _ProxySearch.of(job, samples, random, SearchHistory(FIRST_ALPHA), shared)
@@ -186,18 +187,6 @@ def select_feature_weights(
     return selected.weights, selected.importances
 
 
-class RefinedWeights(NamedTuple):
-    """Feature weights that minimise a leave-one-out error of Laplacian units.
-
-    Parameters
-    ----------
-    weights, importances : ndarray of shape (n_features,)
-    """
-
-    weights: npt.NDArray
-    importances: npt.NDArray
-
-
 class SelectedWeights(NamedTuple):
     """Feature weights, or a linear map, that were selected.
 
@@ -206,13 +195,13 @@ class SelectedWeights(NamedTuple):
     weights : ndarray or None
     importances : ndarray
         Of what was learned, whether or not it was selected.
-    refined : RefinedWeights or None
-        If they are better.
+    refined : SelectedWeights or None
+        Weights that minimise a leave-one-out error of Laplacian units, if they are better.
     """
 
     weights: npt.NDArray | None
     importances: npt.NDArray
-    refined: RefinedWeights | None = None
+    refined: "SelectedWeights | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +325,7 @@ class _ProxySearch:
                 return None
             if error < best:
                 importances = importances_of(weights, invert_weights(equalising))
-                refined, best = RefinedWeights(weights, importances), error
+                refined, best = SelectedWeights(weights, importances), error
         return refined
 
     def improves_smooth_units(

@@ -149,9 +149,8 @@ class _Problem:
         cls, job: Job, samples: Samples, equalising: npt.NDArray, n_units: int
     ) -> "_Problem | None":
         """Return the problem of some samples; None if the targets are constant."""
-        xp, rows = job.engine.xp, np.arange(len(samples))
-        weight = samples.weight_of(rows)
-        share = np.full(len(rows), 1 / len(rows)) if weight is None else weight / weight.sum()
+        xp, weight, n = job.engine.xp, samples.weight, len(samples)
+        share = np.full(n, 1 / n) if weight is None else weight / weight.sum()
         X = job.engine.to_device(samples.X).astype(np.float64)
         # Relative to a sample first: means of huge numbers may overflow.
         X = (X - X[0]) * xp.asarray(equalising)
@@ -159,7 +158,7 @@ class _Problem:
         share = xp.asarray(share)
         X -= share @ X
         X /= float(xp.sqrt((share @ (X * X)).max())) or 1.0
-        Y = xp.asarray(samples.targets.matrix(rows, xp))
+        Y = samples.targets.matrix(xp=xp)
         Y = Y - Y[0]  # exactly 0 if the targets are constant
         Y = (Y - share @ Y) * xp.sqrt(share)[:, None]
         norm = float(xp.sqrt((Y * Y).sum()))
@@ -169,7 +168,7 @@ class _Problem:
         root = None
         if weight is not None:
             root = xp.asarray(np.sqrt(weight / weight.mean()), np.float32)[:, None]
-        n_units = max(1, min(n_units, len(rows) // 2))
+        n_units = max(1, min(n_units, n // 2))
         return cls(job, X.astype(np.float32), Y.astype(np.float32), n_units, root)
 
     @property
@@ -186,13 +185,17 @@ class _Problem:
         start = np.log(np.append(scale * first[varies], FIRST_ALPHA))
         best, lowest, n_evaluations = start, math.inf, 0
 
+        def weights_at(point):
+            v = np.zeros(len(first))
+            v[varies] = np.exp(point[:-1])
+            return v
+
         def evaluate(point):
             nonlocal best, lowest, n_evaluations
             if n_evaluations == _MAX_EVALUATIONS:
                 raise _Finished
             n_evaluations += 1
-            v = np.zeros(len(first))
-            v[varies] = np.exp(point[:-1])
+            v = weights_at(point)
             error, gradient = self.evaluate(v, math.exp(point[-1]))
             if error < lowest:
                 best, lowest = point.copy(), error
@@ -204,9 +207,7 @@ class _Problem:
         # The line search of L-BFGS-B may exceed its own limit of evaluations by far.
         with suppress(_Finished):
             minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        v = np.zeros(len(first))
-        v[varies] = np.exp(best[:-1])
-        return v
+        return weights_at(best)
 
     def evaluate(self, v: npt.NDArray, alpha: float) -> tuple[float, npt.NDArray]:
         """Return the logarithm of the error, and its derivatives.
