@@ -418,10 +418,25 @@ def _as_blas_layout(A, dtype):
 
 
 def _gemm(C, A, B, alpha, beta):
+    if len(C) == 1:
+        C, A, B = C.T, B.T, A.T
+    if C.shape[1] == 1:  # gemm copies A for the sake of many columns: here it takes 20 times longer
+        _gemv(C[:, 0], A, B[:, 0], alpha, beta)
+        return
     (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
     call(
         "gemm", C.dtype, "NT"[of_A], "NT"[of_B], *C.shape, A.shape[1], float(alpha), A, lda, B,
         ldb, float(beta), C, ldc,
+    )  # fmt: skip
+
+
+def _gemv(c, A, b, alpha, beta):
+    is_transposed, lda = layout(A)
+    shape = A.shape[::-1] if is_transposed else A.shape
+    steps = [max(1, vector.strides[0] // vector.itemsize) for vector in (b, c)]
+    call(
+        "gemv", c.dtype, "NT"[is_transposed], *shape, float(alpha), A, lda, b, steps[0],
+        float(beta), c, steps[1],
     )  # fmt: skip
 
 

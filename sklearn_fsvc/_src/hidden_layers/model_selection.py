@@ -70,7 +70,7 @@ _MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
 # The part by which they must reduce the error of smooth units to be used with other than RBF units.
 _MIN_SMOOTH_GAIN = 0.1
 # The part by which those of a small network must reduce it to be worth a larger network.
-_MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.05
+_MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.1
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
 # Maximum number of layers whose statistics are computed in one pass over the samples.

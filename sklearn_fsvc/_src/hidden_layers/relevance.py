@@ -40,8 +40,8 @@ class Size(NamedTuple):
 
     def needed_bytes(self, n_features: int) -> int:
         """Return the bytes of `minimise_error`, for as many outputs as are allowed."""
-        columns = self.n_units * (5 * 4 + 8) + n_features * 40 + _MAX_OUTPUTS * 40
-        return self.n_samples * columns + 5 * 8 * self.n_units**2
+        columns = self.n_units * 3 * 4 + n_features * 40 + _MAX_OUTPUTS * 40
+        return self.n_samples * columns + 8 * 8 * self.n_units**2
 
 
 # The first shows quickly whether the second is worth while, which finds products of three features
@@ -61,7 +61,7 @@ _MAX_CHANGE = 20.0
 # Range of the penalty. H'H is summed in float64 so that the least one is possible.
 _ALPHAS = (1e-3, 1e2)
 # Steps, evaluations, and the relative decrease of the error at which the descent ends.
-_MAX_STEPS, _MAX_EVALUATIONS, _TOLERANCE = 20, 25, 3e-4
+_MAX_STEPS, _MAX_EVALUATIONS, _TOLERANCE = 20, 15, 3e-4
 # Value of the logarithm of an error that cannot be computed.
 _REFUSED = 1e3
 # Leverages are at most this, since rounding may make them 1 or larger.
@@ -239,17 +239,18 @@ class _Problem:
         U = 2 * loo / (1 - leverage)
         s = (U * loo).sum(axis=1)[:, None]
         # Those with respect to H: residuals and leverages depend on it directly, and by the inverse
-        # (the adjoint method).
-        sQ = s * Q
+        # (the adjoint method), G = 2 (s Q - H Q'sQ) + (H P - U) W' - residuals P'.
         P = algebra.multiply_transposed(Q, U)
-        B = 2 * algebra.multiply_transposed(Q, sQ) - algebra.multiply(P, W.T)
-        G = 2 * sQ - algebra.multiply(H, B)
-        G -= algebra.multiply(U, W.T)
-        G -= algebra.multiply(residuals, P.T)
+        S = self._gram(xp.sqrt(s) * Q)
+        by_alpha = float((P * W).sum() - xp.trace(S))
+        Q *= 2 * s
+        G = Q
+        algebra.gemm(G.T, S, H.T, -2.0)
+        algebra.gemm(G.T, W, (algebra.multiply(H, P) - U).T)
+        algebra.gemm(G.T, P, residuals.T, -1.0)
         G *= H
         C = self.X[: self.n_units]
         by_weight = -self.engine.difference_sums(self.X, C, G).sum(axis=0)
-        by_alpha = float((U * algebra.multiply(Q, W)).sum()) - float((sQ * Q).sum())
         gradient = np.append(self.engine.to_host(by_weight), alpha * by_alpha) / error
         if not (0 < error < math.inf and np.isfinite(gradient).all()):
             return _REFUSED, np.zeros(len(v) + 1)
@@ -264,15 +265,21 @@ class _Problem:
         H = engine.hidden(engine.prepare(layer), X)
         return H if self.root is None else H * self.root
 
+    def _gram(self, A):
+        """Return A'A, both triangles, with contiguous columns."""
+        xp, m = self.engine.xp, A.shape[1]
+        gram = xp.zeros((m, m), A.dtype, order="F")
+        self.engine.algebra.syrk(gram, A.T, allow_workspace=True)
+        return xp.asfortranarray(xp.tril(gram) + xp.tril(gram, -1).T)
+
     def _inverse(self, H, alpha):
         """Return ``(H'H + alpha I)^-1``, float32; None if it cannot be computed."""
-        algebra, xp, m = self.engine.algebra, self.engine.xp, H.shape[1]
-        factor = xp.zeros((m, m), order="F")
-        algebra.syrk(factor, H.astype(np.float64).T)
+        algebra, xp = self.engine.algebra, self.engine.xp
+        factor = self._gram(H.astype(np.float64))
         algebra.add_to_diagonal(factor, alpha)
         if not algebra.factorise(factor):
             return None
-        inverse = xp.eye(m, order="F")
+        inverse = xp.eye(H.shape[1], order="F")
         algebra.solve_lower(factor, inverse)
         algebra.solve_lower(factor, inverse, transposed=True)
         return inverse.astype(np.float32)
