@@ -184,6 +184,11 @@ class Units(Part, ABC):
         """Return the work that a search over the hyperparameters can share."""
 
     @property
+    def shared_metric(self) -> str | None:
+        """Return the metric of the feature weights that `shared` may contain, if they are used."""
+        return None
+
+    @property
     def bits(self) -> int | None:
         """Return the number of bits of an activation if `precision` gives it; None for floats."""
         return None if isinstance(self.precision, str) else self.precision

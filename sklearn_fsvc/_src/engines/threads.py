@@ -11,9 +11,9 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -98,11 +98,22 @@ def thread_choices() -> tuple[int, ...]:
 
 
 def allowed_threads(n: int) -> int:
-    """Return `n`, or the smallest limit that is set for OpenMP, numba or the Dask worker.
+    """Return `n`, or the smallest limit that is set for OpenMP, numba, the Dask worker or a thread.
 
     joblib limits its worker processes by the same environment variables.
     """
-    return int(min(n, _numba_limit(), _worker_limit()))
+    return int(min(n, _numba_limit(), _worker_limit(), getattr(_thread_state, "limit", n)))
+
+
+@contextmanager
+def limit_threads(n: int) -> Iterator[None]:
+    """Context in which loops that the calling thread starts use no more than `n` threads."""
+    before = getattr(_thread_state, "limit", math.inf)
+    _thread_state.limit = min(n, before)
+    try:
+        yield
+    finally:
+        _thread_state.limit = before
 
 
 def _core_count_key():

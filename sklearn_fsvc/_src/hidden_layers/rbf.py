@@ -20,6 +20,7 @@ from .layer_parameter import (
     check_features,
     given_weights,
     learns_weights,
+    may_learn_weights,
     pretrained_of,
     weight_attributes,
 )
@@ -77,6 +78,10 @@ class RBF(RBFParameters, Units):
         return (
             None if self.given_layer is None else pretrained_of(self.given_layer, RBF, _ESTIMATORS)
         )
+
+    @property
+    def shared_metric(self) -> str | None:
+        return self.metric if may_learn_weights(self.feature_weights) else None
 
     def labels_required_by(self) -> tuple[str, str] | None:
         if self.selection == "per_class":

@@ -24,10 +24,12 @@ from ..utils.parameters import (
     check_precision,
     is_option,
 )
+from .centers import RBFParameters
 from .layer_parameter import (
     check_features,
     given_weights,
     learns_weights,
+    may_learn_weights,
     pretrained_of,
     weight_attributes,
 )
@@ -227,6 +229,11 @@ class Tanh(Units):
     @cached_property
     def layer(self) -> TanhLayer:
         return quantize_layer(TanhLayer(self.components_, self.hidden_intercept_), self.precision_)
+
+    @property
+    def shared_metric(self) -> str | None:
+        # That of the proxy networks in `select_feature_weights`.
+        return RBFParameters.metric if may_learn_weights(self.feature_weights) else None
 
     @property
     def sharing(self) -> Sharing:

@@ -153,7 +153,7 @@ class BaseEstimators(Part):
         for name in _INHERITED:
             if getattr(network, name) == defaults[name].default:
                 inherited[name] = getattr(self, name)
-        if self.random_state is not None and network.random_state is None:
+        if network.random_state is None:  # a seed, so that the order of fits does not matter
             inherited["random_state"] = int(seeds.randint(np.iinfo(np.int32).max))
         return network.set_params(**inherited)
 
@@ -161,7 +161,7 @@ class BaseEstimators(Part):
         """Return whether the final estimator is used for these samples."""
         if self.has_default_final:
             return _suits_default_final(samples)
-        if not _is_in_memory(samples.X):
+        if not is_in_memory(samples.X):
             raise TypeError(
                 f"final_estimator={self.final_estimator!r} needs scores as further features, and "
                 "so X as a dense array; pass one, or final_estimator=None."
@@ -265,7 +265,7 @@ class TrainingSet:
         data = self.samples.X, self.y, self.samples.weight
         groups, validation = self.samples.groups, self.validation
         with propagate_callbacks(fit_task.context, network):
-            if _overrides_fit(network):
+            if overrides_fit(network):
                 given = {} if validation is None else validation.arguments
                 network.fit(*data, **({} if groups is None else {"groups": groups}), **given)
             else:
@@ -300,7 +300,7 @@ class TrainingSet:
             return score_validation(job, layer, drawn, solution, nearest, scores.fold_scores)
 
 
-def _overrides_fit(network):
+def overrides_fit(network: Any) -> bool:
     """Return whether `fit` is a method from outside the package, which has to be called."""
     return type(network).fit.__module__.partition(".")[0] != __name__.partition(".")[0]
 
@@ -309,12 +309,13 @@ def _suits_default_final(samples):
     """Return whether the default final estimator is likely to gain: few, numeric features."""
     X = samples.X
     return (
-        _is_in_memory(X)
+        is_in_memory(X)
         and X.dtype != np.uint8
         and X.shape[1] <= MAX_LEARNED_FEATURES
         and len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
     )
 
 
-def _is_in_memory(X):
+def is_in_memory(X: Any) -> bool:
+    """Return whether the samples are an array."""
     return not isinstance(X, Source) or isinstance(X, ArraySource)

@@ -50,6 +50,7 @@ from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
 from ..utils.parameters import check_output, check_positive_integer
 from ..utils.user_warnings import without_warnings
 from .base_estimators import BaseEstimators, TrainingSet
+from .base_fits import fit_base_estimators
 from .explanation import explain_ensemble
 from .extended_samples import ExtendedSamples
 from .weights import EnsembleWeighting, assign_folds, sample_groups
@@ -319,12 +320,7 @@ class StackedParts:
         )
         self.base.reserve_memory(pairs, final, training_set.sample)
         report = FitReport(f"{self.base.owner} fit", self.base.verbose)
-        learned_weights: dict[str, Any] = {}
-        left_out = []
-        for number, (name, network) in enumerate(pairs, 1):
-            report.begin(f"fitting {name}, network {number} of {len(pairs)}")
-            left_out.append(training_set.fit(network, fit_task.subtask(name), learned_weights))
-            report.time_stage(name)
+        left_out = fit_base_estimators(pairs, training_set, fit_task, report)
         by_fold = samples.groups is not None and validation is None
         ensemble = self.weighting.combine(task, left_out, training_set.scored_sample, by_fold)
         # A final estimator trained on a sample that lacks a class could not predict it.

@@ -34,8 +34,8 @@ _SHARED = read_entries("""
         Where networks are computed, as in a single network. A base estimator keeps a `device`
         other than its default; this also holds for `max_memory` and `verbose`.
     max_memory : int, str or None, default=None
-        Bound of the memory that a network allocates where its layer is computed. Only one network
-        is fitted, or predicts, at a time.
+        Bound of the memory that a network allocates where its layer is computed. With it, only one
+        network is fitted, or predicts, at a time.
     verbose : int, default=0
         1 prints the decisions and the progress of each network, and its weight, leave-one-out
         error and seconds; 2 also prints each pass over the data.

@@ -1,0 +1,169 @@
+"""Fits of several base estimators at the same time."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_fsvc import (
+    RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
+    TanhClassifier,
+    TanhRegressor,
+)
+from sklearn_fsvc._src.engines.threads import n_threads
+from sklearn_fsvc._src.hidden_layers import model_selection
+from sklearn_fsvc._src.stacking import base_fits
+from sklearn_fsvc._src.stacking.base_estimators import TrainingSet
+from stacking.ensembles import classifier, regressor
+
+
+@pytest.fixture(autouse=True)
+def threads(monkeypatch):
+    """Let the package believe that it may use four threads."""
+    monkeypatch.setattr(base_fits, "n_threads", lambda: 4)
+
+
+@pytest.fixture
+def before_each_fit(monkeypatch):
+    """Let a test set what is called with each network before it is fitted."""
+    fit = TrainingSet.fit
+
+    def set_function(function):
+        def replacement(self, network, *args):
+            function(network)
+            return fit(self, network, *args)
+
+        monkeypatch.setattr(TrainingSet, "fit", replacement)
+
+    return set_function
+
+
+def names_of_threads(before_each_fit, model, X, y, **fit_params):
+    names = []
+    before_each_fit(lambda network: names.append(threading.current_thread().name))
+    model.fit(X, y, **fit_params)
+    return set(names)
+
+
+@pytest.mark.parametrize("device", ["jit", "blas"])
+def test_results_are_those_of_one_fit_after_another(device, data, monkeypatch):
+    X, _, y = data
+    model = StackedRegressor(random_state=0, device=device, final_estimator=None)
+    at_the_same_time = model.fit(X, y).predict(X)
+    monkeypatch.setattr(base_fits, "MAX_CONCURRENT_SAMPLES", 0)
+    np.testing.assert_array_equal(model.fit(X, y).predict(X), at_the_same_time)
+
+
+def test_the_global_generator_seeds_every_fit(data):
+    X, _, y = data
+    networks = [("a", RBFRegressor(20)), ("b", RBFRegressor(20, metric="euclidean"))]
+    predictions = []
+    for _ in range(2):
+        np.random.seed(3)  # noqa: NPY002
+        predictions.append(StackedRegressor(networks).fit(X, y).predict(X))
+    np.testing.assert_array_equal(*predictions)
+    seeds = [network.random_state for network in StackedRegressor(networks).fit(X, y).estimators_]
+    assert all(isinstance(seed, int) for seed in seeds)
+
+
+def test_fits_run_at_the_same_time(data, before_each_fit):
+    """Neither network is fitted before the fit of the other one has begun."""
+    X, y, _ = data
+    both_have_begun = threading.Barrier(2, timeout=60)
+    before_each_fit(lambda network: both_have_begun.wait())
+    classifier().fit(X, y)
+
+
+def test_each_fit_uses_its_share_of_the_threads(data, before_each_fit, monkeypatch):
+    shares = []
+    monkeypatch.setattr(base_fits, "n_threads", lambda: 2 * n_threads())
+    before_each_fit(lambda network: shares.append(n_threads()))
+    X, y, _ = data
+    classifier().fit(X, y)
+    assert shares == [n_threads()] * 2
+    monkeypatch.setattr(base_fits, "n_threads", lambda: 2)
+    shares.clear()
+    classifier().fit(X, y)
+    assert shares == [1, 1]
+
+
+def test_feature_weights_are_learned_once_for_each_metric(data, monkeypatch):
+    X, _, y = data
+    metrics, learn = [], model_selection.learn_weights
+
+    def learn_weights(job, samples, metric, *args):
+        metrics.append(metric)
+        return learn(job, samples, metric, *args)
+
+    monkeypatch.setattr(model_selection, "learn_weights", learn_weights)
+    estimators = [
+        ("rbf", RBFRegressor(20)),
+        ("euclidean", RBFRegressor(20, metric="euclidean")),
+        ("tanh", TanhRegressor(20)),
+    ]
+    StackedRegressor(estimators, random_state=0).fit(X, y)
+    assert sorted(metrics) == ["euclidean", "manhattan"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: classifier(verbose=1),
+        lambda: classifier(max_memory="1GB"),
+        lambda: StackedClassifier([("a", TanhClassifier(20)), ("b", TanhClassifier(30))]),
+        lambda: classifier(device="torch"),
+    ],
+    ids=["progress", "a memory limit", "shared weights", "another device"],
+)
+def test_one_after_another(make, data, before_each_fit, monkeypatch):
+    X, y, _ = data
+    model = make()
+    if model.device == "torch":  # the engine of the host that is not one of this package
+        monkeypatch.setattr(base_fits, "HostEngine", type("Other", (), {}))
+        model.set_params(device="blas")
+    assert names_of_threads(before_each_fit, model, X, y) == {threading.current_thread().name}
+
+
+def test_many_samples_are_fitted_one_after_another(data, before_each_fit, monkeypatch):
+    X, y, _ = data
+    monkeypatch.setattr(base_fits, "MAX_CONCURRENT_SAMPLES", len(X) - 1)
+    names = names_of_threads(before_each_fit, classifier(), X, y)
+    assert names == {threading.current_thread().name}
+
+
+def test_an_error_of_a_fit_is_raised(data, before_each_fit):
+    X, _, y = data
+    model = regressor().fit(X, y)
+    before = model.predict(X)
+
+    def fail(network):
+        if isinstance(network, TanhRegressor):
+            raise MemoryError("of the second network")
+
+    before_each_fit(fail)
+    with pytest.raises(MemoryError, match="of the second network"):
+        model.fit(X[:50], y[:50])
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_warnings_have_the_line_of_the_fit_as_their_origin(data):
+    X, y, _ = data
+    network = TanhClassifier(40, alpha=0.0, scale=1e-9, feature_weights=None)
+    model = StackedClassifier([("a", network), ("b", network)])
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.fit(X, y)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_the_configuration_holds_in_every_thread(data, before_each_fit):
+    X, y, _ = data
+    seen = []
+    before_each_fit(lambda network: seen.append(sklearn.get_config()["working_memory"]))
+    with sklearn.config_context(working_memory=7), warnings.catch_warnings():
+        classifier().fit(X, y)
+    assert seen == [7, 7]
