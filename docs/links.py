@@ -1,6 +1,7 @@
 """Where the links of the built site go: `python docs/links.py SITE` fails if one leads nowhere.
 
-Links within the site, with their anchors. No network is used.
+Links within the site, with their anchors. No network is used. `python docs/links.py SITE pictures`
+skips links to files of a folder that was not built.
 """
 
 import sys
@@ -23,13 +24,13 @@ class Page(HTMLParser):
         self.links |= {attrs.get("href"), attrs.get("src")} - {None, ""}
 
 
-def broken(site):
+def broken(site, not_built=()):
     """(where, link) for each link that leads nowhere."""
     written = (path for path in site.rglob("*.html") if "_static" not in path.parts)
     pages = {path: Page(path) for path in written}
     links = [(path, link) for path, page in pages.items() for link in page.links]
     for path, link in links:
-        if urlsplit(link).scheme or link.startswith("//"):
+        if urlsplit(link).scheme or link.startswith("//") or link.split("/")[0] in not_built:
             continue
         file, anchor = map(unquote, urldefrag(link.partition("?")[0] or path.name))
         target = (path.parent / file).resolve() if file else path
@@ -39,7 +40,7 @@ def broken(site):
 
 
 if __name__ == "__main__":
-    found = sorted(set(broken(Path(sys.argv[1]).resolve())))
+    found = sorted(set(broken(Path(sys.argv[1]).resolve(), sys.argv[2:])))
     for where, link in found:
         print(f"{where}: {link} leads nowhere")
     sys.exit(bool(found))

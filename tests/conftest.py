@@ -2,10 +2,12 @@
 
 import gc
 import os
+from collections import Counter
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -92,6 +94,27 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("device_name", marked)
     if "namespace_engine" in metafunc.fixturenames:  # one engine for each array namespace
         metafunc.parametrize("namespace_engine", [n for n in tested if n in ("jit", "cuda")])
+
+
+# Tests with so many variants are thinned, except where each of them is about something else.
+MANY = 8
+NOT_THINNED = ("::test_scikit_learn_checks", "::test_sklearn", "tests/documentation/")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Mark half of the variants of a test with many of them exhaustive.
+
+    A bug seldom fails one variant alone. Which half is a hash of their names, so that each value of
+    each parameter is in both. Where an engine of a GPU is required, all variants are tested.
+    """
+    if {"cuda", "torch"} & set(config.getoption("--require-engine")):
+        return
+    n_variants = Counter(item.nodeid.partition("[")[0] for item in items)
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        is_thinned = not any(part in name for part in NOT_THINNED)
+        if n_variants[name] >= MANY and is_thinned and crc32(item.nodeid.encode()) % 2:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 def open_engine(name, config):

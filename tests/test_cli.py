@@ -89,6 +89,7 @@ def test_errors_of_commands_are_one_line():
         main(["tune", "--device", "gpu"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("idle_machine")
 def test_interrupted_tune_keeps_the_settings_so_far(monkeypatch, capsys):
     kinds, measure = ["tanh float32", "tanh float64"], tuning.Tuner.tune

@@ -89,6 +89,7 @@ assert allowed_threads(8) == 4
 """
 
 
+@pytest.mark.exhaustive
 def test_threads_are_limited_by_openmp_and_numba():
     """The variables are set before Python starts, so the machine does not matter."""
     numbers = {"OMP_NUM_THREADS": "4", "NUMBA_NUM_THREADS": "8"}

@@ -45,6 +45,7 @@ CODE = """
 """
 
 
+@pytest.mark.exhaustive
 def test_array_api_dispatch_gives_the_results_of_numpy():
     # scikit-learn requires SCIPY_ARRAY_API to be set before SciPy is imported.
     result = subprocess.run(

@@ -535,6 +535,7 @@ def test_an_invalid_device_raises_in_the_first_call():
         TanhClassifier(9, device="gpu").partial_fit(X[:9], Y[:9])
 
 
+@pytest.mark.exhaustive
 def test_drift_rises_if_the_target_changes():
     """The error on new samples rises if the target changes, and not otherwise."""
     rng = np.random.default_rng(1)
@@ -558,6 +559,7 @@ def test_drift_rises_if_the_target_changes():
         assert not hasattr(fresh, "drift_")
 
 
+@pytest.mark.exhaustive
 def test_drift_of_a_window_counts_new_samples_only():
     """The estimate counts the new samples, and not those that `forget` removes."""
     rng = np.random.default_rng(1)

@@ -275,6 +275,7 @@ def test_grid_search_over_the_hidden_size(digits, estimator, grid):
     np.testing.assert_allclose(threaded, scores)
 
 
+@pytest.mark.exhaustive
 def test_processes_and_threads_at_the_same_time(digits):
     X, y = digits
     digits = X[:200], y[:200]

@@ -101,7 +101,7 @@ def test_columns_of_a_table():
     rng = np.random.default_rng(0)
     X = table_of(150, rng)
     y = (X["size"].fillna(1) > 0) ^ (X["colour"] == "red")
-    model = make_tabular_pipeline(RBFClassifier(60, **LAPLACIAN)).fit(X, y)
+    model = make_tabular_pipeline(RBFClassifier(60, alpha=0.1, **LAPLACIAN)).fit(X, y)
     samples, others = X[:2], X[40:45]
 
     def mix(mask, i, others):
@@ -114,9 +114,9 @@ def test_columns_of_a_table():
     expected, base = by_definition(model.decision_function, range(2), others, 4, mix)
     assert explanation.feature_names == list(X.columns)
     assert explanation.output_names == ["True"]
-    np.testing.assert_allclose(explanation.values, expected[:, :, 0], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(explanation.base_values, [base[0]] * 2, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(explanation.scores, model.decision_function(samples), atol=1e-5)
+    np.testing.assert_allclose(explanation.values, expected[:, :, 0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(explanation.base_values, [base[0]] * 2, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(explanation.scores, model.decision_function(samples), atol=1e-6)
     assert explanation.data[0, 1] == X["colour"][0]
 
 

@@ -160,10 +160,20 @@ def test_warnings_have_the_line_of_the_fit_as_their_origin(data):
     assert {warning.filename for warning in caught} == {__file__}
 
 
+def test_filters_of_warnings_are_the_same_in_every_thread(data, before_each_fit):
+    """A thread that changes them changes those of the others."""
+    X, y, _ = data
+    before, seen = list(warnings.filters), []
+    before_each_fit(lambda network: seen.append(list(warnings.filters)))
+    classifier().fit(X, y)
+    assert seen == [before, before]
+    assert warnings.filters == before
+
+
 def test_the_configuration_holds_in_every_thread(data, before_each_fit):
     X, y, _ = data
     seen = []
     before_each_fit(lambda network: seen.append(sklearn.get_config()["working_memory"]))
-    with sklearn.config_context(working_memory=7), warnings.catch_warnings():
+    with sklearn.config_context(working_memory=7):
         classifier().fit(X, y)
     assert seen == [7, 7]

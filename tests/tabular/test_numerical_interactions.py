@@ -35,7 +35,13 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(rule, marks=pytest.mark.exhaustive) if number % 2 else rule
+        for number, rule in enumerate(RULES)
+    ],
+)
 def test_rules(rule):
     X, y, name = RULES[rule]
     network = TanhClassifier(200, alpha=0.01, random_state=0)

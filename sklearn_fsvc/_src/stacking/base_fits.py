@@ -7,7 +7,8 @@ with all of them.
 
 from typing import Any
 
-from sklearn.utils.parallel import Parallel, delayed
+from joblib import Parallel, delayed
+from sklearn import config_context, get_config  # type: ignore[attr-defined]
 
 from ..data.streaming import n_synapses
 from ..engines import get_engine
@@ -78,11 +79,13 @@ def _is_plain(network, work):
 
 def _fit_concurrently(pairs, chains, training_set, n_jobs):
     left_out: dict[int, LOOScores] = {}
-    threads = n_threads() // n_jobs
+    threads, config = n_threads() // n_jobs, get_config()
 
+    # `sklearn.utils.parallel.delayed` would propagate the configuration, too, but also the filters
+    # of warnings, which it resets in all threads.
     def fit(chain):
         learned_weights: dict[str, Any] = {}
-        with limit_threads(threads):
+        with limit_threads(threads), config_context(**config):
             for number in chain:
                 network = pairs[number][1]
                 left_out[number] = training_set.fit(network, NO_CALLBACKS, learned_weights)
