@@ -10,7 +10,7 @@ import naive
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.hidden_layers import relevance
+from sklearn_fsvc._src.hidden_layers import model_selection, relevance
 from sklearn_fsvc._src.hidden_layers.feature_weights import equalising_weights
 from sklearn_fsvc._src.hidden_layers.relevance import QUICK, is_suitable, minimise_error
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
@@ -167,6 +167,29 @@ def test_tanh_networks_do_not_use_weights_that_suit_rough_functions_only():
     )
     assert rough[0] > 0.9
     assert smooth[1] > 2 * rough[1]
+
+
+@pytest.mark.parametrize(("n_samples", "n_descents"), [(500, 1), (1500, 2)])
+def test_few_samples_need_one_descent(n_samples, n_descents, monkeypatch):
+    """The larger network would be the same. The error of the only one must fall by 20 %."""
+    descents, minimise = [], minimise_error
+
+    def record(*args):
+        descents.append(args)
+        return minimise(*args)
+
+    monkeypatch.setattr(model_selection, "minimise_error", record)
+    X = np.random.default_rng(0).normal(size=(n_samples, 5))
+    model = RBFClassifier(100, random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
+    assert len(descents) == n_descents
+    assert model.kernel_ == "laplacian"
+    importances = np.sort(model.feature_importances_)
+    assert importances[-2] > 10 * importances[-3]
+    descents.clear()
+    monkeypatch.setattr(model_selection, "_MIN_CLASS_GAIN", 1.0)
+    monkeypatch.setattr(model_selection, "_MIN_CLASS_VARIANCE", 1.0)
+    unrefined = RBFClassifier(100, random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
+    assert not np.array_equal(unrefined.feature_weights_, model.feature_weights_)
 
 
 def test_noise_is_not_fitted():

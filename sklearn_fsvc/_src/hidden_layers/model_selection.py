@@ -44,7 +44,7 @@ from .importances import importances_of
 from .linear_map import learn_map
 from .ordered_rows import OrderedSamples
 from .radius import typical_distance
-from .relevance import QUICK, THOROUGH, is_suitable, minimise_error
+from .relevance import is_suitable, minimise_error, sizes_for
 
 # Maximum numbers of samples and units of a proxy network, and its units if there are few samples.
 # On 26 datasets of up to 4000 samples, 450 units selected as well as 600; 400 units lost half a
@@ -311,8 +311,9 @@ class _ProxySearch:
         n_outputs = self.samples.targets.n_outputs
         if not is_suitable(len(self.training), len(learned), n_outputs):
             return None
-        refined, best = None, np.inf
-        for size, maximum in zip((QUICK, THOROUGH), self._maximum_errors(lowest), strict=True):
+        sizes, refined, best = sizes_for(len(self.training)), None, np.inf
+        maxima = self._maximum_errors(lowest)[-len(sizes) :]
+        for size, maximum in zip(sizes, maxima, strict=True):
             if size.needed_bytes(len(learned)) > self.job.memory_limit:
                 break
             weights = minimise_error(

@@ -74,6 +74,14 @@ def is_suitable(n_samples: int, n_features: int, n_outputs: int) -> bool:
     return 1 < n_features <= most and n_outputs <= _MAX_OUTPUTS
 
 
+def sizes_for(n_samples: int) -> tuple[Size, ...]:
+    """Return the sizes of the networks for so many samples.
+
+    A network has a unit for every two samples at most, so that those of few are about the same.
+    """
+    return (QUICK, THOROUGH) if n_samples > 3 * QUICK.n_units else (QUICK,)
+
+
 def minimise_error(
     job: Job,
     samples: Samples,
