@@ -249,8 +249,9 @@ class _Problem:
         # Those with respect to H: residuals and leverages depend on it directly, and by the inverse
         # (the adjoint method), G = 2 (s Q - H Q'sQ) + (H P - U) W' - residuals P'.
         P = algebra.multiply_transposed(Q, U)
-        S = self._gram(xp.sqrt(s) * Q)
-        by_alpha = float((P * W).sum() - xp.trace(S))
+        rooted = xp.sqrt(s) * Q
+        S = self._gram(rooted)
+        by_alpha = algebra.inner(P, W) - algebra.inner(rooted, rooted)
         Q *= 2 * s
         G = Q
         algebra.gemm(G.T, S, H.T, -2.0)
@@ -278,7 +279,8 @@ class _Problem:
         xp, m = self.engine.xp, A.shape[1]
         gram = xp.zeros((m, m), A.dtype, order="F")
         self.engine.algebra.syrk(gram, A.T, allow_workspace=True)
-        return xp.asfortranarray(xp.tril(gram) + xp.tril(gram, -1).T)
+        gram[...] = xp.tril(gram) + xp.tril(gram, -1).T
+        return gram
 
     def _inverse(self, H, alpha):
         """Return ``(H'H + alpha I)^-1``, float32; None if it cannot be computed."""
