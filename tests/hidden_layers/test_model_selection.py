@@ -207,9 +207,9 @@ def test_every_device_selects_the_same(engine):
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
     actual, expected = (select(make_samples(n_useless=3), space, e) for e in (engine, JIT))
     assert actual[0] == expected[0]
-    # A descent in float32 ends near the same weights.
-    assert actual[1] == pytest.approx(expected[1], rel=0.03)
-    np.testing.assert_allclose(actual[2], expected[2], rtol=0.05, atol=0.01)
+    # A descent in float32 ends near the same weights; the radius is in units of the largest.
+    assert actual[1] == pytest.approx(expected[1], rel=0.1)
+    np.testing.assert_allclose(actual[2], expected[2], rtol=0.1, atol=0.02)
 
 
 def test_samples_of_weight_0_are_ignored(rng):
