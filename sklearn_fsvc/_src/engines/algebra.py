@@ -420,7 +420,7 @@ def _as_blas_layout(A, dtype):
 def _gemm(C, A, B, alpha, beta):
     if len(C) == 1:
         C, A, B = C.T, B.T, A.T
-    if C.shape[1] == 1:  # gemm copies A for the sake of many columns: here it takes 20 times longer
+    if C.shape[1] == 1:  # gemm would copy A, which pays with many columns only
         _gemv(C[:, 0], A, B[:, 0], alpha, beta)
         return
     (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
