@@ -98,7 +98,10 @@ def pytest_generate_tests(metafunc):
 
 # Tests with so many variants are thinned, except where each of them is about something else.
 MANY = 8
-NOT_THINNED = ("::test_scikit_learn_checks", "::test_sklearn", "tests/documentation/")
+NOT_THINNED = (
+    "sklearn", "scikit_learn", "invalid", "bad_input", "errors", "golden", "tests/documentation/",
+    "tests/utils/", "tests/test_architecture",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(config, items):

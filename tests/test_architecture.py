@@ -145,3 +145,36 @@ def test_public_names_are_documented(name):
     assert {name for name in names if name[0] != "_"} == set(getattr(module, "__all__", ()))
     for name in getattr(module, "__all__", ()):
         assert re.search(rf"^   ~?{'.'.join(filter(None, (prefix, name)))}$", api, re.MULTILINE)
+
+
+def defined_by_torch():
+    """Return the names that `engines/torch/namespace.py` defines, without importing PyTorch."""
+    tree = ast.parse(FILES["engines.torch.namespace"].read_text())
+    namespace = next(n for n in tree.body if getattr(n, "name", None) == "Namespace")
+    names = {node.name for node in namespace.body if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(namespace):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "_UNARY":
+            names |= set(ast.literal_eval(node.value))
+    return names
+
+
+def used_of_namespaces():
+    """Yield (name, place) of what the code for every engine uses of an array namespace `xp`."""
+    for module, path in FILES.items():
+        if module.startswith(("engines.cuda", "engines.kernels", "engines.torch")):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                owner = getattr(node.value, "id", getattr(node.value, "attr", None))
+                if owner == "xp":
+                    yield node.attr, f"{module}:{node.lineno}"
+
+
+def test_every_array_namespace_has_the_functions_that_are_used():
+    """NumPy and CuPy have nearly all; that of PyTorch is ours, and seldom tested."""
+    used, defined = dict(used_of_namespaces()), defined_by_torch()
+    assert {"tril", "sqrt", "ndarray", "linalg"} <= defined & set(used)
+    assert {name: place for name, place in used.items() if name not in defined} == {}
