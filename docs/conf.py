@@ -80,7 +80,7 @@ sphinx_gallery_conf = {
 }
 
 if tags.has("draft"):  # noqa: F821, which Sphinx defines
-    suppress_warnings = ["image.not_readable"]  # pictures are not drawn: half of the time
+    suppress_warnings = ["image.not_readable"]  # they are not drawn, to save time
 else:
     # The pictures of how_it_works.rst, from fitted models.
     subprocess.run([sys.executable, str(Path(__file__).parent / "draw")], check=True)

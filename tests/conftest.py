@@ -107,8 +107,8 @@ NOT_THINNED = (
 def pytest_collection_modifyitems(config, items):
     """Mark half of the variants of a test with many of them exhaustive.
 
-    A bug seldom fails one variant alone. Which half is a hash of their names, so that each value of
-    each parameter is in both. Where an engine of a GPU is required, all variants are tested.
+    A bug seldom fails one variant alone. A hash of the name decides, so that nearly all values of
+    each parameter remain. Where an engine of a GPU is required, all variants are tested.
     """
     if {"cuda", "torch"} & set(config.getoption("--require-engine")):
         return

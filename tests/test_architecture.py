@@ -152,9 +152,12 @@ def defined_by_torch():
     tree = ast.parse(FILES["engines.torch.namespace"].read_text())
     namespace = next(n for n in tree.body if getattr(n, "name", None) == "Namespace")
     names = {node.name for node in namespace.body if isinstance(node, ast.FunctionDef)}
+    for node in namespace.body:
+        if isinstance(node, ast.Assign):
+            names |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
     for node in ast.walk(namespace):
-        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.attr)
     for node in tree.body:
         if isinstance(node, ast.Assign) and node.targets[0].id == "_UNARY":
             names |= set(ast.literal_eval(node.value))

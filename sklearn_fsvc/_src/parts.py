@@ -185,7 +185,7 @@ class Units(Part, ABC):
 
     @property
     def shared_metric(self) -> str | None:
-        """Return the metric of the feature weights that `shared` may contain, if they are used."""
+        """Return the metric of the weights that the units may take from `shared`, None without."""
         return None
 
     @property

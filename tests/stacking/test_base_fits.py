@@ -43,10 +43,10 @@ def before_each_fit(monkeypatch):
     return set_function
 
 
-def names_of_threads(before_each_fit, model, X, y, **fit_params):
+def names_of_threads(before_each_fit, model, X, y):
     names = []
     before_each_fit(lambda network: names.append(threading.current_thread().name))
-    model.fit(X, y, **fit_params)
+    model.fit(X, y)
     return set(names)
 
 
@@ -116,17 +116,19 @@ def test_feature_weights_are_learned_once_for_each_metric(data, monkeypatch):
         lambda: classifier(verbose=1),
         lambda: classifier(max_memory="1GB"),
         lambda: StackedClassifier([("a", TanhClassifier(20)), ("b", TanhClassifier(30))]),
-        lambda: classifier(device="torch"),
     ],
-    ids=["progress", "a memory limit", "shared weights", "another device"],
+    ids=["progress", "a memory limit", "shared weights"],
 )
-def test_one_after_another(make, data, before_each_fit, monkeypatch):
+def test_one_after_another(make, data, before_each_fit):
     X, y, _ = data
-    model = make()
-    if model.device == "torch":  # the engine of the host that is not one of this package
-        monkeypatch.setattr(base_fits, "HostEngine", type("Other", (), {}))
-        model.set_params(device="blas")
-    assert names_of_threads(before_each_fit, model, X, y) == {threading.current_thread().name}
+    assert names_of_threads(before_each_fit, make(), X, y) == {threading.current_thread().name}
+
+
+def test_other_devices_fit_one_after_another(data, before_each_fit, monkeypatch):
+    X, y, _ = data
+    monkeypatch.setattr(base_fits, "HostEngine", type("Other", (), {}))  # as if it were a GPU
+    names = names_of_threads(before_each_fit, classifier(), X, y)
+    assert names == {threading.current_thread().name}
 
 
 def test_many_samples_are_fitted_one_after_another(data, before_each_fit, monkeypatch):

@@ -433,11 +433,15 @@ def _gemm(C, A, B, alpha, beta):
 def _gemv(c, A, b, alpha, beta):
     is_transposed, lda = layout(A)
     shape = A.shape[::-1] if is_transposed else A.shape
-    steps = [max(1, vector.strides[0] // vector.itemsize) for vector in (b, c)]
     call(
-        "gemv", c.dtype, "NT"[is_transposed], *shape, float(alpha), A, lda, b, steps[0],
-        float(beta), c, steps[1],
+        "gemv", c.dtype, "NT"[is_transposed], *shape, float(alpha), A, lda, b, _step(b),
+        float(beta), c, _step(c),
     )  # fmt: skip
+
+
+def _step(column):
+    """Return the distance between elements, at least 1: that of a single one is arbitrary."""
+    return max(1, column.strides[0] // column.itemsize)
 
 
 def _syrk(C, A, alpha, beta):
@@ -451,8 +455,8 @@ def _syrk(C, A, alpha, beta):
 def _trsm(L, B, transposed, unit):
     (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
     if B.shape[1] == 1:  # trsv takes a fifth of the time, because it copies nothing
-        is_transposed, step = transposed ^ of_L, max(1, B.strides[0] // B.itemsize)
-        call("trsv", B.dtype, "LU"[of_L], "NT"[is_transposed], "NU"[unit], len(L), L, ldl, B, step)
+        is_transposed, flag = "NT"[transposed ^ of_L], "NU"[unit]
+        call("trsv", B.dtype, "LU"[of_L], is_transposed, flag, len(L), L, ldl, B, _step(B))
         return
     # If the rows of B are contiguous, BLAS has its transpose: solve X' L' = B' from the right.
     side, shape = "LR"[of_B], B.T.shape if of_B else B.shape

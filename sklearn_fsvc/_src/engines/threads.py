@@ -98,22 +98,26 @@ def thread_choices() -> tuple[int, ...]:
 
 
 def allowed_threads(n: int) -> int:
-    """Return `n`, or the smallest limit that is set for OpenMP, numba, the Dask worker or a thread.
+    """Return `n`, or the smallest limit of OpenMP, numba, the Dask worker and `limit_threads`.
 
     joblib limits its worker processes by the same environment variables.
     """
-    return int(min(n, _numba_limit(), _worker_limit(), getattr(_thread_state, "limit", n)))
+    return int(min(n, _numba_limit(), _worker_limit(), _thread_limit()))
 
 
 @contextmanager
 def limit_threads(n: int) -> Iterator[None]:
     """Context in which loops that the calling thread starts use no more than `n` threads."""
-    before = getattr(_thread_state, "limit", math.inf)
+    before = _thread_limit()
     _thread_state.limit = min(n, before)
     try:
         yield
     finally:
         _thread_state.limit = before
+
+
+def _thread_limit():
+    return getattr(_thread_state, "limit", math.inf)
 
 
 def _core_count_key():

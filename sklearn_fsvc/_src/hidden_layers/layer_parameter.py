@@ -82,11 +82,6 @@ def learns_weights(value: Any, allows_auto: bool, dtype: np.dtype) -> bool:
     return is_auto or is_option(value, "learned")
 
 
-def may_learn_weights(value: Any) -> bool:
-    """Return whether feature weights, not a linear map, are learned from samples of some dtype."""
-    return is_option(value, "auto") or is_option(value, "learned")
-
-
 def weight_attributes(
     job: Job, samples: Samples, weights: npt.NDArray | None, importances: npt.NDArray | None
 ) -> dict[str, npt.NDArray | None]:

@@ -312,7 +312,7 @@ class _ProxySearch:
         if not is_suitable(len(self.training), len(learned), n_outputs):
             return None
         sizes, refined, best = sizes_for(len(self.training)), None, np.inf
-        maxima = self._maximum_errors(lowest)[-len(sizes) :]
+        maxima = self._maximum_errors(lowest)[-len(sizes) :]  # the last network decides
         for size, maximum in zip(sizes, maxima, strict=True):
             if size.needed_bytes(len(learned)) > self.job.memory_limit:
                 break

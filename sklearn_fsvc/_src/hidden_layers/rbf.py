@@ -20,7 +20,6 @@ from .layer_parameter import (
     check_features,
     given_weights,
     learns_weights,
-    may_learn_weights,
     pretrained_of,
     weight_attributes,
 )
@@ -81,7 +80,7 @@ class RBF(RBFParameters, Units):
 
     @property
     def shared_metric(self) -> str | None:
-        return self.metric if may_learn_weights(self.feature_weights) else None
+        return self.metric if learns_weights(self.feature_weights, True, np.dtype(float)) else None
 
     def labels_required_by(self) -> tuple[str, str] | None:
         if self.selection == "per_class":

@@ -253,7 +253,7 @@ class _Problem:
         S = self._gram(rooted)
         by_alpha = algebra.inner(P, W) - algebra.inner(rooted, rooted)
         Q *= 2 * s
-        G = Q
+        G = Q  # in its memory: Q is not needed any more
         algebra.gemm(G.T, S, H.T, -2.0)
         algebra.gemm(G.T, W, (algebra.multiply(H, P) - U).T)
         algebra.gemm(G.T, P, residuals.T, -1.0)

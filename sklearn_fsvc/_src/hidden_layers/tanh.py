@@ -29,7 +29,6 @@ from .layer_parameter import (
     check_features,
     given_weights,
     learns_weights,
-    may_learn_weights,
     pretrained_of,
     weight_attributes,
 )
@@ -232,8 +231,9 @@ class Tanh(Units):
 
     @property
     def shared_metric(self) -> str | None:
-        # That of the proxy networks in `select_feature_weights`.
-        return RBFParameters.metric if may_learn_weights(self.feature_weights) else None
+        learns = learns_weights(self.feature_weights, True, np.dtype(float))
+        # The metric is that of the proxy networks in `select_feature_weights`.
+        return RBFParameters.metric if learns else None
 
     @property
     def sharing(self) -> Sharing:

@@ -1,8 +1,7 @@
 """The fits of all base estimators of a stacked ensemble, several at a time where that is faster.
 
 A fit to some thousand samples is a sequence of hundreds of short loops, in which threads wait for
-each other: two networks with half of the threads each take less time than one after the other
-with all of them.
+each other. With several networks at a time, each with a share of the threads, fewer of them wait.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ from ..engines.threads import limit_threads, n_threads
 from ..estimators.fit_report import FitReport
 from ..parts import parts_of
 from ..readouts.leave_one_out import LOOScores
-from ..utils.callbacks import NO_CALLBACKS, FitTask
+from ..utils.callbacks import FitTask
 from ..utils.user_warnings import context_for_thread
 from .base_estimators import TrainingSet, is_in_memory, overrides_fit
 
@@ -35,7 +34,7 @@ def fit_base_estimators(
     chains = _chains(pairs)
     n_jobs = min(n_threads(), len(chains))
     if n_jobs > 1 and _may_be_concurrent(pairs, training_set, fit_task):
-        return _fit_concurrently(pairs, chains, training_set, n_jobs)
+        return _fit_concurrently(pairs, chains, training_set, fit_task, n_jobs)
     learned_weights: dict[str, Any] = {}
     left_out = []
     for number, (name, network) in enumerate(pairs, 1):
@@ -66,18 +65,18 @@ def _may_be_concurrent(pairs, training_set, fit_task):
     X = training_set.samples.X
     if fit_task.context is not None or not is_in_memory(X) or len(X) > MAX_CONCURRENT_SAMPLES:
         return False
-    return all(_is_plain(network, n_synapses(X, None)) for _, network in pairs)
+    work = n_synapses(X, None)
+    return all(_is_plain(network, work) for _, network in pairs)
 
 
 def _is_plain(network, work):
     """Return whether nothing but time depends on when a network is fitted."""
     if overrides_fit(network) or network.verbose or network.max_memory is not None:
         return False
-    with get_engine(network.device, work) as engine:
-        return isinstance(engine, HostEngine)
+    return isinstance(get_engine(network.device, work), HostEngine)
 
 
-def _fit_concurrently(pairs, chains, training_set, n_jobs):
+def _fit_concurrently(pairs, chains, training_set, fit_task, n_jobs):
     left_out: dict[int, LOOScores] = {}
     threads, config = n_threads() // n_jobs, get_config()
 
@@ -87,8 +86,9 @@ def _fit_concurrently(pairs, chains, training_set, n_jobs):
         learned_weights: dict[str, Any] = {}
         with limit_threads(threads), config_context(**config):
             for number in chain:
-                network = pairs[number][1]
-                left_out[number] = training_set.fit(network, NO_CALLBACKS, learned_weights)
+                name, network = pairs[number]
+                subtask = fit_task.subtask(name)
+                left_out[number] = training_set.fit(network, subtask, learned_weights)
 
     contexts = [context_for_thread() for _ in chains]
     Parallel(n_jobs=n_jobs, require="sharedmem")(
