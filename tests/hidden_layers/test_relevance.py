@@ -12,7 +12,7 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers import model_selection, relevance
 from sklearn_fsvc._src.hidden_layers.feature_weights import equalising_weights
-from sklearn_fsvc._src.hidden_layers.relevance import QUICK, is_suitable, minimise_error
+from sklearn_fsvc._src.hidden_layers.relevance import QUICK, THOROUGH, is_suitable, minimise_error
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -169,16 +169,37 @@ def test_tanh_networks_do_not_use_weights_that_suit_rough_functions_only():
     assert smooth[1] > 2 * rough[1]
 
 
-@pytest.mark.parametrize(("n_samples", "n_descents"), [(700, 1), (1500, 2)])
-def test_few_samples_need_one_descent(n_samples, n_descents, monkeypatch):
-    """The larger network would be the same. The error of the only one must fall by 20 %."""
-    descents, minimise = [], minimise_error
+@pytest.fixture
+def descents(monkeypatch):
+    """List of (first weights, equalising weights, size) of all descents."""
+    recorded = []
 
-    def record(*args):
-        descents.append(args)
-        return minimise(*args)
+    def record(job, samples, rows, random_state, weights, equalising, size):
+        recorded.append((weights, equalising, size))
+        return minimise_error(job, samples, rows, random_state, weights, equalising, size)
 
     monkeypatch.setattr(model_selection, "minimise_error", record)
+    return recorded
+
+
+def test_descents_start_from_equal_weights_if_learned_ones_are_hardly_better(descents):
+    """Those that are learned from gradients of a network that predicts nothing are random."""
+    X = np.random.default_rng(0).normal(size=(1500, 12)).astype(np.float32)
+    RBFClassifier(100, random_state=0).fit(X, X[:, 0] * X[:, 1] * X[:, 2] > 0)
+    for first, equalising, size in descents:
+        np.testing.assert_array_equal(first, equalising)
+        assert size == THOROUGH  # a small network would not find anything, either
+    assert len(descents) == 1
+    descents.clear()
+    RBFClassifier(100, random_state=0).fit(X, X[:, 0] + X[:, 1] ** 2 > 0.5)
+    (learned, *_, size), *_ = descents
+    assert size == QUICK
+    assert learned[:2].min() > 3 * learned[2:].max()
+
+
+@pytest.mark.parametrize(("n_samples", "n_descents"), [(700, 1), (1500, 2)])
+def test_few_samples_need_one_descent(n_samples, n_descents, descents, monkeypatch):
+    """The larger network would be the same. The error of the only one must fall by 20 %."""
     X = np.random.default_rng(0).normal(size=(n_samples, 10))
     model = RBFClassifier(100, random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
     assert len(descents) == n_descents

@@ -225,6 +225,14 @@ def test_first_penalty_of_a_layer():
         assert (history.best_alpha(layer), history.first_alpha(layer)) == (alpha, first)
 
 
+def test_first_penalty_is_that_of_small_networks_on_most_samples():
+    layer = TanhLayer(np.zeros((1, 1)), np.zeros(1))
+    for n_rows, first in ((99, 0.1), (100, 0.01)):
+        history = SearchHistory(0.1, n_rows=n_rows, n_samples=200)
+        history.rows.append({"error": 0.9, "alpha": 0.01})
+        assert history.first_alpha(layer) == first
+
+
 def test_best_penalty_is_of_similar_networks():
     """It depends on kernel and width, so that networks of others are ignored, even if better."""
     history, layer = SearchHistory(0.1), RBFLayer(np.zeros((1, 1)), 2.0, kernel="triangular")

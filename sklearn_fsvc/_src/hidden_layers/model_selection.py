@@ -71,6 +71,11 @@ _MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
 _MIN_SMOOTH_GAIN = 0.1
 # The part by which those of a small network must reduce it to be worth a larger network.
 _MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.1
+# The part by which learned weights must reduce the error of equal ones to be those from which the
+# descent starts.
+_MIN_START_GAIN = 0.03
+# The part of the variance of the targets above which an error says that little is predicted.
+_HARDLY_PREDICTED = 0.9
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
 # Maximum number of layers whose statistics are computed in one pass over the samples.
@@ -237,7 +242,8 @@ class _ProxySearch:
     def of(cls, job, samples, random, history, shared=None, skip_factor=_SKIP_FACTOR):
         job, n_samples = job.single_device(), len(samples.rows_with_weight)
         job, samples, training, validation = draw_split(job, samples, MAX_SEARCH_SAMPLES, random)
-        order, history.n_rows = random.permutation(training), len(training)
+        order = random.permutation(training)
+        history.n_rows, history.n_samples = len(training), n_samples
         X = samples.X
         # The samples are read dozens of times. Copy them once if they are not in memory, if they
         # are distributed over several devices, or if float32 does for them.
@@ -299,25 +305,31 @@ class _ProxySearch:
             errors.append(error_of(weights, min(errors, default=np.inf)))
         best, refined = candidates[int(np.argmin(errors))], None
         if learns_weights:
-            refined = self._refine(error_of, learned, equalising, seed, min(errors))
+            # Learned weights that are hardly better than equal ones may lead to a worse minimum.
+            is_better = errors[2] < (1 - _MIN_START_GAIN) * errors[1]
+            start = learned if is_better else equalising
+            refined = self._refine(error_of, start, equalising, seed, min(errors))
             importances = importances_of(learned, invert_weights(equalising))
         return SelectedWeights(best, importances, refined)
 
-    def _refine(self, error_of, learned, equalising, seed, lowest):
+    def _refine(self, error_of, start, equalising, seed, lowest):
         """Return weights that minimise a leave-one-out error, or None if they are not much better.
 
-        `lowest` is the lowest validation error of other weights.
+        The descents begin at `start`. `lowest` is the lowest validation error of other weights.
         """
         n_outputs = self.samples.targets.n_outputs
-        if not is_suitable(len(self.training), len(learned), n_outputs):
+        if not is_suitable(len(self.training), len(start), n_outputs):
             return None
+        variance = self._target_variance()
         sizes, refined, best = sizes_for(len(self.training)), None, np.inf
-        maxima = self._maximum_errors(lowest)[-len(sizes) :]  # the last network decides
+        if lowest > _HARDLY_PREDICTED * variance:  # a small network would not find anything, either
+            sizes = sizes[-1:]
+        maxima = self._maximum_errors(lowest, variance)[-len(sizes) :]  # the last network decides
         for size, maximum in zip(sizes, maxima, strict=True):
-            if size.needed_bytes(len(learned)) > self.job.memory_limit:
+            if size.needed_bytes(len(start)) > self.job.memory_limit:
                 break
             weights = minimise_error(
-                self.job, self.samples, self.training, seed, learned, equalising, size
+                self.job, self.samples, self.training, seed, start, equalising, size
             )
             if weights is None:
                 return None
@@ -346,12 +358,14 @@ class _ProxySearch:
             errors += self._errors([replace(layer, radius=GAUSSIAN.natural_radius(distance))])
         return errors[1] < (1 - _MIN_SMOOTH_GAIN) * errors[0]
 
-    def _maximum_errors(self, lowest):
+    def _target_variance(self):
+        """Return the variance of the validation targets, summed over outputs."""
+        return float(self.samples.targets.matrix(self.validation).var(axis=0).sum())
+
+    def _maximum_errors(self, lowest, variance):
         """Return the maximum errors of refined weights of a small and a large network."""
-        targets = self.samples.targets
-        if not targets.is_binary:
+        if not self.samples.targets.is_binary:
             return (1 - _MIN_QUICK_GAIN) * lowest, (1 - _MIN_GAIN) * lowest
-        variance = targets.matrix(self.validation).var(axis=0).sum()
         gain = min(_MIN_CLASS_GAIN * lowest, _MIN_CLASS_VARIANCE * variance)
         return (1 - _MIN_QUICK_CLASS_GAIN) * lowest, lowest - gain
 

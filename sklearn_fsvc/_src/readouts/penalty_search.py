@@ -51,6 +51,7 @@ class SearchHistory:
     start: float  # the penalty that is evaluated first
     rows: list[dict] = field(default_factory=list)  # one for each readout
     n_rows: int | None = None  # samples that small networks were trained on, if there were any
+    n_samples: int = 0  # those of which they are a part
 
     def add(self, layer: Any, found: PenaltySearchResult) -> None:
         """Append the readouts of a penalty search with a layer."""
@@ -72,8 +73,14 @@ class SearchHistory:
         return min(self.rows, key=rank)["alpha"] if self.rows else self.start
 
     def first_alpha(self, layer: Any) -> float:
-        """Return the first penalty for a layer: many units need at least that of few units."""
-        return max(self.best_alpha(layer), self.start)
+        """Return the first penalty for a layer: that of small networks on most of the samples.
+
+        If these were trained on a small part, it is at least `start`: penalties grow with the
+        number of samples.
+        """
+        is_similar = self.n_rows is not None and 2 * self.n_rows >= self.n_samples
+        best = self.best_alpha(layer)
+        return best if is_similar else max(best, self.start)
 
     @property
     def table(self) -> dict[str, npt.NDArray] | None:
