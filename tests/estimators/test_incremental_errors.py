@@ -121,7 +121,7 @@ def test_too_few_samples_to_hold_any_out():
     ):
         model.partial_fit(X[:1], Y[:1], classes=list("abc"))
         assert model.predict(X)[0] == "a"
-        assert model.alpha_ == alpha
+        assert model.alpha_ == pytest.approx(alpha)
     radial = RBFClassifier(layer=X[:9])
     with raises_unchanged(
         radial, ValueError, "n_samples=1 of .*Give two samples or more, also in the first call"

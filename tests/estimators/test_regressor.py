@@ -220,7 +220,7 @@ def test_integer_sample_weights_equal_repetitions(X):
     common = {"radius": 1.5, "selection_radius": 0.8, "kernel": "triangular", "shuffle": False}
     for model in (
         RBFRegressor(alpha=1.0, feature_weights=None, **common),
-        TanhRegressor(30, alpha=1.0, scale=0.5, random_state=0),
+        TanhRegressor(30, alpha=1.0, scale=0.5, feature_weights=None, random_state=0),
     ):
         weighted = clone(model).fit(X, Y, sample_weight=times).predict(X)
         repeated = clone(model).fit(X[rows], Y[rows]).predict(X)

@@ -12,7 +12,13 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers import model_selection, relevance
 from sklearn_fsvc._src.hidden_layers.feature_weights import equalising_weights
-from sklearn_fsvc._src.hidden_layers.relevance import QUICK, THOROUGH, is_suitable, minimise_error
+from sklearn_fsvc._src.hidden_layers.relevance import (
+    QUICK,
+    THOROUGH,
+    is_suitable,
+    minimise_by_signs,
+    minimise_error,
+)
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -167,6 +173,45 @@ def test_tanh_networks_do_not_use_weights_that_suit_rough_functions_only():
     )
     assert rough[0] > 0.9
     assert smooth[1] > 2 * rough[1]
+
+
+def test_steps_by_signs_find_a_minimum():
+    """Of a function whose derivatives differ by orders of magnitude, in about equal steps."""
+    scale, target = np.array([1e-4, 1e-2, 1e2]), np.array([2.0, -1.0, 0.5])
+
+    def evaluate(point):
+        points.append(point)
+        return scale @ (point - target) ** 2, 2 * scale * (point - target)
+
+    points = []
+    least, most = np.array([-9.0, -9.0, -9.0]), np.array([1.5, 9.0, 9.0])
+    best = minimise_by_signs(evaluate, np.zeros(3), least, most)
+    assert len(points) <= 12
+    np.testing.assert_allclose(best, [1.5, -1.0, 0.5], atol=0.15)  # the first one is bounded
+
+
+def test_steps_by_signs_return_from_values_that_cannot_be_computed():
+    def evaluate(point):
+        value = 1e3 if point[0] > 0.7 else (point[0] - 0.6) ** 2
+        return value, 2 * (point - 0.6) if value < 1e3 else np.zeros(1)
+
+    best = minimise_by_signs(evaluate, np.zeros(1), np.array([-9.0]), np.array([9.0]))
+    assert abs(best[0] - 0.6) < 0.1
+
+
+@pytest.mark.parametrize("network", [RBFClassifier, TanhClassifier])
+def test_refined_weights_are_used_whatever_their_validation_error(network, monkeypatch):
+    monkeypatch.setattr(model_selection, "_MIN_CLASS_GAIN", 1.0)  # never better
+    monkeypatch.setattr(model_selection, "_MIN_CLASS_VARIANCE", 1.0)
+    X = np.random.default_rng(0).normal(size=(700, 5))
+    y = X[:, 0] * X[:, 1] > 0
+    learned, refined, few = (
+        network(30, feature_weights=way, random_state=0).fit(X[:n], y[:n]).feature_weights_
+        for way, n in (("learned", 700), ("refined", 700), ("refined", 40))
+    )
+    assert np.sort(refined)[-3] < 0.5 * np.sort(learned)[-3]
+    expected = network(30, feature_weights="learned", random_state=0).fit(X[:40], y[:40])
+    np.testing.assert_array_equal(few, expected.feature_weights_)
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.data.dask_blocks import open_input
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.readouts.row_sample import sample_unique
-from sklearn_fsvc._src.stacking.base_estimators import TrainingSet
+from sklearn_fsvc._src.stacking.base_estimators import BaseEstimators, TrainingSet
 from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.parts import NumericTarget
+from sklearn_fsvc.parts import ClassTarget, NumericTarget
 from stacking.ensembles import classifier, pair, regressor, with_final
 
 
@@ -73,7 +73,7 @@ def test_an_overridden_fit_is_called(rng):
 
 
 def test_feature_weights_are_learned_once(rng):
-    """Per metric, also for tanh units; a linear map is not shared."""
+    """Per metric and way, also for tanh units; a linear map is not shared."""
     X = rng.normal(size=(120, 6))
     y = np.abs(X[:, 0]) + X[:, 1]
     _, samples = NumericTarget.from_estimator(TanhRegressor(), uncertainty=False).fit_encode(
@@ -83,15 +83,19 @@ def test_feature_weights_are_learned_once(rng):
     fitted, shared, learned = {}, {}, []
     for name, network in {
         "first": RBFRegressor(40), "second": RBFRegressor(30, kernel="triangular"),
+        "refined": RBFRegressor(30, feature_weights="refined"),
         "euclidean": RBFRegressor(40, metric="euclidean"), "tanh": TanhRegressor(50),
         "map": TanhRegressor(50, feature_weights="map"),
         "none": RBFRegressor(20, feature_weights=None),
     }.items():  # fmt: skip
         before = set(shared)
         training_set.fit(network.set_params(random_state=0), NO_CALLBACKS, shared)
-        learned += [(name, metric) for metric in set(shared) - before]
+        learned += [(name, *key) for key in set(shared) - before]
         fitted[name] = network
-    assert learned == [("first", "manhattan"), ("euclidean", "euclidean")]
+    assert learned == [
+        ("first", "manhattan", False), ("refined", "manhattan", True),
+        ("euclidean", "euclidean", False),
+    ]  # fmt: skip
     first = fitted["first"].feature_weights_
     assert first.argmax() < 2
     for name in ("second", "tanh"):
@@ -101,6 +105,23 @@ def test_feature_weights_are_learned_once(rng):
     assert (fitted["euclidean"].feature_weights_ != first).any()
     assert fitted["none"].feature_weights_ is None
     assert not any("left_out_" in vars(network) for network in fitted.values())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"), [(np.float64, "refined"), (np.float32, "refined"), (np.uint8, "auto")]
+)
+def test_default_weights_of_the_euclidean_network(rng, dtype, expected):
+    """Integers, such as the pixels of images, are not weighted by default."""
+    X, y = rng.integers(0, 9, size=(200, 4)).astype(dtype), np.arange(200) % 2
+    pairs, _ = BaseEstimators.from_estimator(StackedClassifier()).clone_for(
+        ClassTarget.from_estimator(RBFClassifier()).fit_encode(X, y, None)[1]
+    )
+    assert dict(pairs)["euclidean"].feature_weights == expected
+    given = StackedClassifier([("refined", RBFClassifier(feature_weights="refined"))])
+    pairs, _ = BaseEstimators.from_estimator(given).clone_for(
+        ClassTarget.from_estimator(RBFClassifier()).fit_encode(X, y, None)[1]
+    )
+    assert dict(pairs)["refined"].feature_weights == "refined"
 
 
 @pytest.mark.parametrize("cls", [StackedClassifier, StackedRegressor])

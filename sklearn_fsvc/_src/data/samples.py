@@ -129,7 +129,7 @@ class Samples:
 
 
 # Rows of which all are permuted to draw some of them.
-_MAX_PERMUTED = 2**20
+_MAX_PERMUTED = 2**17
 
 
 def draw_without_replacement(rows: npt.NDArray, n: int, random: Any) -> npt.NDArray:

@@ -115,14 +115,17 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         Laplacian or the triangular kernel, whichever has the lower validation error, and the
         triangular kernel with the readouts "lms" and "none"; centres are then selected with
         the triangular kernel.
-    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
+    feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
+            default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.
         "learned" weights are the root mean squared gradients of a small network with respect to
         each feature, iterated three times [2]_ and scaled to a maximum of 1. They, or weights that
         give all features the same standard deviation, are used if that reduces the validation
         error; or those that minimise the leave-one-out error of Laplacian units [3]_, if that
-        reduces it much more. "auto" learns weights for floating-point data and leaves uint8 data
-        unweighted; it is None with the readouts "lms" and "none". "map" learns a linear map, of at
+        reduces it much more. "refined" uses these whatever the validation error, which is that of
+        small networks; it is "learned" if there are fewer than 10 samples per feature, or more than
+        100 classes. "auto" learns weights for floating-point data and leaves uint8 data unweighted;
+        it is None with the readouts "lms" and "none". "map" learns a linear map, of at
         most 500 features: the square root of the average gradient outer product [2]_, whose
         diagonal has the squares of the weights from gradients. It is used if it lowers the
         validation error, and suits targets that depend on linear combinations of features, best
@@ -317,11 +320,13 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
         Kernel of the units (`RBFClassifier` has the formulas), or a custom
         `sklearn_fsvc.kernels.Kernel`. "auto" is the Laplacian or the triangular kernel,
         whichever has the lower validation error.
-    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
+    feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
+            default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.
         "learned" weights are learned from the gradients of small networks, as in `RBFClassifier`,
-        and used if they lower the validation error. "auto" learns weights for floating-point
-        data and leaves uint8 data unweighted. "map" learns a linear map in the same way, of at
+        and used if they lower the validation error; "refined" ones minimise a leave-one-out error,
+        whatever the validation error. "auto" learns weights for floating-point data and leaves
+        uint8 data unweighted. "map" learns a linear map in the same way, of at
         most 500 features. A matrix of shape (n_features, n_inputs) is a map: samples x
         become ``x A``.
     %(layer)s
@@ -465,11 +470,11 @@ class RBFProjector(NetworkTransformer):
     kernel : {%(kernels)s} or Kernel, default="triangular"
         Kernel of the units (`RBFClassifier` has the formulas), or a custom
         `sklearn_fsvc.kernels.Kernel`.
-    feature_weights : {"learned", "map"}, array-like of float or None, default=None
+    feature_weights : {"learned", "refined", "map"}, array-like of float or None, default=None
         Samples are multiplied by the weights, feature by feature, before distances are computed.
-        "learned" and "map" learn weights or a linear map as in `RBFClassifier`, and use them if
-        they lower the validation error; they require class labels as `y` in fit. A matrix of shape
-        (n_features, n_inputs) is a map: samples x become ``x A``.
+        "learned", "refined" and "map" learn weights or a linear map as in `RBFClassifier`; they
+        require class labels as `y` in fit. A matrix of shape (n_features, n_inputs) is a map:
+        samples x become ``x A``.
     %(shuffle)s
     %(precision)s
     %(random_state)s

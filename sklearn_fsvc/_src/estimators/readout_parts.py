@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..data.sources import Source
 from ..data.streaming import cast_layer
+from ..hidden_layers.layer_parameter import is_learned
 from ..parts import UNSET, Readout, ReadoutTraining, generator
 from ..readouts.calibration import Calibration
 from ..readouts.cross_validation import draw_validation
@@ -372,7 +373,7 @@ class Untrained(Linear):
     def check(self, units: Any, task: Any) -> None:
         super().check(units, task)
         value = units.feature_weights
-        if is_option(value, "learned") or is_option(value, "map"):
+        if is_learned(value):
             raise ValueError(
                 f'feature_weights="{value}" is validated by the ridge readout; with '
                 f"readout={self.readout!r} use None or an array."

@@ -36,10 +36,12 @@ _TANH = read_entries(
         describes. Without them, the inflection point of a unit is at the mean of the samples, or
         at 0 if `scale` is a number.
 
-    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
+    feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
+            default="auto"
         Relevance of each feature: the layer is that of samples that are multiplied by the weights,
         and `components_` contain them. "learned" weights are learned as in `RBFClassifier`, by
-        small networks of Laplacian units, and used if they lower the validation error of these.
+        small networks of Laplacian units, and used if they lower the validation error of these;
+        "refined" ones minimise a leave-one-out error, whatever the validation error.
         "auto" learns them for floating-point data of at most 500 features and at least 50 samples.
         It leaves features unweighted for uint8 data, with `image_shape`, and with `weights` that
         are computed from samples.
@@ -358,12 +360,12 @@ class TanhProjector(NetworkTransformer):
         Whether units have random biases: uniform in [-1, 1], and with ``scale="auto"`` within
         +-2.5 of the standard deviations above, if that is more, so that the inflection points
         of the units cover the data. If False, biases are 0; with ``scale="auto"`` they centre X.
-    feature_weights : {"learned", "map"}, array-like of float or None, default=None
+    feature_weights : {"learned", "refined", "map"}, array-like of float or None, default=None
         Relevance of each feature: the layer is that of samples that are multiplied by the weights,
         and `components_` contain them. None needs no `y`, as is usual for a transformer. "learned"
-        weights and a "map" are learned as in `TanhClassifier`, and require class labels as `y` in
-        fit. An array of shape (n_features,) contains weights, a matrix of shape (n_features,
-        n_inputs) is a map: samples x become ``x A``.
+        and "refined" weights and a "map" are learned as in `TanhClassifier`, and require class
+        labels as `y` in fit. An array of shape (n_features,) contains weights, a matrix of shape
+        (n_features, n_inputs) is a map: samples x become ``x A``.
     %(precision)s
     %(random_state)s
     %(device)s

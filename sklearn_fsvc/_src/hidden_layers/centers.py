@@ -29,6 +29,7 @@ from ..utils.parameters import (
     is_option,
 )
 from ..utils.user_warnings import warn
+from .layer_parameter import is_learned
 from .novelty import first_novel_rows, min_centers, novel_rows, selection_bytes
 from .ordered_rows import NoveltyRule, OrderedSamples
 from .radius import (
@@ -95,9 +96,8 @@ class RBFParameters:
 
     @property
     def learned(self) -> str | None:
-        """The value "learned" or "map" of `feature_weights`; None for any other value."""
-        value = self.feature_weights
-        return value if is_option(value, "learned") or is_option(value, "map") else None
+        """The way to learn feature weights that is named; None if they are not, or "auto"."""
+        return self.feature_weights if is_learned(self.feature_weights) else None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -197,7 +197,7 @@ def first_of_groups(order: npt.NDArray, groups: npt.NDArray | None, n: int) -> n
         return order[:n]
     in_order = groups[order]
     is_kept = np.zeros(len(order), bool)
-    for code, size in zip(*np.unique(in_order, return_counts=True), strict=True):
+    for code, size in enumerate(np.bincount(in_order)):
         n_kept = max(n * size // len(order), _MIN_ROWS_OF_GROUP)
         is_kept[np.flatnonzero(in_order == code)[:n_kept]] = True
     return order[is_kept]

@@ -68,18 +68,27 @@ def check_features(units: npt.NDArray, X: Any) -> None:
         )
 
 
+# Ways to learn feature weights, or a linear map, that need targets.
+LEARNED_WEIGHTS = ("learned", "refined", "map")
+
+
+def is_learned(value: Any) -> bool:
+    """Return whether the parameter `feature_weights` names a way to learn them."""
+    return isinstance(value, str) and value in LEARNED_WEIGHTS
+
+
 def given_weights(
     value: Any, allows_auto: bool, n_features: int | None = None
 ) -> npt.NDArray | None:
     """Return the feature weights, or the linear map, of the parameter; None if it gives none."""
-    words = ("learned", "map") + ("auto",) * allows_auto
+    words = LEARNED_WEIGHTS + ("auto",) * allows_auto
     return validate_feature_weights(value, words, n_features)
 
 
 def learns_weights(value: Any, allows_auto: bool, dtype: np.dtype) -> bool:
     """Return whether feature weights are learned from samples of a dtype."""
     is_auto = is_option(value, "auto") and allows_auto and dtype.kind == "f"
-    return is_auto or is_option(value, "learned")
+    return is_auto or is_option(value, "learned") or is_option(value, "refined")
 
 
 def weight_attributes(

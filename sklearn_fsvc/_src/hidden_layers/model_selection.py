@@ -96,6 +96,9 @@ class SearchSpace:
         Whether feature weights are learned, as candidates in addition to the given ones.
     learns_map : bool, default=False
         Whether a linear map of the features is learned, as another candidate.
+    refines_weights : bool, default=False
+        Whether to select weights that minimise a leave-one-out error, whatever their validation
+        error.
     skip_factor : float, optional
         See `_SKIP_FACTOR`.
     """
@@ -104,6 +107,7 @@ class SearchSpace:
     radius: float | None
     learns_weights: bool
     learns_map: bool = False
+    refines_weights: bool = False
     skip_factor: float = _SKIP_FACTOR
 
     @property
@@ -121,7 +125,7 @@ def select_kernel(
     space: SearchSpace,
     random: np.random.Generator,
     history: SearchHistory,
-    shared: dict[str, Any] | None = None,
+    shared: dict[Any, Any] | None = None,
 ) -> tuple[Kernel, Any, npt.NDArray | None, npt.NDArray | None]:
     """Return the kernel, the radius and the feature weights with the lowest validation error.
 
@@ -139,8 +143,8 @@ def select_kernel(
     history : SearchHistory
         Each trial is added to it.
     shared : dict, optional
-        Metric -> feature weights and importances that were found for the same samples before. They
-        are used instead of learning them again; new ones are added.
+        (metric, refines_weights) -> `SelectedWeights` that were found for the same samples before.
+        They are used instead of learning them again; new ones are added.
 
     Returns
     -------
@@ -160,8 +164,9 @@ def select_kernel(
     if space.learns_weights or space.learns_map:
         seed = int(random.integers(2**31))
         selected = proxy.select_weights(
-            parameters, weights, seed, space.learns_weights, space.learns_map
-        )
+            parameters, weights, seed, space.learns_weights, space.learns_map,
+            space.refines_weights,
+        )  # fmt: skip
         weights, importances = (selected.refined or selected)[:2]
         if selected.refined and LAPLACIAN in space.kernels:
             # The weights minimise the error of Laplacian units.
@@ -171,13 +176,17 @@ def select_kernel(
 
 
 def select_feature_weights(
-    job: Job, samples: Samples, random: np.random.Generator, shared: dict[str, Any] | None = None
+    job: Job,
+    samples: Samples,
+    random: np.random.Generator,
+    shared: dict[Any, Any] | None = None,
+    refines_weights: bool = False,
 ) -> tuple[npt.NDArray | None, npt.NDArray]:
     """Return feature weights for units other than RBF units, and the importances of the learned.
 
     Weights are learned, equalising, or None: the candidate with the lowest validation error of
-    Laplacian units; or refined ones, if smooth units are better, too. Parameters are as in
-    `select_kernel`.
+    Laplacian units; or refined ones, if smooth units are better, too, or if `refines_weights`.
+    Parameters are as in `select_kernel`.
     """
     job = job.named(f"{job.description}, weights")
     proxy = _ProxySearch.of(job, samples, random, SearchHistory(FIRST_ALPHA), shared)
@@ -185,9 +194,12 @@ def select_feature_weights(
     parameters = RBFParameters(
         n_units=_FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
     )
-    selected = proxy.select_weights(parameters, None, seed)
+    selected = proxy.select_weights(parameters, None, seed, refines_weights=refines_weights)
     refined = selected.refined
-    if refined and proxy.improves_smooth_units(parameters, selected.weights, refined.weights):
+    if refined and (
+        refines_weights
+        or proxy.improves_smooth_units(parameters, selected.weights, refined.weights)
+    ):
         return refined.weights, refined.importances
     return selected.weights, selected.importances
 
@@ -222,7 +234,7 @@ class _ProxySearch:
         Rows of the two sets.
     history : SearchHistory
     shared : dict
-        Weights and importances by metric, see `select_kernel`.
+        As of `select_kernel`.
     n_samples : int
         The number of all samples with a weight above 0, of which the two sets are a subset.
     skip_factor : float
@@ -234,7 +246,7 @@ class _ProxySearch:
     training: np.ndarray
     validation: np.ndarray
     history: SearchHistory
-    shared: dict[str, Any]
+    shared: dict[Any, Any]
     n_samples: int
     skip_factor: float
 
@@ -262,21 +274,24 @@ class _ProxySearch:
             {} if shared is None else shared, n_samples, skip_factor,
         )  # fmt: skip
 
-    def select_weights(self, parameters, given, seed, learns_weights=True, learns_map=False):
+    def select_weights(
+        self, parameters, given, seed, learns_weights=True, learns_map=False, refines_weights=False
+    ):
         """Return the best of the given, the equalising and the learned weights, and the map.
 
         Candidates are learned and compared with Laplacian units at random centres, whatever units
         the layer has: of all kernels, these depend least on their width.
         """
-        arguments = parameters, given, seed, learns_weights, learns_map
+        arguments = parameters, given, seed, learns_weights, learns_map, refines_weights
         # Weights depend on the metric and the samples only, so an ensemble learns them once.
         if learns_map or given is not None:  # estimators that share weights have neither
             return self._select_weights(*arguments)
-        if parameters.metric not in self.shared:
-            self.shared[parameters.metric] = self._select_weights(*arguments)
-        return self.shared[parameters.metric]
+        key = parameters.metric, refines_weights
+        if key not in self.shared:
+            self.shared[key] = self._select_weights(*arguments)
+        return self.shared[key]
 
-    def _select_weights(self, parameters, given, seed, learns_weights, learns_map):
+    def _select_weights(self, parameters, given, seed, learns_weights, learns_map, refines_weights):
         candidates: list[Any] = [given]
         errors: list[float] = []
         if learns_weights:
@@ -308,21 +323,23 @@ class _ProxySearch:
             # Learned weights that are hardly better than equal ones may lead to a worse minimum.
             is_better = errors[2] < (1 - _MIN_START_GAIN) * errors[1]
             start = learned if is_better else equalising
-            refined = self._refine(error_of, start, equalising, seed, min(errors))
+            refined = self._refine(error_of, start, equalising, seed, min(errors), refines_weights)
             importances = importances_of(learned, invert_weights(equalising))
         return SelectedWeights(best, importances, refined)
 
-    def _refine(self, error_of, start, equalising, seed, lowest):
+    def _refine(self, error_of, start, equalising, seed, lowest, is_required):
         """Return weights that minimise a leave-one-out error, or None if they are not much better.
 
-        The descents begin at `start`. `lowest` is the lowest validation error of other weights.
+        The descents begin at `start`. `lowest` is the lowest validation error of other weights. If
+        `is_required`, weights are returned whenever there are enough samples to find them.
         """
         n_outputs = self.samples.targets.n_outputs
         if not is_suitable(len(self.training), len(start), n_outputs):
             return None
         variance = self._target_variance()
         sizes, refined, best = sizes_for(len(self.training)), None, np.inf
-        if lowest > _HARDLY_PREDICTED * variance:  # a small network would not find anything, either
+        # If nothing is predicted, a small network would not find anything, either.
+        if is_required or lowest > _HARDLY_PREDICTED * variance:
             sizes = sizes[-1:]
         maxima = self._maximum_errors(lowest, variance)[-len(sizes) :]  # the last network decides
         for size, maximum in zip(sizes, maxima, strict=True):
@@ -334,7 +351,8 @@ class _ProxySearch:
             if weights is None:
                 return None
             error = error_of(weights, lowest)
-            if not error < maximum:  # both must be better: one alone may be by chance
+            # Both must be better: one alone may be by chance.
+            if not (is_required or error < maximum):
                 return None
             if error < best:
                 importances = importances_of(weights, invert_weights(equalising))

@@ -39,7 +39,7 @@ class OrderedSamples:
     engine: Any  # an `Engine`; None while it is sent to another process, like X and `order`
     X: Any  # (n_rows, n_features)
     order: Any  # (n,), int: row indices in the order of presentation
-    # int, (n_rows,): a group for each row of X. Novelty is assessed within each group.
+    # int, (n_rows,): a group from 0 on for each row of X. Novelty is assessed within each group.
     groups: np.ndarray | None = None
     dtype: np.dtype | None = None  # of the comparison; by default that of X
     # Rows that are read at a time; by default the engine's choice. It does not change the centres.
@@ -68,10 +68,15 @@ class OrderedSamples:
         if self.groups is None:
             yield np.arange(len(self)), self
             return
-        in_order = self.groups[self.order]
-        for code in np.unique(in_order):
-            positions = np.flatnonzero(in_order == code)
+        for positions in self._positions_by_group:
             yield positions, replace(self, order=self.order[positions], groups=None)
+
+    @cached_property
+    def _positions_by_group(self):
+        """The ascending positions of each group that has any."""
+        groups: Any = self.groups
+        in_order = groups[self.order]
+        return [np.flatnonzero(in_order == code) for code in np.flatnonzero(np.bincount(in_order))]
 
     @cached_property
     def group_blocks(self) -> list[tuple[npt.NDArray, Any]] | None:
@@ -82,7 +87,7 @@ class OrderedSamples:
         """
         if self.groups is None or not self.group_bytes:
             return None
-        positions = [at for at, _ in self.by_group()]
+        positions = self._positions_by_group
         largest, n_features = max(map(len, positions)), self.X.shape[1]
         row_bytes = n_features * (self.X.dtype if self.dtype is None else self.dtype).itemsize
         needed = len(self) * (8 * largest + row_bytes) + 3 * 8 * largest**2
@@ -94,4 +99,4 @@ class OrderedSamples:
 
     @property
     def n_groups(self) -> int:
-        return 1 if self.groups is None else len(np.unique(self.groups[self.order]))
+        return 1 if self.groups is None else len(self._positions_by_group)

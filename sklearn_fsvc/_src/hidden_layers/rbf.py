@@ -112,7 +112,10 @@ class RBF(RBFParameters, Units):
         if self.is_searched:
             radius = None if self.has_auto_radius else found["radius_"]
             learns = learns_weights(self.feature_weights, True, samples.X.dtype)
-            space = SearchSpace(self.kernels, radius, learns, learns_map=self.learned == "map")
+            space = SearchSpace(
+                self.kernels, radius, learns, learns_map=self.learned == "map",
+                refines_weights=self.learned == "refined",
+            )  # fmt: skip
             kernel, found["radius_"], weights, importances = select_kernel(
                 job, samples, replace(self, n_units=n_units), weights, space,
                 generator(self.random_state), history, self.shared,

@@ -13,13 +13,12 @@ only such a descent finds the relevant features.
 """
 
 import math
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from ..data.job import Job
 from ..data.samples import Samples
@@ -60,8 +59,10 @@ _LEAST_RATIO = 0.03
 _MAX_CHANGE = 20.0
 # Range of the penalty. H'H is summed in float64 so that the least one is possible.
 _ALPHAS = (1e-3, 1e2)
-# Steps, evaluations, and the relative decrease of the error at which the descent ends.
-_MAX_STEPS, _MAX_EVALUATIONS, _TOLERANCE = 20, 15, 3e-4
+# Number of evaluations. Changes of the logarithms of all weights and of alpha: in the first step,
+# at most, and their factors while signs of derivatives stay the same, and when they change.
+_MAX_EVALUATIONS = 12
+_FIRST_STEP, _MAX_STEP, _GROWTH, _SHRINKAGE = 0.3, 1.0, 1.3, 0.5
 # Value of the logarithm of an error that cannot be computed.
 _REFUSED = 1e3
 # Leverages are at most this, since rounding may make them 1 or larger.
@@ -125,8 +126,45 @@ def minimise_error(
     return v / v.max()
 
 
-class _Finished(Exception):
-    """Raised to end a descent."""
+def minimise_by_signs(
+    evaluate: Callable[[npt.NDArray], tuple[float, npt.NDArray]],
+    start: npt.NDArray,
+    least: npt.NDArray,
+    most: npt.NDArray,
+) -> npt.NDArray:
+    """Return the point with the lowest value of a function of several variables, by few steps.
+
+    Resilient propagation without backtracking (iRprop-; C. Igel and M. Huesken, Neurocomputing 50,
+    2003): each variable has a step of its own in the direction of the sign of its derivative, which
+    grows while the sign stays the same, and is halved when it changes. The logarithms of weights
+    have derivatives of different orders of magnitude, and steps of about the same size. Line
+    searches (L-BFGS-B) waste evaluations on weights that are far too large, and need about twice as
+    many for the same error.
+
+    Parameters
+    ----------
+    evaluate : callable
+        ``evaluate(point)`` returns the value and the gradient; the value is `_REFUSED` if it cannot
+        be computed.
+    start, least, most : ndarray of shape (n_variables,)
+        The first point, and bounds.
+    """
+    point, step = start, np.full(len(start), _FIRST_STEP)
+    best, lowest, best_gradient = start, np.inf, np.zeros(len(start))
+    previous = np.zeros(len(start))
+    for _ in range(_MAX_EVALUATIONS):
+        value, gradient = evaluate(point)
+        if value >= _REFUSED:  # too far: half the way from the best point
+            step, previous = _SHRINKAGE * step, np.zeros(len(start))
+            point, gradient = best, best_gradient
+        elif value < lowest:
+            best, lowest, best_gradient = point, value, gradient
+        agreement = previous * gradient
+        step = np.minimum(np.where(agreement > 0, _GROWTH * step, step), _MAX_STEP)
+        step = np.where(agreement < 0, _SHRINKAGE * step, step)
+        previous = np.where(agreement < 0, 0.0, gradient)
+        point = np.clip(point - np.sign(previous) * step, least, most)
+    return best
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +229,8 @@ class _Problem:
         scale = _FIRST_DISTANCE / typical_distance(ordered, "manhattan")
         varies = first > 0
         start = np.log(np.append(scale * first[varies], FIRST_ALPHA))
-        best, lowest, n_evaluations = start, math.inf, 0
+        least = np.append(start[:-1] - _MAX_CHANGE, np.log(_ALPHAS[0]))
+        most = np.append(start[:-1] + _MAX_CHANGE, np.log(_ALPHAS[1]))
 
         def weights_at(point):
             v = np.zeros(len(first))
@@ -199,23 +238,11 @@ class _Problem:
             return v
 
         def evaluate(point):
-            nonlocal best, lowest, n_evaluations
-            if n_evaluations == _MAX_EVALUATIONS:
-                raise _Finished
-            n_evaluations += 1
             v = weights_at(point)
             error, gradient = self.evaluate(v, math.exp(point[-1]))
-            if error < lowest:
-                best, lowest = point.copy(), error
             return error, np.append(gradient[:-1][varies] * v[varies], gradient[-1])
 
-        bounds = [(x - _MAX_CHANGE, x + _MAX_CHANGE) for x in start[:-1]]
-        bounds.append(tuple(np.log(_ALPHAS)))
-        options = {"maxiter": _MAX_STEPS, "ftol": _TOLERANCE}
-        # The line search of L-BFGS-B may exceed its own limit of evaluations by far.
-        with suppress(_Finished):
-            minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        return weights_at(best)
+        return weights_at(minimise_by_signs(evaluate, start, least, most))
 
     def evaluate(self, v: npt.NDArray, alpha: float) -> tuple[float, npt.NDArray]:
         """Return the logarithm of the error, and its derivatives.

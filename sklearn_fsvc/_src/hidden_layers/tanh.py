@@ -28,6 +28,7 @@ from .centers import RBFParameters
 from .layer_parameter import (
     check_features,
     given_weights,
+    is_learned,
     learns_weights,
     pretrained_of,
     weight_attributes,
@@ -142,8 +143,7 @@ class Tanh(Units):
         if self.needs_classes:
             return f"weights={self.weights!r}", '"gaussian" or "orthogonal"'
         value = self.feature_weights
-        is_learned = is_option(value, "learned") or is_option(value, "map")
-        return (f'feature_weights="{value}"', "None") if is_learned else None
+        return (f'feature_weights="{value}"', "None") if is_learned(value) else None
 
     @property
     def pretrained(self) -> Any:
@@ -201,7 +201,7 @@ class Tanh(Units):
         """Return feature weights, a linear map or None, and importances if it was learned."""
         if is_option(self.feature_weights, "map"):
             return learn_map(job, samples, generator(self.random_state))
-        n_features, learns = samples.X.shape[1], is_option(self.feature_weights, "learned")
+        n_features, learns = samples.X.shape[1], is_learned(self.feature_weights)
         # "auto" leaves images unweighted, and weights that are combinations of samples.
         allows_auto = self.image_shape is None and not self.needs_classes
         is_candidate = learns_weights(self.feature_weights, allows_auto, samples.X.dtype)
@@ -209,7 +209,8 @@ class Tanh(Units):
             learns = len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
         if learns:
             random = generator(self.random_state)
-            return select_feature_weights(job, samples, random, self.shared)
+            refines = is_option(self.feature_weights, "refined")
+            return select_feature_weights(job, samples, random, self.shared, refines)
         return self._given_weights(n_features), None
 
     def _tries_linear_units(self, job, samples):

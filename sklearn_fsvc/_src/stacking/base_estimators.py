@@ -137,11 +137,8 @@ class BaseEstimators(Part):
         seeds, final = check_random_state(self.random_state), self.final_template
         pairs = [(name, self._clone(template, seeds)) for name, template in self.templates]
         final = None if final is None else self._clone(final, seeds)
-        if self.estimators is None and samples.X.shape[1] > MAX_MAP_FEATURES:
-            # Linear maps are not learned for so many features: this default is left out.
-            pairs = [
-                (name, est) for name, est in pairs if not is_option(est.feature_weights, "map")
-            ]
+        if self.estimators is None:
+            pairs = _adapted(pairs, samples.X)
         if final is not None and not self._uses_final(samples):
             final = None
         return pairs, final
@@ -303,6 +300,20 @@ class TrainingSet:
 def overrides_fit(network: Any) -> bool:
     """Return whether `fit` is a method from outside the package, which has to be called."""
     return type(network).fit.__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
+def _adapted(pairs, X):
+    """Return the default base estimators that suit the samples.
+
+    Linear maps are not learned for very many features, and integers have no feature weights.
+    """
+    if X.shape[1] > MAX_MAP_FEATURES:
+        pairs = [(name, est) for name, est in pairs if not is_option(est.feature_weights, "map")]
+    if X.dtype.kind != "f":
+        for _, estimator in pairs:
+            if is_option(estimator.feature_weights, "refined"):
+                estimator.set_params(feature_weights="auto")
+    return pairs
 
 
 def _suits_default_final(samples):
