@@ -151,6 +151,18 @@ def test_ten_samples_for_each_weight(n_samples, n_features, n_outputs, expected)
     assert is_suitable(n_samples, n_features, n_outputs) == expected
 
 
+def test_networks_that_predict_nothing_do_not_hide_one_that_does():
+    """Their best penalty is the largest one, at which a network with suitable weights predicts
+    nothing, either.
+    """
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(8000, 10)).astype(np.float32)
+    y = X[:, :3].prod(axis=1) > 0
+    y[:4000] ^= rng.random(4000) < 0.1
+    model = RBFClassifier(600, random_state=0, device="jit").fit(X[:4000], y[:4000])
+    assert model.score(X[4000:], y[4000:]) > 0.9
+
+
 @pytest.mark.parametrize("network", [RBFClassifier, TanhClassifier])
 def test_a_product_of_three_features(network):
     """No feature is relevant alone, nor are two: mean squared gradients do not show them."""
@@ -185,8 +197,8 @@ def test_steps_by_signs_find_a_minimum():
 
     points = []
     least, most = np.array([-9.0, -9.0, -9.0]), np.array([1.5, 9.0, 9.0])
-    best = minimise_by_signs(evaluate, np.zeros(3), least, most)
-    assert len(points) <= 12
+    best = minimise_by_signs(evaluate, np.zeros(3), least, most, 12)
+    assert len(points) == 12
     np.testing.assert_allclose(best, [1.5, -1.0, 0.5], atol=0.15)  # the first one is bounded
 
 
@@ -195,7 +207,7 @@ def test_steps_by_signs_return_from_values_that_cannot_be_computed():
         value = 1e3 if point[0] > 0.7 else (point[0] - 0.6) ** 2
         return value, 2 * (point - 0.6) if value < 1e3 else np.zeros(1)
 
-    best = minimise_by_signs(evaluate, np.zeros(1), np.array([-9.0]), np.array([9.0]))
+    best = minimise_by_signs(evaluate, np.zeros(1), np.array([-9.0]), np.array([9.0]), 12)
     assert abs(best[0] - 0.6) < 0.1
 
 

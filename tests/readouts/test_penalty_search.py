@@ -225,6 +225,17 @@ def test_first_penalty_of_a_layer():
         assert (history.best_alpha(layer), history.first_alpha(layer)) == (alpha, first)
 
 
+def test_a_search_does_not_start_at_very_large_penalties():
+    """Networks that predict nothing need them, and others predict nothing with them."""
+    history, layer = (
+        SearchHistory(0.1, n_rows=9, n_samples=9),
+        TanhLayer(np.zeros((1, 1)), np.zeros(1)),
+    )
+    history.rows.append({"error": 0.9, "alpha": 1e5})
+    assert history.best_alpha(layer) == 1e5
+    assert history.start_alpha(layer) == history.first_alpha(layer) == 100
+
+
 def test_first_penalty_is_that_of_small_networks_on_most_samples():
     layer = TanhLayer(np.zeros((1, 1)), np.zeros(1))
     for n_rows, first in ((99, 0.1), (100, 0.01)):

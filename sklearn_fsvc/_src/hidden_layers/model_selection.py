@@ -476,7 +476,7 @@ class _ProxySearch:
         for layer, trained, validated in zip(layers, training, validation, strict=True):
             skip_above = self.skip_factor * min([lowest, *errors])
             # Start at the best penalty of a similar layer.
-            start = self.history.best_alpha(layer)
+            start = self.history.start_alpha(layer)
             result = search_penalty([(trained, validated)], start, skip_above)
             self.history.add(layer, result)
             errors.append(result.error)

@@ -32,10 +32,11 @@ from .radius import typical_distance
 
 
 class Size(NamedTuple):
-    """Maximum numbers of samples and units of a network."""
+    """Maximum numbers of samples and units of a network, and evaluations of its error."""
 
     n_samples: int
     n_units: int
+    n_evaluations: int
 
     def needed_bytes(self, n_features: int) -> int:
         """Return the bytes of `minimise_error`, for as many outputs as are allowed."""
@@ -44,8 +45,8 @@ class Size(NamedTuple):
 
 
 # The first shows quickly whether the second is worth while, which finds products of three features
-# among many in noisy data.
-QUICK, THOROUGH = Size(1000, 200), Size(3000, 500)
+# among many in noisy data. With fewer evaluations of the second, regressors are less accurate.
+QUICK, THOROUGH = Size(1000, 200, 12), Size(3000, 500, 16)
 # Samples for each weight at least: fewer are fitted by chance. Maximum number of outputs: more
 # would take longer than all else.
 _SAMPLES_PER_FEATURE, _MAX_OUTPUTS = 10, 100
@@ -59,9 +60,8 @@ _LEAST_RATIO = 0.03
 _MAX_CHANGE = 20.0
 # Range of the penalty. H'H is summed in float64 so that the least one is possible.
 _ALPHAS = (1e-3, 1e2)
-# Number of evaluations. Changes of the logarithms of all weights and of alpha: in the first step,
-# at most, and their factors while signs of derivatives stay the same, and when they change.
-_MAX_EVALUATIONS = 12
+# Changes of the logarithms of all weights and of alpha: in the first step, at most, and their
+# factors while signs of derivatives stay the same, and when they change.
 _FIRST_STEP, _MAX_STEP, _GROWTH, _SHRINKAGE = 0.3, 1.0, 1.3, 0.5
 # Value of the logarithm of an error that cannot be computed.
 _REFUSED = 1e3
@@ -121,7 +121,7 @@ def minimise_error(
         return None
     ratios = weights * invert_weights(equalising)
     first = np.maximum((ratios / ratios.max()) ** 2, _LEAST_RATIO) * (equalising > 0)
-    v = problem.descend(first)
+    v = problem.descend(first, size.n_evaluations)
     v *= equalising
     return v / v.max()
 
@@ -131,6 +131,7 @@ def minimise_by_signs(
     start: npt.NDArray,
     least: npt.NDArray,
     most: npt.NDArray,
+    n_evaluations: int,
 ) -> npt.NDArray:
     """Return the point with the lowest value of a function of several variables, by few steps.
 
@@ -148,11 +149,12 @@ def minimise_by_signs(
         be computed.
     start, least, most : ndarray of shape (n_variables,)
         The first point, and bounds.
+    n_evaluations : int
     """
     point, step = start, np.full(len(start), _FIRST_STEP)
     best, lowest, best_gradient = start, np.inf, np.zeros(len(start))
     previous = np.zeros(len(start))
-    for _ in range(_MAX_EVALUATIONS):
+    for _ in range(n_evaluations):
         value, gradient = evaluate(point)
         if value >= _REFUSED:  # too far: half the way from the best point
             step, previous = _SHRINKAGE * step, np.zeros(len(start))
@@ -221,7 +223,7 @@ class _Problem:
     def engine(self) -> Engine:
         return self.job.engine
 
-    def descend(self, first: npt.NDArray) -> npt.NDArray:
+    def descend(self, first: npt.NDArray, n_evaluations: int) -> npt.NDArray:
         """Return the weights v (n_features,) with the lowest error, from a first guess."""
         ordered = OrderedSamples(
             self.engine, self.X, np.arange(len(self.X)), weights=first.astype(np.float32)
@@ -242,7 +244,7 @@ class _Problem:
             error, gradient = self.evaluate(v, math.exp(point[-1]))
             return error, np.append(gradient[:-1][varies] * v[varies], gradient[-1])
 
-        return weights_at(minimise_by_signs(evaluate, start, least, most))
+        return weights_at(minimise_by_signs(evaluate, start, least, most, n_evaluations))
 
     def evaluate(self, v: npt.NDArray, alpha: float) -> tuple[float, npt.NDArray]:
         """Return the logarithm of the error, and its derivatives.

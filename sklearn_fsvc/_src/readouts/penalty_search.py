@@ -27,6 +27,9 @@ LARGE_HIDDEN = 2**22
 ALPHA_STEP = 10**0.5
 _MIN_EXPONENT, _MAX_EXPONENT = -8, 10
 MAX_ALPHA = ALPHA_STEP**_MAX_EXPONENT
+# Maximum penalty with which a search starts. Where a network predicts nothing, the largest penalty
+# is the best one, at which any other network predicts nothing, either.
+_MAX_START = 100.0
 
 
 class PenaltySearchResult(NamedTuple):
@@ -72,6 +75,10 @@ class SearchHistory:
 
         return min(self.rows, key=rank)["alpha"] if self.rows else self.start
 
+    def start_alpha(self, layer: Any) -> float:
+        """Return the penalty with which to start a search for another small network."""
+        return min(self.best_alpha(layer), _MAX_START)
+
     def first_alpha(self, layer: Any) -> float:
         """Return the first penalty for a layer: that of small networks on most of the samples.
 
@@ -79,7 +86,7 @@ class SearchHistory:
         number of samples.
         """
         is_similar = self.n_rows is not None and 2 * self.n_rows >= self.n_samples
-        best = self.best_alpha(layer)
+        best = self.start_alpha(layer)
         return best if is_similar else max(best, self.start)
 
     @property
