@@ -5,7 +5,7 @@ python benchmarks/rules.py [--seeds 3] [--only "a > b; two of five equal"] [--js
 Synthetic datasets of 4,000 training and 4,000 test samples without noise; each rule depends on the
 first columns, and the others are irrelevant. `make_tabular_pipeline` with a single RBF network and
 with the default stacked ensemble; LightGBM with its defaults on the columns as they are, categories
-as such. Mean accuracy over the seeds, and the median time of a fit.
+as such. Mean accuracy over the seeds.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier
 
-from _report import arguments, report, timed
+from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 
 N_TRAIN, N_TEST = 4000, 4000
@@ -90,33 +90,30 @@ def models(seed):
 
 
 def measure(rule, seed):
-    """Return {model: (accuracy in %, seconds of the fit)}."""
+    """Return {model: accuracy in %}."""
     X = rule.make(np.random.default_rng(seed), N_TRAIN + N_TEST)
     y = np.asarray(rule.classes(X)).astype(int)
     X, X_test = (X.iloc if hasattr(X, "iloc") else X)[:N_TRAIN], X[N_TRAIN:]
-    results = {}
-    for name, model in models(seed).items():
-        fitted, seconds = timed(model.fit, X, y[:N_TRAIN])
-        results[name] = 100 * fitted.score(X_test, y[N_TRAIN:]), seconds
-    return results
+    return {
+        name: 100 * model.fit(X, y[:N_TRAIN]).score(X_test, y[N_TRAIN:])
+        for name, model in models(seed).items()
+    }
 
 
 def main(args):
-    rows, totals = [], {}
+    means = {}
     for name in args.only.split("; ") if args.only else RULES:
         results = [measure(RULES[name], seed) for seed in range(args.seeds)]
-        for model in results[0]:
-            accuracy, seconds = np.transpose([result[model] for result in results])
-            totals.setdefault(model, []).append((accuracy.mean(), np.median(seconds)))
-            rows.append((f"{name}: {model}, %", accuracy.mean()))
-        print(*rows[-len(results[0]) :], flush=True)
-    for model, values in totals.items():
-        accuracy, seconds = np.transpose(values)
-        rows += [
-            (f"mean: {model}, %", accuracy.mean()),
-            (f"least: {model}, %", accuracy.min()),
-            (f"median: {model}, fit, s", np.median(seconds)),
-        ]
+        means[name] = {model: np.mean([each[model] for each in results]) for model in results[0]}
+        print(name, means[name], flush=True)
+    of_rules = list(means.values())
+    for name, summary in {"mean": np.mean, "least": np.min}.items():
+        means[name] = {model: summary([of[model] for of in of_rules]) for model in of_rules[0]}
+    rows = [
+        (f"{name}: {model}, %", value)
+        for name, of_models in means.items()
+        for model, value in of_models.items()
+    ]
     report(args, f"rules: {N_TRAIN} training samples", rows, seeds=args.seeds)
 
 

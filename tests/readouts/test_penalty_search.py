@@ -5,9 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import naive
 from readouts.brute_force import samples_of
+from sklearn_fsvc import TanhRegressor
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import cross_validation, packed_symmetric
@@ -99,6 +101,19 @@ def test_float64_fallback_of_ill_conditioned_sums(ill_conditioned, is_last):
         naive.hidden(layer, X) @ A.T + c for A, c in ((solution.W, solution.b), (W, b))
     )
     np.testing.assert_allclose(scores, expected, atol=1e-5 if X.dtype == "f8" else 1e-2)
+
+
+def test_float32_samples_and_a_small_penalty_that_is_given(rng):
+    """Sums in float32 would leave out most directions of so many smooth units."""
+    X = rng.uniform(-1, 1, size=(1500, 2)).astype(np.float32)
+    y = np.sin(6 * X[:, 0]) + X[:, 1]
+    model = TanhRegressor(400, scale=6.0, alpha=1e-3, feature_weights=None, random_state=0)
+    in_float32, in_float64 = (
+        clone(model).set_params(device="jit").fit(X.astype(dtype), y).predict(X.astype(dtype))
+        for dtype in (np.float32, np.float64)
+    )
+    np.testing.assert_allclose(in_float32, in_float64, atol=1e-4)
+    assert np.abs(in_float64 - y).max() < 0.1
 
 
 def test_a_search_that_conditioning_stops_is_repeated_in_float64(ill_conditioned, monkeypatch):

@@ -421,3 +421,19 @@ def test_targets_without_a_logarithm():
     search = HiddenSizeSearchCV(log_regressor(RBF), {"regressor__n_hidden": [10]}, cv=2)
     with pytest.raises(ValueError, match=r"NaN|infinity"), np.errstate(invalid="ignore"):
         search.fit(X, y - 100)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 2e-2])
+def test_small_penalties_of_float32_samples(rng, alpha):
+    """Sums in float32 would leave out most directions of so many smooth units."""
+    X = rng.uniform(-1, 1, size=(1500, 2)).astype(np.float32)
+    y = np.sin(6 * X[:, 0]) + X[:, 1]
+    network = TanhRegressor(scale=6.0, alpha=alpha, feature_weights=None, random_state=0)
+    grid = {"n_hidden": [200, 400]}
+    shared, separate = (
+        search(network.set_params(device="jit"), grid, cv=3).fit(X, y)
+        for search in (HiddenSizeSearchCV, GridSearchCV)
+    )
+    scores = shared.cv_results_["mean_test_score"]
+    assert scores.min() > 0.99
+    np.testing.assert_allclose(scores, separate.cv_results_["mean_test_score"], rtol=1e-4)

@@ -123,14 +123,14 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         give all features the same standard deviation, are used if that reduces the validation
         error; or those that minimise the leave-one-out error of Laplacian units [3]_, if that
         reduces it much more. "refined" uses these whatever the validation error, which is that of
-        small networks; it is "learned" if there are fewer than 10 samples per feature, or more than
-        100 classes. "auto" learns weights for floating-point data and leaves uint8 data unweighted;
-        it is None with the readouts "lms" and "none". "map" learns a linear map, of at
-        most 500 features: the square root of the average gradient outer product [2]_, whose
-        diagonal has the squares of the weights from gradients. It is used if it lowers the
-        validation error, and suits targets that depend on linear combinations of features, best
-        with ``metric="euclidean"``. A matrix of shape (n_features, n_inputs) is a map: samples x
-        become ``x A``.
+        small networks; it is "learned" if there are fewer than about 12 samples per feature, more
+        than 300 features, or more than 100 classes. "auto" learns weights for floating-point data
+        and leaves uint8 data unweighted; it is None with the readouts "lms" and "none". "map"
+        learns a linear map, of at most 500 features: the square root of the average gradient outer
+        product [2]_, whose diagonal has the squares of the weights from gradients. It is used if it
+        lowers the validation error, and suits targets that depend on linear combinations of
+        features, best with ``metric="euclidean"``. A matrix of shape (n_features, n_inputs) is a
+        map: samples x become ``x A``.
     %(layer)s
     readout : {"ridge", "softmax", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
@@ -326,9 +326,8 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
         "learned" weights are learned from the gradients of small networks, as in `RBFClassifier`,
         and used if they lower the validation error; "refined" ones minimise a leave-one-out error,
         whatever the validation error. "auto" learns weights for floating-point data and leaves
-        uint8 data unweighted. "map" learns a linear map in the same way, of at
-        most 500 features. A matrix of shape (n_features, n_inputs) is a map: samples x
-        become ``x A``.
+        uint8 data unweighted. "map" learns a linear map in the same way, of at most 500 features.
+        A matrix of shape (n_features, n_inputs) is a map: samples x become ``x A``.
     %(layer)s
     %(alpha)s
     %(forgetting_factor)s

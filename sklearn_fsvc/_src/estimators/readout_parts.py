@@ -25,7 +25,7 @@ from ..readouts.loo_penalty import (
     train_left_out,
 )
 from ..readouts.penalty_search import train_held_out
-from ..readouts.ridge import gather
+from ..readouts.ridge import gather_with_fallback
 from ..readouts.row_sample import find_sampled_rows, unrepeated_rows
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
@@ -174,7 +174,7 @@ class Ridge(Linear):
         if penalty == "auto":
             alpha, statistics = self._search_penalty(training)
         else:
-            alpha, (statistics,) = penalty, gather(job, [layer], samples)
+            alpha, statistics = penalty, gather_with_fallback(job, layer, samples)
         loo = scores = None
         if self._needs_loo_scores(training):
             sample = self.sample or task.draw_sample(job, samples)

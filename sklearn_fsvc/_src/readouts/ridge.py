@@ -1,6 +1,7 @@
 """Gathering the statistics of ridge readouts while samples stream through layers."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -54,6 +55,13 @@ def gather(
     for statistics in results:
         statistics.workspace_bytes = job.memory_limit - n_bytes
     return results
+
+
+def gather_with_fallback(job: Any, layer: Any, samples: Any) -> RidgeStatistics:
+    """`gather` for a layer; if its equations are ill-conditioned, they are summed in float64."""
+    (statistics,) = gather(job, [layer], samples)
+    statistics.float64_fallback = partial(gather, job, [layer], samples, dtype=float)
+    return statistics
 
 
 def gather_coarse(

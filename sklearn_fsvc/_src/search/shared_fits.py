@@ -38,6 +38,9 @@ from ..utils.parameters import is_option
 from .networks import CandidateGroup, GroupFit, NetworkBuilder, hash_rows, score_group, solve_group
 from .wrappers import fit_wrappers, get_metadata, last_step, without_target_transform
 
+# Multiple of the rounding error of H'H above which penalties are solved from sums in float32.
+_SAFE_ALPHA = 30
+
 Rows = npt.NDArray[np.intp]
 
 
@@ -234,9 +237,11 @@ class SharedPass:
     def _statistics_dtype(self, n_samples: int) -> np.dtype:
         """Return the dtype of the product H'H: float64 if a penalty is small.
 
-        H'H of n samples in float32 is rounded by about n times its epsilon.
+        H'H of n samples in float32 is rounded by about n times its epsilon. Statistics of folds are
+        differences, so that they cannot be summed again if they turn out to be ill-conditioned.
         """
-        is_small = self.group.smallest_alpha < n_samples * np.finfo(np.float32).eps
+        rounding = n_samples * np.finfo(np.float32).eps
+        is_small = self.group.smallest_alpha < _SAFE_ALPHA * rounding
         standard = self._job.engine.statistics_dtype(self.layers[0])
         return np.dtype(np.float64) if is_small else standard
 

@@ -23,7 +23,7 @@ from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
 from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
 from ..readouts.leave_one_out import LOOScores, SampledLOO
-from ..readouts.ridge import gather
+from ..readouts.ridge import gather_with_fallback
 from ..readouts.row_sample import Sample
 from ..readouts.validation_scores import score_validation
 from ..utils.callbacks import FitTask, propagate_callbacks
@@ -286,7 +286,7 @@ class TrainingSet:
             what = f"{type(network).__name__} leave-one-out"
             job = Job(engine, network.max_memory, network.verbose, what)
             samples, job = samples.on_device(job)
-            (statistics,) = gather(job, [layer], samples)
+            statistics = gather_with_fallback(job, layer, samples)
             loo = SampledLOO(job, layer, self.sample, statistics, self.folds, parts.units)
             solution, scores = loo.solve(network.alpha_, is_last=True)
             b = job.engine.to_host(solution.b)
