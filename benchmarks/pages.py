@@ -24,7 +24,7 @@ PAGES = [
         "README.md",
         *(f"docs/{name}.rst" for name in (
             "index", "which", "benchmarks", "evaluate", "stacking", "distillation", "time_series",
-            "regression",
+            "regression", "tables",
         )),
     )
 ]  # fmt: skip
@@ -344,6 +344,18 @@ def time_series():
     return rst(["dataset", *(f"``{name}``" for name in of)], rows)
 
 
+def rules():
+    of = {}
+    for key, value in results_of("rules: 4000 training samples").items():
+        name, colon, what = key.rpartition(": ")
+        if colon and what.endswith(", %"):
+            of.setdefault(name, {})[what.removesuffix(", %")] = value
+    rows = [
+        [name, *best_in_bold(list(scores.values()), "{:.1f}".format)] for name, scores in of.items()
+    ]
+    return rst(["rule", *(output_name(name, "``") for name in of["mean"])], rows)
+
+
 def intervals():
     names = {
         "StackedRegressor": "``StackedRegressor``", "RBFRegressor": "``RBFRegressor``",
@@ -388,6 +400,7 @@ BLOCKS = {
     "with-trees-regression": partial(with_trees, "regression"),
     "distillation": distillation,
     "time-series": time_series,
+    "rules": rules,
     "front-tables": front_tables,
     "card-tables": card,
     "card-memory": card_of_memory,

@@ -55,7 +55,7 @@ def codes(column):
 
 RULES = {
     "a > b": Rule(uniform(10), lambda X: X[:, 0] > X[:, 1]),
-    "|a - b| < |c - d|": Rule(
+    "abs(a - b) < abs(c - d)": Rule(
         uniform(8), lambda X: abs(X[:, 0] - X[:, 1]) < abs(X[:, 2] - X[:, 3])
     ),
     "a b > c d": Rule(uniform(8, 1, 10), lambda X: X[:, 0] * X[:, 1] > X[:, 2] * X[:, 3]),
