@@ -345,15 +345,12 @@ def time_series():
 
 
 def rules():
-    of = {}
-    for key, value in results_of("rules: 4000 training samples").items():
-        name, colon, what = key.rpartition(": ")
-        if colon and what.endswith(", %"):
-            of.setdefault(name, {})[what.removesuffix(", %")] = value
+    of = grouped("rules: 4000 training samples", "zen4_2cores")
     rows = [
         [name, *best_in_bold(list(scores.values()), "{:.1f}".format)] for name, scores in of.items()
     ]
-    return rst(["rule", *(output_name(name, "``") for name in of["mean"])], rows)
+    models = [output_name(score.removesuffix(", %"), "``") for score in of["mean"]]
+    return rst(["rule", *models], rows)
 
 
 def intervals():

@@ -118,7 +118,7 @@ class Units(Part, ABC):
     given_layer : estimator, array or None
         The parameter `layer`: a fitted estimator or centres, used instead of choosing the layer.
     shared : dict or None
-        Feature weights by metric, which members of a stacked ensemble share.
+        Feature weights by metric and whether they are refined, which an ensemble learns once.
     precision : {8, 15, "auto", "float"}
         Number of bits to which activations are rounded. The readout resolves "auto".
     precision_ : int or None

@@ -119,7 +119,7 @@ def test_constant_features_and_targets():
     assert minimise(replace(samples, targets=constant)) is None
 
 
-def test_an_error_that_cannot_be_computed_ends_the_descent(monkeypatch):
+def test_errors_that_cannot_be_computed_are_not_the_least(monkeypatch):
     """The weights are then those with the least error before."""
     calls = []
 

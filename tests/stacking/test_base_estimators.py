@@ -113,15 +113,14 @@ def test_feature_weights_are_learned_once(rng):
 def test_default_weights_of_the_euclidean_network(rng, dtype, expected):
     """Integers, such as the pixels of images, are not weighted by default."""
     X, y = rng.integers(0, 9, size=(200, 4)).astype(dtype), np.arange(200) % 2
-    pairs, _ = BaseEstimators.from_estimator(StackedClassifier()).clone_for(
-        ClassTarget.from_estimator(RBFClassifier()).fit_encode(X, y, None)[1]
-    )
-    assert dict(pairs)["euclidean"].feature_weights == expected
+    _, samples = ClassTarget.from_estimator(RBFClassifier()).fit_encode(X, y, None)
     given = StackedClassifier([("refined", RBFClassifier(feature_weights="refined"))])
-    pairs, _ = BaseEstimators.from_estimator(given).clone_for(
-        ClassTarget.from_estimator(RBFClassifier()).fit_encode(X, y, None)[1]
+    by_default, as_given = (
+        dict(BaseEstimators.from_estimator(ensemble).clone_for(samples)[0])
+        for ensemble in (StackedClassifier(), given)
     )
-    assert dict(pairs)["refined"].feature_weights == "refined"
+    assert by_default["euclidean"].feature_weights == expected
+    assert as_given["refined"].feature_weights == "refined"
 
 
 @pytest.mark.parametrize("cls", [StackedClassifier, StackedRegressor])

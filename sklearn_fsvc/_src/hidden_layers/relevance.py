@@ -138,9 +138,8 @@ def minimise_by_signs(
     Resilient propagation without backtracking (iRprop-; C. Igel and M. Huesken, Neurocomputing 50,
     2003): each variable has a step of its own in the direction of the sign of its derivative, which
     grows while the sign stays the same, and is halved when it changes. The logarithms of weights
-    have derivatives of different orders of magnitude, and steps of about the same size. Line
-    searches (L-BFGS-B) waste evaluations on weights that are far too large, and need about twice as
-    many for the same error.
+    have derivatives of different orders of magnitude, and need steps of about the same size. A line
+    search (L-BFGS-B) also evaluates weights that are far too large.
 
     Parameters
     ----------

@@ -234,7 +234,7 @@ class TrainingSet:
         """Return whether no output is constant in the sample, as that of a missing class is."""
         return bool(np.ptp(self.sample.targets, axis=0).all())
 
-    def fit(self, network: Any, fit_task: FitTask, learned_weights: dict[str, Any]) -> LOOScores:
+    def fit(self, network: Any, fit_task: FitTask, learned_weights: dict[Any, Any]) -> LOOScores:
         """Fit a network in place; return its leave-one-out scores of the sample.
 
         Or its scores of the validation sample, with scores without folds of the sample if needed.
@@ -246,8 +246,8 @@ class TrainingSet:
         fit_task : FitTask
             The task as which the fit is reported to callbacks.
         learned_weights : dict
-            Metric -> feature weights that an earlier network has learned, which this one uses. It
-            adds those that it learns.
+            Feature weights that earlier networks have learned, which this one uses if they suit
+            it: `shared` of `select_kernel`. It adds those that it learns.
         """
 
         def set_stacking_inputs(parts: Parts) -> Parts:

@@ -35,7 +35,7 @@ def fit_base_estimators(
     n_jobs = min(n_threads(), len(chains))
     if n_jobs > 1 and _may_be_concurrent(pairs, training_set, fit_task):
         return _fit_concurrently(pairs, chains, training_set, fit_task, n_jobs)
-    learned_weights: dict[str, Any] = {}
+    learned_weights: dict[Any, Any] = {}
     left_out = []
     for number, (name, network) in enumerate(pairs, 1):
         report.begin(f"fitting {name}, network {number} of {len(pairs)}")
@@ -83,7 +83,7 @@ def _fit_concurrently(pairs, chains, training_set, fit_task, n_jobs):
     # `sklearn.utils.parallel.delayed` would propagate the configuration, too, but also the filters
     # of warnings, which it resets in all threads.
     def fit(chain):
-        learned_weights: dict[str, Any] = {}
+        learned_weights: dict[Any, Any] = {}
         with limit_threads(threads), config_context(**config):
             for number in chain:
                 name, network = pairs[number]
