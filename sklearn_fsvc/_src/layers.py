@@ -179,7 +179,10 @@ class RBFLayer(_Layer):
     @property
     def hyperparameters(self) -> dict[str, Any]:
         is_weighted = self.weights is not None
-        return {"kernel": self.kernel.name, "radius": self.radius, "weighted": is_weighted}
+        return {
+            "metric": self.metric, "kernel": self.kernel.name, "radius": self.radius,
+            "weighted": is_weighted,
+        }  # fmt: skip
 
     @property
     def reduction(self) -> str:

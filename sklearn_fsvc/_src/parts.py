@@ -189,6 +189,11 @@ class Units(Part, ABC):
         return None
 
     @property
+    def allows_fitted_layer(self) -> bool:
+        """Return whether the hyperparameters, if changed since, allow the layer that was fitted."""
+        return True
+
+    @property
     def bits(self) -> int | None:
         """Return the number of bits of an activation if `precision` gives it; None for floats."""
         return None if isinstance(self.precision, str) else self.precision

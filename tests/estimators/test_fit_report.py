@@ -48,7 +48,7 @@ def test_the_choices_of_rbf_units(lines_of):
     chosen = layer_results.query("kernel == @model.kernel_ and weighted == @is_weighted")
     chosen = chosen[np.isclose(chosen["radius"], model.radius_)]
     assert layer == (
-        f"[RBFClassifier fit] hidden layer: 40 units (manhattan {model.kernel_}), width "
+        f"[RBFClassifier fit] hidden layer: 40 units ({model.metric_} {model.kernel_}), width "
         f"{model.radius_:.4g}{', feature weights' * is_weighted}; validation error "
         f"{chosen['error'].min():.4g}, {n_layers} readouts evaluated"
     )

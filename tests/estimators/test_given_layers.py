@@ -75,7 +75,7 @@ def test_an_array_of_centres():
 def test_auto_parameters_are_searched_for_given_centres():
     model = RBFClassifier(layer=X[:30], feature_weights=None, random_state=0).fit(X, Y)
     assert model.centers_.shape == (30, 4)
-    assert set(model.search_results_["kernel"]) == {"laplacian", "triangular"}
+    assert set(model.search_results_["kernel"]) == {"laplacian", "triangular", "gaussian"}
     assert len(set(model.search_results_["radius"])) > 2
     assert model.search_results_["n_units"].max() <= 30
     assert model.score(X, Y) > 0.85

@@ -421,7 +421,7 @@ class TestMerge:
     def test_another_metric(self):
         given = {"radius": 1.0, "kernel": "gaussian", "feature_weights": None, "alpha": 1.0}
         fixed = train(RBFRegressor(9, metric="euclidean", **given), np.arange(50), y=Z)
-        buffered = train(RBFRegressor(9, **given), np.arange(50), y=Z)
+        buffered = train(RBFRegressor(9, metric="manhattan", **given), np.arange(50), y=Z)
         with pytest.raises(ValueError, match="another metric"):
             buffered.merge([fixed.solve(fix_layer=True)])
 

@@ -39,9 +39,10 @@ def test_transform_is_the_formula(digits, device, projector, dtype):
 def test_euclidean_metrics_with_uint8_centres(digits, device, metric):
     """Centres are converted: products of uint8 would overflow."""
     X = digits[0][:300].astype(np.uint8)
-    p = RBFProjector(30, radius=40.0, kernel="laplacian", random_state=0, device=device).fit(X)
-    assert p.centers_.dtype == np.uint8
-    H = p.set_params(metric=metric).transform(X)
+    p = RBFProjector(
+        30, radius=40.0, kernel="laplacian", metric=metric, random_state=0, device=device
+    ).fit(X)
+    H = p.set_params(metric="manhattan").transform(X)  # without effect before the next fit
     expected = naive.rbf(X.astype(float), p.centers_.astype(float), 40.0, metric, "laplacian")
     assert H.dtype == np.float32
     np.testing.assert_allclose(H, expected, atol=1e-4)

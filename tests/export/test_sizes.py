@@ -44,7 +44,7 @@ def models():
 
 def has_finite_squares(model, dtype, exponent):
     """Return whether squared distances are finite, or the model does not use them."""
-    is_manhattan = getattr(model, "metric", "manhattan") == "manhattan"
+    is_manhattan = getattr(model, "metric", "manhattan") in ("manhattan", "auto")
     return is_manhattan or dtype == np.float64 or exponent == 0
 
 

@@ -40,16 +40,13 @@ def samples_of(X, codes, **params):
 
 
 def select(samples, space, engine=JIT, seed=0, max_memory=None, weights=None, **changes):
-    """Return the kernel, radius and weights that are selected, and the history of the search.
-
-    The importances are left out.
-    """
+    """Return the kernel, radius and weights that are selected, and the history of the search."""
     history = SearchHistory(0.1)
     job, random = Job(engine, max_memory), np.random.default_rng(seed)
     options = {"n_units": 50, "selection": "random", "kernel": TRIANGULAR, "random_state": 0}
     parameters = RBFParameters(**options | changes)
     selected = select_kernel(job, samples, parameters, weights, space, random, history)
-    return *selected[:3], history
+    return selected.kernel, selected.radius, selected.weights, history
 
 
 def test_given_parameters_are_not_searched():

@@ -235,7 +235,8 @@ def apply_feature_weights(engine: Engine, block: Any, weights: Any, dtype: npt.D
     if weights.ndim == 2:
         return _apply_map(engine, block.astype(dtype, copy=False), weights)
     rows = block.astype(dtype, order="K", copy=True)
-    rows *= weights  # in place, which needs no further buffer in each thread
+    with np.errstate(over="ignore"):  # an infinite sample is infinitely far from every centre
+        rows *= weights  # in place, which needs no further buffer in each thread
     return rows
 
 

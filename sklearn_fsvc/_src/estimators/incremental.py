@@ -147,7 +147,7 @@ class IncrementalState:
         before, now = self.layer_parameter, units.given_layer
         are_arrays = isinstance(before, np.ndarray) and isinstance(now, np.ndarray)
         is_same = before is now or (are_arrays and np.array_equal(before, now))
-        return is_same and self.formula == units.layer.formula
+        return is_same and units.allows_fitted_layer and self.formula == units.layer.formula
 
     def resolve_penalty(self, alpha: Any, why_not_incremental: str | None) -> Any:
         """Return the penalty of the parameter `alpha`, a number or "auto"; raise if it has none."""

@@ -270,7 +270,8 @@ class IncrementalNetwork(BufferedNetwork):
         if buffer.has_classes:
             parts.task.check_same_classes(other_parts.task, name)
         units = parts.units.with_fitted(**other_parts.units.fitted)
-        if _layer_hash(units.layer) != _layer_hash(other_parts.units.layer):
+        is_same = _layer_hash(units.layer) == _layer_hash(other_parts.units.layer)
+        if not (is_same and units.allows_fitted_layer):
             raise ValueError(
                 f"{name} has a layer of another metric than that of this model; give both the same "
                 "parameters."

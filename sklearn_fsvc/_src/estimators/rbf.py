@@ -36,15 +36,19 @@ _RBF = read_entries(
         Novelty threshold, p in Dogaru & Dogaru (2017): a sample is novel if its activations over
         the centres selected so far sum to less. The higher, the more centres.
 
-    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
-        Distance between samples and centres. Manhattan distances of uint8 samples are exact: they
-        are computed in integers.
+    metric : {"auto", "manhattan", "euclidean", "sqeuclidean"}, default="auto"
+        Distance between samples and centres. "auto" is the Manhattan distance, unless Gaussian
+        units of Euclidean distances have a validation error that is clearly lower, by 10 %. They
+        are a candidate if `kernel` and `radius` are "auto", for floating-point data and
+        activations of floats, and suit smooth targets, such as linear ones. Centres are selected
+        with Manhattan distances then. Manhattan distances of uint8 samples are exact: they are
+        computed in integers.
 
     layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
         An existing hidden layer: that of a fitted RBF estimator, with its kernel, radius and
         feature weights, or an array of centres, for which kernel, radius and feature weights are
-        determined. No centres are selected then. `metric` must be that of the estimator. To keep
-        the estimator fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
+        determined. No centres are selected then. `metric` must be "auto" or that of the estimator.
+        To keep the estimator fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
 
     shuffle : bool, default=True
         Whether to present the samples in random order to the selection. Otherwise their order is
@@ -68,6 +72,9 @@ _RBF = read_entries(
 
     radius_, selection_radius_ : float
         The radii of the units and of the selection; `selection_radius_` is None for random centres.
+
+    metric_ : str
+        The metric of the units.
 
     kernel_ : str or Kernel
         The kernel of the units.
@@ -167,6 +174,7 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     n_support_ : ndarray of shape (n_classes,)
         Number of centres of each class; only for a single output.
     %(radius_)s
+    %(metric_)s
     %(kernel_)s
     %(feature_weights_)s
     %(feature_map_)s
@@ -246,14 +254,14 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     The search history is an attribute:
 
     >>> tuple(clf.search_results_)
-    ('kernel', 'radius', 'weighted', 'n_units', 'alpha', 'error')
+    ('metric', 'kernel', 'radius', 'weighted', 'n_units', 'alpha', 'error')
     """
 
     __module__ = "sklearn_fsvc"  # the name in pickles
 
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
-        selection="per_class", metric="manhattan", kernel="auto", feature_weights="auto",
+        selection="per_class", metric="auto", kernel="auto", feature_weights="auto",
         layer=None, readout="ridge", alpha="auto", forgetting_factor=1.0,
         learning_rate="auto", max_iter=10, class_weight=None, shuffle=True, precision="auto",
         random_state=None, device="auto", max_memory=None, verbose=0,
@@ -346,6 +354,7 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
     %(center_targets_)s
     %(support_)s
     %(radius_)s
+    %(metric_)s
     %(kernel_)s
     %(feature_weights_)s
     %(feature_map_)s
@@ -409,7 +418,7 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
 
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
-        selection="global", metric="manhattan", kernel="auto", feature_weights="auto",
+        selection="global", metric="auto", kernel="auto", feature_weights="auto",
         layer=None, alpha="auto", forgetting_factor=1.0, uncertainty=False,
         target_transform=None, shuffle=True, precision="auto", random_state=None, device="auto",
         max_memory=None, verbose=0,
@@ -465,7 +474,9 @@ class RBFProjector(NetworkTransformer):
     selection : {"global", "per_class", "random"}, default="global"
         Novelty selection over all samples, novelty selection within each class, which requires
         `y` in fit, or `n_components` random samples.
-    %(metric)s
+    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
+        Distance between samples and centres. Manhattan distances of uint8 samples are exact: they
+        are computed in integers.
     kernel : {%(kernels)s} or Kernel, default="triangular"
         Kernel of the units (`RBFClassifier` has the formulas), or a custom
         `sklearn_fsvc.kernels.Kernel`.
@@ -486,6 +497,7 @@ class RBFProjector(NetworkTransformer):
     %(centers_)s
     %(support_)s
     %(radius_)s
+    %(metric_)s
     %(kernel_)s
     %(feature_weights_)s
     %(feature_map_)s

@@ -112,6 +112,11 @@ class RBFParameters:
         return self.kernels[-1]
 
     @property
+    def selection_metric(self) -> str:
+        """The metric of the novelty rule."""
+        return "manhattan" if is_option(self.metric, "auto") else self.metric
+
+    @property
     def has_auto_radius(self) -> bool:
         return isinstance(self.radius, str)
 
@@ -151,7 +156,7 @@ class RBFParameters:
 
     def distance_dtype(self, X: Any, weights: npt.NDArray | None = None) -> np.dtype:
         """Return the dtype in which the samples X are compared, multiplied by weights or not."""
-        is_exact = self.metric == "manhattan" and weights is None  # also in integers
+        is_exact = self.selection_metric == "manhattan" and weights is None  # also in integers
         return X.dtype if is_exact else hidden_dtype(X.dtype)
 
     def check_selection(self, selects: bool = True) -> None:
@@ -167,7 +172,7 @@ class RBFParameters:
                 f'{self.size_name}=None requires novelty selection; with selection="random" give '
                 "a number."
             )
-        check_choice("metric", self.metric, METRICS)
+        check_choice("metric", self.metric, (*METRICS, "auto") if self.has_readout else METRICS)
         check_positive("overlap", self.overlap)
         check_bool("shuffle", self.shuffle)
         check_positive_or_auto("radius", self.radius)
@@ -258,13 +263,13 @@ def fit_rbf_layer(
         job.engine, source, order, groups, dtype, plan.block_rows, weights,
         group_bytes=min(job.engine.group_bytes, job.memory_limit // 4),
     )  # fmt: skip
-    check_squares(ordered, parameters.metric)
+    check_squares(ordered, parameters.selection_metric)
     search = _CenterSearch(parameters, ordered, plan.max_centers, min_fraction, job)
     rows, selection_radius = search.random_rows() if is_random else search.novel_rows()
     # The units are samples without the weights, in the dtype of X if distances are exact in it.
     units = job.engine.to_host(take_unsorted_rows(X, rows, parameters.distance_dtype(X)))
     radius = search.unit_radius(selection_radius)
-    layer = RBFLayer(units, radius, parameters.metric, parameters.selection_kernel)
+    layer = RBFLayer(units, radius, parameters.selection_metric, parameters.selection_kernel)
     return layer, rows, selection_radius
 
 
@@ -322,12 +327,12 @@ class _CenterSearch:
     @cached_property
     def natural_radius(self) -> float:
         """The radius that corresponds to the median distance between the samples."""
-        distance = typical_distance(self.ordered, self.parameters.metric)
+        distance = typical_distance(self.ordered, self.parameters.selection_metric)
         return self.parameters.selection_kernel.natural_radius(distance)
 
     def rule(self, radius):
         p = self.parameters
-        return NoveltyRule(p.metric, p.selection_kernel, radius, p.overlap)
+        return NoveltyRule(p.selection_metric, p.selection_kernel, radius, p.overlap)
 
     def unit_radius(self, selection_radius: float | None) -> float:
         """Return the width of the units."""

@@ -14,12 +14,17 @@ The search is greedy, one group of parameters after another:
 2. Kernels: each candidate is evaluated at the first of its widths.
 3. Widths: the best kernel is evaluated at its other widths; if the narrowest or the widest one is
    best, the search continues in that direction as long as the error falls.
+4. Metrics: Gaussian units of Euclidean distances, with and without learned weights, are compared
+   with the best units of Manhattan distances. They suit smooth targets: linear ones, or functions
+   of the distance from a point. Small networks prefer them too often, so the best ones must also
+   be better in a larger network.
 
 Each network is evaluated with its best ridge penalty.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +48,7 @@ from .feature_weights import invert_weights, learn_weights
 from .importances import importances_of
 from .linear_map import learn_map
 from .ordered_rows import OrderedSamples
-from .radius import typical_distance
+from .radius import typical_distance, widest_square
 from .relevance import is_suitable, minimise_error, sizes_for
 
 # Maximum numbers of samples and units of a proxy network, and its units if there are few samples.
@@ -67,8 +72,9 @@ _SKIP_FACTOR = 1.1
 # Of classes, they must reduce it by this part, or by that part of the variance of the classes: they
 # make small proxy networks more accurate also where they harm a layer of thousands of units.
 _MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
-# The part by which they must reduce the error of smooth units to be used with other than RBF units.
-_MIN_SMOOTH_GAIN = 0.1
+# Weights are used with other than RBF units only if the error of smooth units, divided by that with
+# other weights, is less than this.
+_SMOOTH_FACTOR = 0.9
 # The part by which those of a small network must reduce it to be worth a larger network.
 _MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.1
 # The part by which learned weights must reduce the error of equal ones to be those from which the
@@ -76,6 +82,13 @@ _MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.1
 _MIN_START_GAIN = 0.03
 # The part of the variance of the targets above which an error says that little is predicted.
 _HARDLY_PREDICTED = 0.9
+# Gaussian units are tried at these multiples of their natural radius, for most datasets and for
+# linear targets; then at others, if the error is less than this multiple of that of other units.
+_GAUSSIAN_WIDTHS, _PROMISING = (1.0, 6.0), 1.25
+# The part by which they must reduce the error of a network of so many units, or of half as many as
+# there are training samples. On 45 datasets, that decides like the test samples; networks of 450
+# units prefer them on some datasets where they lose up to 8 points.
+_MIN_GAUSSIAN_GAIN, _GAUSSIAN_UNITS, _GAUSSIAN_FRACTION = 0.07, 1000, 0.5
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
 # Maximum number of layers whose statistics are computed in one pass over the samples.
@@ -99,6 +112,9 @@ class SearchSpace:
     refines_weights : bool, default=False
         Whether to select weights that minimise a leave-one-out error, whatever their validation
         error.
+    tries_gaussian : bool, default=False
+        Whether Gaussian units of Euclidean distances are a candidate, whatever the metric of the
+        others.
     skip_factor : float, optional
         See `_SKIP_FACTOR`.
     """
@@ -108,13 +124,36 @@ class SearchSpace:
     learns_weights: bool
     learns_map: bool = False
     refines_weights: bool = False
+    tries_gaussian: bool = False
     skip_factor: float = _SKIP_FACTOR
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left to select."""
-        is_learned = self.learns_weights or self.learns_map
+        is_learned = self.learns_weights or self.learns_map or self.tries_gaussian
         return len(self.kernels) == 1 and self.radius is not None and not is_learned
+
+
+class SelectedUnits(NamedTuple):
+    """Hyperparameters of RBF units that were selected.
+
+    Parameters
+    ----------
+    metric : str
+    kernel : Kernel
+    radius : float
+    weights : ndarray of shape (n_features,) or None
+        Or a linear map, of shape (n_features, n_features).
+    importances : ndarray of shape (n_features,) or None
+        Those of the learned weights or the learned map, whether selected or not; None if nothing
+        was learned.
+    """
+
+    metric: str
+    kernel: Kernel
+    radius: float
+    weights: npt.NDArray | None
+    importances: npt.NDArray | None = None
 
 
 def select_kernel(
@@ -126,8 +165,8 @@ def select_kernel(
     random: np.random.Generator,
     history: SearchHistory,
     shared: dict[Any, Any] | None = None,
-) -> tuple[Kernel, Any, npt.NDArray | None, npt.NDArray | None]:
-    """Return the kernel, the radius and the feature weights with the lowest validation error.
+) -> SelectedUnits:
+    """Return the metric, kernel, radius and feature weights with the lowest validation error.
 
     Parameters
     ----------
@@ -145,20 +184,11 @@ def select_kernel(
     shared : dict, optional
         (metric, refines_weights) -> `SelectedWeights` that were found for the same samples before.
         They are used instead of learning them again; new ones are added.
-
-    Returns
-    -------
-    kernel : Kernel
-    radius : float
-    weights : ndarray of shape (n_features,) or None
-        Or a linear map, of shape (n_features, n_features).
-    importances : ndarray of shape (n_features,) or None
-        Those of the learned weights or the learned map, whether selected or not; None if nothing
-        was learned.
     """
-    importances = None
+    importances, smooth_weights = None, [weights]
     if space.is_empty:
-        return space.kernels[0], space.radius, weights, importances
+        radius: Any = space.radius
+        return SelectedUnits(parameters.selection_metric, space.kernels[0], radius, weights)
     job = job.named(f"{job.description}, choice")
     proxy = _ProxySearch.of(job, samples, random, history, shared, space.skip_factor)
     if space.learns_weights or space.learns_map:
@@ -168,11 +198,19 @@ def select_kernel(
             space.refines_weights,
         )  # fmt: skip
         weights, importances = (selected.refined or selected)[:2]
+        # Weights that help units with a sharp peak may harm smooth ones.
+        if selected.unlearned is not weights:
+            smooth_weights = [weights, selected.unlearned]
+        else:
+            smooth_weights = [weights]
         if selected.refined and LAPLACIAN in space.kernels:
             # The weights minimise the error of Laplacian units.
             space = replace(space, kernels=(LAPLACIAN,))
-    layer = proxy.select_layer(parameters, weights, space)
-    return layer.kernel, layer.radius, weights, importances
+    centers = proxy.select_centers(parameters, weights)
+    layer, error = proxy.select_layer(centers, weights, space)
+    if space.tries_gaussian:
+        layer, weights = proxy.select_gaussian(centers, layer, error, weights, smooth_weights)
+    return SelectedUnits(layer.metric, layer.kernel, layer.radius, weights, importances)
 
 
 def select_feature_weights(
@@ -185,7 +223,8 @@ def select_feature_weights(
     """Return feature weights for units other than RBF units, and the importances of the learned.
 
     Weights are learned, equalising, or None: the candidate with the lowest validation error of
-    Laplacian units; or refined ones, if smooth units are better, too, or if `refines_weights`.
+    Laplacian units, but not learned ones if smooth units are clearly better without; or refined
+    ones, if smooth units are better, too, or if `refines_weights`.
     Parameters are as in `select_kernel`.
     """
     job = job.named(f"{job.description}, weights")
@@ -195,13 +234,16 @@ def select_feature_weights(
         n_units=_FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
     )
     selected = proxy.select_weights(parameters, None, seed, refines_weights=refines_weights)
-    refined = selected.refined
-    if refined and (
-        refines_weights
-        or proxy.improves_smooth_units(parameters, selected.weights, refined.weights)
-    ):
-        return refined.weights, refined.importances
-    return selected.weights, selected.importances
+    weights, importances, refined, unlearned = selected
+    if refines_weights and refined:
+        return refined[:2]
+    error = proxy.smooth_error(parameters, weights)
+    if refined and proxy.smooth_error(parameters, refined.weights) < _SMOOTH_FACTOR * error:
+        return refined[:2]
+    is_learned = weights is not unlearned
+    if is_learned and proxy.smooth_error(parameters, unlearned) < _SMOOTH_FACTOR * error:
+        weights = unlearned
+    return weights, importances
 
 
 class SelectedWeights(NamedTuple):
@@ -214,11 +256,14 @@ class SelectedWeights(NamedTuple):
         Of what was learned, whether or not it was selected.
     refined : SelectedWeights or None
         Weights that minimise a leave-one-out error of Laplacian units, if they are better.
+    unlearned : ndarray or None
+        The best ones that are not learned: those given, or weights of equal standard deviations.
     """
 
     weights: npt.NDArray | None
     importances: npt.NDArray
     refined: "SelectedWeights | None" = None
+    unlearned: npt.NDArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +331,7 @@ class _ProxySearch:
         # Weights depend on the metric and the samples only, so an ensemble learns them once.
         if learns_map or given is not None:  # estimators that share weights have neither
             return self._select_weights(*arguments)
-        key = parameters.metric, refines_weights
+        key = parameters.selection_metric, refines_weights
         if key not in self.shared:
             self.shared[key] = self._select_weights(*arguments)
         return self.shared[key]
@@ -296,7 +341,7 @@ class _ProxySearch:
         errors: list[float] = []
         if learns_weights:
             equalising, learned = learn_weights(
-                self.job, self.samples, parameters.metric, LAPLACIAN, seed, self.training
+                self.job, self.samples, parameters.selection_metric, LAPLACIAN, seed, self.training
             )
             candidates += [equalising, learned]
         if learns_map:
@@ -304,7 +349,7 @@ class _ProxySearch:
             A, importances = learn_map(self.job, self.samples, random, split)
             candidates += [] if A is None else [A]
         if len(candidates) == 1:  # no map was learned, so there is nothing to compare
-            return SelectedWeights(given, importances)
+            return SelectedWeights(given, importances, unlearned=given)
         # The radius is replaced below; a number avoids that it is estimated.
         at_random = replace(parameters, selection="random", kernel=LAPLACIAN, radius=1.0)
         centers = self._centers(at_random, given, max(_FEW_UNITS, parameters.n_units or MAX_UNITS))
@@ -318,14 +363,15 @@ class _ProxySearch:
 
         for weights in candidates:
             errors.append(error_of(weights, min(errors, default=np.inf)))
-        best, refined = candidates[int(np.argmin(errors))], None
+        best, refined, unlearned = candidates[int(np.argmin(errors))], None, given
         if learns_weights:
             # Learned weights that are hardly better than equal ones may lead to a worse minimum.
             is_better = errors[2] < (1 - _MIN_START_GAIN) * errors[1]
             start = learned if is_better else equalising
             refined = self._refine(error_of, start, equalising, seed, min(errors), refines_weights)
             importances = importances_of(learned, invert_weights(equalising))
-        return SelectedWeights(best, importances, refined)
+            unlearned = given if errors[0] <= errors[1] else equalising
+        return SelectedWeights(best, importances, refined, unlearned)
 
     def _refine(self, error_of, start, equalising, seed, lowest, is_required):
         """Return weights that minimise a leave-one-out error, or None if they are not much better.
@@ -359,22 +405,15 @@ class _ProxySearch:
                 refined, best = SelectedWeights(weights, importances), error
         return refined
 
-    def improves_smooth_units(
-        self, parameters: RBFParameters, weights: npt.NDArray | None, refined: npt.NDArray
-    ) -> bool:
-        """Return whether refined weights are better with Gaussian units, whose peak is smooth.
+    def smooth_error(self, parameters: RBFParameters, weights: npt.NDArray | None) -> float:
+        """Return the error of Gaussian units, whose peak is smooth as tanh is.
 
-        What suits the sharp peak of a Laplacian unit may be too rough for tanh units.
+        Weights that suit the sharp peak of a Laplacian unit may be too rough for tanh units.
         """
-        centers, errors = self._centers(replace(parameters, radius=1.0), None), []
-        for candidate in (weights, refined):
-            given = np.ones(self.samples.X.shape[1]) if candidate is None else candidate
-            # So that squares of huge or tiny samples are finite.
-            scaled = given / self._weight(centers, given)[1]
-            smooth = replace(centers, metric="euclidean", kernel=GAUSSIAN)
-            layer, distance = self._weight(smooth, scaled)
-            errors += self._errors([replace(layer, radius=GAUSSIAN.natural_radius(distance))])
-        return errors[1] < (1 - _MIN_SMOOTH_GAIN) * errors[0]
+        centers = self.select_centers(replace(parameters, radius=1.0), None)
+        centers = replace(centers, metric="euclidean", kernel=GAUSSIAN)
+        weighted = self._weight(centers, self._scaled(centers, weights))
+        return min(self._errors(_gaussian_layers(*weighted)))
 
     def _target_variance(self):
         """Return the variance of the validation targets, summed over outputs."""
@@ -387,31 +426,93 @@ class _ProxySearch:
         gain = min(_MIN_CLASS_GAIN * lowest, _MIN_CLASS_VARIANCE * variance)
         return (1 - _MIN_QUICK_CLASS_GAIN) * lowest, lowest - gain
 
-    def select_layer(self, parameters, weights, space):
-        """Return the proxy layer with the lowest error over kernels and widths."""
+    def select_centers(self, parameters, weights):
+        """Return a layer on training samples, without the weights."""
+        return self._centers(parameters, weights, parameters.n_units)
+
+    def select_layer(self, centers, weights, space):
+        """Return the proxy layer with the lowest error over kernels and widths, and the error.
+
+        The error is infinite if there is one candidate only.
+        """
         # All candidates share the centres, so that one pass over the samples evaluates them all.
-        layer = self._centers(parameters, weights, parameters.n_units)
-        layer, distance = self._weight(layer, weights)
+        layer, distance = self._weight(centers, weights)
         widths = {kernel: _widths(kernel, distance, space.radius) for kernel in space.kernels}
         layers = [
             replace(layer, kernel=kernel, radius=radii[0]) for kernel, radii in widths.items()
         ]
         if len(layers) == len(widths[layers[0].kernel]) == 1:
-            return layers[0]
+            return layers[0], np.inf
         errors = self._errors(layers)
         # The kernel that is best at its first width is best at all widths (26 of 26 datasets).
-        best = layers[int(np.argmin(errors))]
+        best, error = layers[int(np.argmin(errors))], min(errors)
         if space.radius is not None:
-            return best
-        # The first width of the best kernel is evaluated already.
-        others = [replace(best, radius=radius) for radius in widths[best.kernel][1:]]
-        layers, errors = [best, *others], [min(errors), *self._errors(others, min(errors))]
+            return best, error
+        return self._select_width(best, error, widths[best.kernel][1:])
+
+    def select_gaussian(self, centers, other, other_error, other_weights, all_weights):
+        """Return Gaussian units of Euclidean distances and weights, or the other ones.
+
+        Parameters
+        ----------
+        centers : RBFLayer
+            Its units are samples without weights.
+        other : RBFLayer
+            Units at these centres, with weights.
+        other_error : float
+        other_weights : ndarray or None
+        all_weights : list of (ndarray or None)
+            The candidates for the Gaussian units.
+
+        Returns
+        -------
+        layer : RBFLayer
+        weights : ndarray or None
+        """
+        centers, best = replace(centers, metric="euclidean", kernel=GAUSSIAN), None
+        error = other_error  # the least one, of small networks
+        for weights in map(partial(self._scaled, centers), all_weights):
+            candidate, candidate_error = self._best_gaussian(centers, weights, other_error)
+            if candidate_error < error:
+                best, error = (candidate, weights), candidate_error
+        if best is not None:
+            errors = self._errors_of_large(centers, [(other, other_weights), best])
+            if errors[1] < (1 - _MIN_GAUSSIAN_GAIN) * errors[0]:
+                return best
+        return other, other_weights
+
+    def _best_gaussian(self, centers, weights, other_error):
+        """Return the layer of the best width, and its error."""
+        layers = _gaussian_layers(*self._weight(centers, weights))
+        errors = self._errors(layers)
+        error, layer = min(errors), layers[int(np.argmin(errors))]
+        if error > _PROMISING * other_error:
+            return layer, error
+        return self._select_width(layer, error, [layer.radius / 2, layer.radius * 2])
+
+    def _errors_of_large(self, centers, pairs):
+        """Return the errors of (layer, weights) with more centres than those of the layers."""
+        n_units = min(_GAUSSIAN_UNITS, max(1, int(_GAUSSIAN_FRACTION * len(self.training))))
+        while 4 * RidgeStatistics.nbytes(n_units) > self.job.memory_limit:
+            n_units //= 2
+        parameters = RBFParameters(n_units=n_units, selection="random", radius=1.0)
+        large, *_ = fit_rbf_layer(parameters, self.job, self.samples)
+        layers = [
+            apply_weights(replace(layer, units=large.units, weights=None), weights)
+            for layer, weights in pairs
+        ]
+        return [self._errors([layer])[0] for layer in layers]  # of different units
+
+    def _select_width(self, layer, error, radii):
+        """Return the layer with the radius of the least error, its own or one of these."""
+        others = [replace(layer, radius=radius) for radius in radii]
+        layers, errors = [layer, *others], [error, *self._errors(others, error)]
         best = int(np.argmin(errors))
         radii = sorted(layer.radius for layer in layers)
         return self._extend_widths(layers[best], errors[best], radii)
 
     def _extend_widths(self, layer, error, radii):
-        """Continue from the narrowest or the widest unit as long as the error falls.
+        """Continue from the narrowest or the widest unit as long as the error falls; return both.
 
         A target that oscillates in few features needs units far narrower than the distances
         between samples.
@@ -425,7 +526,7 @@ class _ProxySearch:
             if not candidate_error < error:
                 break
             layer, error = candidate, candidate_error
-        return layer
+        return layer, error
 
     def _centers(self, parameters, weights, max_units=None):
         """Return a layer on training samples, of `max_units` units or fewer."""
@@ -444,12 +545,27 @@ class _ProxySearch:
 
     def _weight(self, layer, weights):
         """Return the layer with feature weights, and the median distance of weighted samples."""
-        layer, order = apply_weights(layer, weights), self.samples.order
-        ordered = OrderedSamples(
-            self.job.engine, self.samples.X, order, dtype=layer.units.dtype,
+        layer = apply_weights(layer, weights)
+        return layer, typical_distance(self._in_order(layer), layer.metric)
+
+    def _scaled(self, layer, weights):
+        """Return weights times a number with which squares of distances are finite and above 0.
+
+        The number is 1 if they are anyway, so that None remains None.
+        """
+        weighted = apply_weights(replace(layer, metric="manhattan"), weights)
+        ordered = self._in_order(weighted)
+        if widest_square(ordered) is None:
+            return weights
+        given = np.ones(layer.n_features) if weights is None else weights
+        return given / typical_distance(ordered, "manhattan")
+
+    def _in_order(self, layer):
+        """Return the samples in order of presentation, with the weights of the layer."""
+        return OrderedSamples(
+            self.job.engine, self.samples.X, self.samples.order, dtype=layer.units.dtype,
             weights=layer.weights,
         )  # fmt: skip
-        return layer, typical_distance(ordered, layer.metric)
 
     def _errors(self, layers: Sequence[Any], lowest: float = np.inf) -> list[float]:
         """Return the validation error of each of several layers with the same units.
@@ -501,6 +617,12 @@ def apply_weights(layer: RBFLayer, weights: npt.NDArray | None) -> RBFLayer:
     weights, units = np.asarray(weights, dtype), layer.units.astype(dtype)
     units = HOST.multiply(units, weights) if weights.ndim == 2 else units * weights
     return replace(layer, units=units, weights=weights)
+
+
+def _gaussian_layers(layer, distance):
+    """Return Gaussian layers of several widths, given the median distance of the samples."""
+    natural = GAUSSIAN.natural_radius(distance)
+    return [replace(layer, radius=natural * multiple) for multiple in _GAUSSIAN_WIDTHS]
 
 
 def _widths(kernel, distance, radius):

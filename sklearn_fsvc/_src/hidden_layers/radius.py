@@ -136,15 +136,25 @@ def check_squares(ordered: OrderedSamples, metric: str) -> None:
     """Raise ValueError if squared distances between samples overflow or underflow their dtype."""
     if metric == "manhattan":
         return
-    block = ordered.block(slice(_N_SAMPLES))
-    limits, (widest, span) = np.finfo(block.dtype), _widest_feature(ordered.engine, block)
-    least, most = 10 * float(limits.tiny) ** 0.5, (float(limits.max) / block.shape[1]) ** 0.5
-    if span and not least < span < most / 2:
+    found = widest_square(ordered)
+    if found is not None:
+        widest, span, dtype = found
         raise ValueError(
             f"metric={metric!r} squares the distances between rows of X, and feature {widest}, "
             f"which has the largest range, spans {span:g}: the squares overflow or underflow in "
-            f'{block.dtype}. Scale the features of X (StandardScaler), or use metric="manhattan".'
+            f'{dtype}. Scale the features of X (StandardScaler), or use metric="manhattan".'
         )
+
+
+def widest_square(ordered: OrderedSamples) -> tuple[int, float, np.dtype] | None:
+    """Return the feature of the largest range, the range and its dtype if its square overflows.
+
+    Or if it underflows; otherwise None.
+    """
+    block = ordered.block(slice(_N_SAMPLES))
+    limits, (widest, span) = np.finfo(block.dtype), _widest_feature(ordered.engine, block)
+    least, most = 10 * float(limits.tiny) ** 0.5, (float(limits.max) / block.shape[1]) ** 0.5
+    return (widest, span, block.dtype) if span and not least < span < most / 2 else None
 
 
 def _widest_feature(engine, block):

@@ -23,7 +23,13 @@ from .layer_parameter import (
     pretrained_of,
     weight_attributes,
 )
-from .model_selection import MAX_UNITS, SearchSpace, apply_weights, select_kernel
+from .model_selection import (
+    MAX_UNITS,
+    SearchSpace,
+    SelectedUnits,
+    apply_weights,
+    select_kernel,
+)
 
 _ESTIMATORS = "RBFClassifier, RBFProjector, RBFRegressor"
 
@@ -38,6 +44,7 @@ class RBF(RBFParameters, Units):
     of_units = ("centers_", "support_", "center_labels_", "center_targets_")
     # Fitted attributes; all `Units` have further ones.
     centers_: Any = UNSET
+    metric_: Any = UNSET
     kernel_: Any = UNSET
     radius_: Any = UNSET
     selection_radius_: Any = UNSET
@@ -66,11 +73,13 @@ class RBF(RBFParameters, Units):
         pretrained = self.pretrained
         self.check_selection(selects=self.given_layer is None)
         given_weights(self.feature_weights, self.has_readout)
-        if pretrained is not None and pretrained.metric != self.metric:
-            raise ValueError(
-                f"metric={self.metric!r}, but the units of layer use {pretrained.metric!r} "
-                f"distances; set metric={pretrained.metric!r}."
-            )
+        if pretrained is not None and not is_option(self.metric, "auto"):
+            metric = parts_of(pretrained).units.metric_
+            if metric != self.metric:
+                raise ValueError(
+                    f"metric={self.metric!r}, but the units of layer use {metric!r} distances; "
+                    f'set metric={metric!r}, or "auto".'
+                )
 
     @property
     def pretrained(self) -> Any:
@@ -80,7 +89,8 @@ class RBF(RBFParameters, Units):
 
     @property
     def shared_metric(self) -> str | None:
-        return self.metric if learns_weights(self.feature_weights, True, np.dtype(float)) else None
+        learns = learns_weights(self.feature_weights, True, np.dtype(float))
+        return self.selection_metric if learns else None
 
     def labels_required_by(self) -> tuple[str, str] | None:
         if self.selection == "per_class":
@@ -96,7 +106,8 @@ class RBF(RBFParameters, Units):
             check_features(pretrained.centers_, samples.X)
             units = parts_of(pretrained).units
             return self.with_fitted(
-                centers_=units.centers_, kernel_=units.kernel_, radius_=units.radius_,
+                centers_=units.centers_, metric_=units.metric_, kernel_=units.kernel_,
+                radius_=units.radius_,
                 feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
                 feature_importances_=units.feature_importances_, precision_=units.precision_,
             )  # fmt: skip
@@ -108,24 +119,37 @@ class RBF(RBFParameters, Units):
         else:
             found = self._read_centers(samples)
             n_units = len(found["centers_"])
-        kernel, importances = self.selection_kernel, None
+        selected = SelectedUnits(
+            self.selection_metric, self.selection_kernel, found["radius_"], weights
+        )
         if self.is_searched:
             radius = None if self.has_auto_radius else found["radius_"]
             learns = learns_weights(self.feature_weights, True, samples.X.dtype)
             space = SearchSpace(
                 self.kernels, radius, learns, learns_map=self.learned == "map",
                 refines_weights=self.learned == "refined",
+                tries_gaussian=self._tries_gaussian(samples.X),
             )  # fmt: skip
-            kernel, found["radius_"], weights, importances = select_kernel(
+            selected = select_kernel(
                 job, samples, replace(self, n_units=n_units), weights, space,
                 generator(self.random_state), history, self.shared,
             )  # fmt: skip
         return self.with_fitted(
-            **found,
-            kernel_=simplify_kernel(kernel),
-            **weight_attributes(job, samples, weights, importances),
+            **found | {"radius_": selected.radius},
+            metric_=selected.metric,
+            kernel_=simplify_kernel(selected.kernel),
+            **weight_attributes(job, samples, selected.weights, selected.importances),
             precision_=self.bits,
         )
+
+    def _tries_gaussian(self, X):
+        """Return whether the metric may be another one than that of the selection of centres.
+
+        Not for integers, whose Manhattan distances are exact, nor for activations of given bits,
+        which are the same on every device with Manhattan distances only.
+        """
+        is_free = is_option(self.kernel, "auto") and self.has_auto_radius and not self.bits
+        return is_free and is_option(self.metric, "auto") and X.dtype.kind == "f"
 
     def _select_centers(self, job, samples, weights):
         """Return the fitted attributes of centres that are selected among the samples."""
@@ -145,11 +169,15 @@ class RBF(RBFParameters, Units):
 
     @cached_property
     def layer(self) -> RBFLayer:
-        layer = RBFLayer(self.centers_, self.radius_, self.metric, self.kernel_)
+        layer = RBFLayer(self.centers_, self.radius_, self.metric_, self.kernel_)
         # The fitted centres are samples without weights, which explanations show.
         A = self.feature_map_
         layer = apply_weights(layer, self.feature_weights_ if A is None else A)
         return quantize_layer(layer, self.precision_)
+
+    @property
+    def allows_fitted_layer(self) -> bool:
+        return is_option(self.metric, "auto") or self.metric == self.metric_
 
     @property
     def sample_centers(self) -> Any:
@@ -159,7 +187,9 @@ class RBF(RBFParameters, Units):
         return sample.find_units(self.support, self.centers_)
 
     def with_shape_of(self, layer: RBFLayer) -> "RBF":
-        return self.update_fitted(kernel_=simplify_kernel(layer.kernel), radius_=layer.radius)
+        return self.update_fitted(
+            metric_=layer.metric, kernel_=simplify_kernel(layer.kernel), radius_=layer.radius
+        )
 
     @property
     def sharing(self) -> Sharing:

@@ -77,7 +77,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         """
         rbf, tanh = cls._network_classes
         return [
-            ("manhattan", rbf()),
+            ("manhattan", rbf(metric="manhattan")),
             ("euclidean", rbf(metric="euclidean", feature_weights="refined")),
             ("tanh", tanh(2000)),
             ("map", tanh(2000, feature_weights="map")),
