@@ -84,7 +84,9 @@ _MIN_START_GAIN = 0.03
 _HARDLY_PREDICTED = 0.9
 # Gaussian units are tried at these multiples of their natural radius, for most datasets and for
 # linear targets; then at others, if the error is less than this multiple of that of other units.
-_GAUSSIAN_WIDTHS, _PROMISING = (1.0, 6.0), 1.25
+_GAUSSIAN_WIDTHS, _PROMISING = (1.5, 6.0), 1.25
+# Multiples at which they stand for smooth units of other kinds.
+_SMOOTH_WIDTHS = 1.0, 6.0
 # The part by which they must reduce the error of a network of so many units, or of half as many as
 # there are training samples. On 45 datasets, that decides like the test samples; networks of 450
 # units prefer them on some datasets where they lose up to 8 points.
@@ -413,7 +415,7 @@ class _ProxySearch:
         centers = self.select_centers(replace(parameters, radius=1.0), None)
         centers = replace(centers, metric="euclidean", kernel=GAUSSIAN)
         weighted = self._weight(centers, self._scaled(centers, weights))
-        return min(self._errors(_gaussian_layers(*weighted)))
+        return min(self._errors(_gaussian_layers(*weighted, _SMOOTH_WIDTHS)))
 
     def _target_variance(self):
         """Return the variance of the validation targets, summed over outputs."""
@@ -483,7 +485,7 @@ class _ProxySearch:
 
     def _best_gaussian(self, centers, weights, other_error):
         """Return the layer of the best width, and its error."""
-        layers = _gaussian_layers(*self._weight(centers, weights))
+        layers = _gaussian_layers(*self._weight(centers, weights), _GAUSSIAN_WIDTHS)
         errors = self._errors(layers)
         error, layer = min(errors), layers[int(np.argmin(errors))]
         if error > _PROMISING * other_error:
@@ -619,10 +621,10 @@ def apply_weights(layer: RBFLayer, weights: npt.NDArray | None) -> RBFLayer:
     return replace(layer, units=units, weights=weights)
 
 
-def _gaussian_layers(layer, distance):
+def _gaussian_layers(layer, distance, widths):
     """Return Gaussian layers of several widths, given the median distance of the samples."""
     natural = GAUSSIAN.natural_radius(distance)
-    return [replace(layer, radius=natural * multiple) for multiple in _GAUSSIAN_WIDTHS]
+    return [replace(layer, radius=natural * multiple) for multiple in widths]
 
 
 def _widths(kernel, distance, radius):

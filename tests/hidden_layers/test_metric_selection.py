@@ -1,0 +1,145 @@
+"""Selection of the metric, and of feature weights for tanh units, by the error of smooth units."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
+
+import naive
+from sklearn_fsvc import RBFClassifier, RBFProjector, RBFRegressor, TanhRegressor
+from sklearn_fsvc._src.hidden_layers.model_selection import _ProxySearch
+
+GAUSSIAN = "euclidean", "gaussian"
+
+
+def linear(n, n_features=60, seed=0):
+    """Return samples, and a linear function of all of their features."""
+    X = np.random.default_rng(seed).normal(size=(n, n_features))
+    return X, X @ np.random.default_rng(1).normal(size=n_features)
+
+
+def steps(n, seed=0):
+    """Return samples, and a function that is constant in cells: a sharp peak suits it."""
+    X = np.random.default_rng(seed).uniform(size=(n, 2))
+    return X, (np.floor(6 * X).sum(axis=1) % 2) + 0.1 * X[:, 0]
+
+
+def choice(model):
+    return model.metric_, model.kernel_
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_linear_target(dtype, device):
+    X, y = linear(700)
+    X, y = X.astype(dtype), y.astype(dtype)
+    model = RBFRegressor(random_state=0, device=device).fit(X[:400], y[:400])
+    manhattan = clone(model).set_params(metric="manhattan").fit(X[:400], y[:400])
+    assert choice(model) == GAUSSIAN
+    assert model.score(X[400:], y[400:]) > 0.99
+    assert manhattan.score(X[400:], y[400:]) < 0.97
+    assert set(model.search_results_["metric"]) == {"manhattan", "euclidean"}
+    if dtype == np.float64:
+        H, H_new = (naive.of_model(model, rows) for rows in (X[:400], X[400:]))
+        expected = Ridge(model.alpha_).fit(H, y[:400] / y[:400].std()).predict(H_new)
+        np.testing.assert_allclose(model.predict(X[400:]), expected * y[:400].std(), rtol=1e-3)
+
+
+def test_a_target_of_steps(device):
+    X, y = steps(1500)
+    model = RBFRegressor(random_state=0, device=device).fit(X, y)
+    assert model.metric_ == "manhattan"
+    assert model.score(*steps(500, seed=1)) > 0.5
+
+
+def test_random_targets(rng):
+    """Neither metric predicts anything, so the default remains."""
+    model = RBFRegressor(100, random_state=0).fit(rng.normal(size=(600, 8)), rng.normal(size=600))
+    assert model.metric_ == "manhattan"
+
+
+def test_the_larger_network_decides(monkeypatch):
+    X, y = linear(400)
+    monkeypatch.setattr(_ProxySearch, "_errors_of_large", lambda *_: [1.0, 0.94])
+    assert RBFRegressor(random_state=0).fit(X, y).metric_ == "manhattan"
+    monkeypatch.setattr(_ProxySearch, "_errors_of_large", lambda *_: [1.0, 0.92])
+    assert RBFRegressor(random_state=0).fit(X, y).metric_ == "euclidean"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"metric": "manhattan"}, {"kernel": "laplacian"}, {"radius": 3.0}, {"precision": 15}],
+    ids=str,
+)
+def test_what_is_given_is_kept(given):
+    X, y = linear(300, 20)
+    model = RBFRegressor(50, random_state=0, feature_weights=None, **given).fit(X, y)
+    assert model.metric_ == "manhattan"
+    assert "gaussian" not in model.search_results_["kernel"]
+
+
+def test_bytes_have_exact_distances(rng):
+    X, y = linear(300, 20)
+    bytes_ = np.clip(128 + 40 * X, 0, 255).astype(np.uint8)
+    model = RBFRegressor(50, random_state=0).fit(bytes_, y)
+    assert model.metric_ == "manhattan"
+    assert set(model.search_results_["metric"]) == {"manhattan"}
+
+
+def test_weights_that_harm_smooth_units(monkeypatch):
+    """Of a linear function of all features, Laplacian units learn weights that hide some."""
+    X, y = linear(700)
+    wrong = np.where(np.arange(60) < 30, 1.0, 0.05)
+    module = "sklearn_fsvc._src.hidden_layers.model_selection"
+    monkeypatch.setattr(f"{module}.learn_weights", lambda *_: (np.ones(60), wrong))
+    monkeypatch.setattr(f"{module}.minimise_error", lambda *_: None)
+    # The Laplacian units prefer them.
+    errors = _ProxySearch._errors
+    monkeypatch.setattr(
+        _ProxySearch, "_errors",
+        lambda self, layers, *args: [
+            0.0 if layer.kernel.name == "laplacian" and layer.weights is not None
+            and layer.weights[-1] < 0.1 else error
+            for layer, error in zip(layers, errors(self, layers, *args), strict=True)
+        ],
+    )  # fmt: skip
+    model = TanhRegressor(400, random_state=0).fit(X[:400], y[:400])
+    assert model.feature_weights_ is None or model.feature_weights_.min() > 0.5
+    assert model.score(X[400:], y[400:]) > 0.98
+
+
+@pytest.mark.parametrize("exponent", [-100, 100])
+def test_squares_out_of_range(exponent):
+    """Feature weights scale samples whose squared distances are not finite in float32."""
+    X, y = linear(400)
+    X = X.astype(np.float32)
+    plain = RBFRegressor(random_state=0).fit(X[:300], y[:300])
+    scaled = RBFRegressor(random_state=0).fit(np.ldexp(X[:300], exponent), y[:300])
+    assert choice(scaled) == choice(plain) == GAUSSIAN
+    np.testing.assert_allclose(
+        scaled.predict(np.ldexp(X[300:], exponent)), plain.predict(X[300:]), rtol=0.01, atol=0.05
+    )
+
+
+def test_the_parameter_has_no_effect_after_fit():
+    X, y = linear(200, 10)
+    model = RBFRegressor(30, random_state=0).fit(X, y)
+    before = model.predict(X)
+    np.testing.assert_array_equal(model.set_params(metric="sqeuclidean").predict(X), before)
+
+
+def test_layers_of_other_estimators():
+    X, y = linear(300)
+    fitted = RBFRegressor(random_state=0).fit(X, y)
+    other = RBFRegressor(layer=FrozenEstimator(fitted), alpha=1.0).fit(X, y)
+    assert choice(other) == choice(fitted) == GAUSSIAN
+    with pytest.raises(ValueError, match=r"metric='manhattan', but .* use 'euclidean' distances"):
+        other.set_params(metric="manhattan").fit(X, y)
+
+
+def test_invalid_metrics():
+    X, y = linear(30, 3)
+    with pytest.raises(ValueError, match=r"metric='cosine' is not known; choose one of .*'auto'"):
+        RBFClassifier(metric="cosine").fit(X, y > 0)
+    with pytest.raises(ValueError, match="metric='auto' is not known"):
+        RBFProjector(metric="auto").fit(X)
