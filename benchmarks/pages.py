@@ -344,6 +344,17 @@ def time_series():
     return rst(["dataset", *(f"``{name}``" for name in of)], rows)
 
 
+def generators():
+    of = grouped("generators", "zen4_2cores")
+    kinds = (
+        "RBF network", "tanh network", "stacked ensemble", "linear model", "SVC, SVR", "trees"
+    )  # fmt: skip
+    rows = [
+        [name, *best_in_bold(list(scores.values()), "{:.1f}".format)] for name, scores in of.items()
+    ]
+    return rst(["data", *kinds], rows)
+
+
 def rules():
     of = grouped("rules: 4000 training samples", "zen4_2cores")
     rows = [
@@ -397,6 +408,7 @@ BLOCKS = {
     "with-trees-regression": partial(with_trees, "regression"),
     "distillation": distillation,
     "time-series": time_series,
+    "generators": generators,
     "rules": rules,
     "front-tables": front_tables,
     "card-tables": card,

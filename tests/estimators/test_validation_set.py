@@ -20,6 +20,7 @@ from sklearn_fsvc import (
 )
 
 TANH = {"feature_weights": None, "scale": 0.5, "random_state": 0}
+RBF = {"feature_weights": None, "metric": "manhattan", "random_state": 0}
 
 
 def make_data(n=600, n_groups=40, seed=0):
@@ -45,8 +46,8 @@ CLASS_VALIDATION = {"X_val": X_VAL, "y_val": Y_VAL > 0}
         TanhRegressor(200, **TANH),
         TanhRegressor(900, **TANH),  # solved in the dual
         TanhRegressor(200, feature_weights="map", random_state=0),
-        RBFRegressor(200, feature_weights=None, random_state=0),
-        RBFRegressor(200, uncertainty=True, feature_weights=None, random_state=0),
+        RBFRegressor(200, **RBF),
+        RBFRegressor(200, uncertainty=True, **RBF),
         pytest.param(StackedRegressor(random_state=0), marks=pytest.mark.exhaustive),
     ],
 )

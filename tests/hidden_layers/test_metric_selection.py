@@ -60,9 +60,9 @@ def test_random_targets(rng):
 
 def test_the_larger_network_decides(monkeypatch):
     X, y = linear(400)
-    monkeypatch.setattr(_ProxySearch, "_errors_of_large", lambda *_: [1.0, 0.94])
+    monkeypatch.setattr(_ProxySearch, "errors_of_large", lambda *_: [1.0, 0.94])
     assert RBFRegressor(random_state=0).fit(X, y).metric_ == "manhattan"
-    monkeypatch.setattr(_ProxySearch, "_errors_of_large", lambda *_: [1.0, 0.92])
+    monkeypatch.setattr(_ProxySearch, "errors_of_large", lambda *_: [1.0, 0.92])
     assert RBFRegressor(random_state=0).fit(X, y).metric_ == "euclidean"
 
 
@@ -94,9 +94,9 @@ def test_weights_that_harm_smooth_units(monkeypatch):
     monkeypatch.setattr(f"{module}.learn_weights", lambda *_: (np.ones(60), wrong))
     monkeypatch.setattr(f"{module}.minimise_error", lambda *_: None)
     # The Laplacian units prefer them.
-    errors = _ProxySearch._errors
+    errors = _ProxySearch.errors
     monkeypatch.setattr(
-        _ProxySearch, "_errors",
+        _ProxySearch, "errors",
         lambda self, layers, *args: [
             0.0 if layer.kernel.name == "laplacian" and layer.weights is not None
             and layer.weights[-1] < 0.1 else error

@@ -14,11 +14,8 @@ from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.hidden_layers import feature_weights, model_selection
 from sklearn_fsvc._src.hidden_layers.centers import RBFParameters
-from sklearn_fsvc._src.hidden_layers.model_selection import (
-    SearchSpace,
-    apply_weights,
-    select_kernel,
-)
+from sklearn_fsvc._src.hidden_layers.model_selection import SearchSpace, select_kernel
+from sklearn_fsvc._src.hidden_layers.proxy_networks import apply_weights
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.readouts.penalty_search import SearchHistory

@@ -324,7 +324,9 @@ def test_the_penalty_of_regressors_has_the_lowest_error(rng):
     assert model.alpha_ == pytest.approx(PENALTIES[int(np.argmin(errors))])
 
 
-@pytest.mark.parametrize("network", [RBFClassifier(30), TanhClassifier(30)], ids=str)
+@pytest.mark.parametrize(
+    "network", [RBFClassifier(30, metric="manhattan"), TanhClassifier(30)], ids=str
+)
 def test_auto_is_the_leave_one_out_penalty(network, monkeypatch):
     """A hold-out set selects another one: for random units of a single network, or many samples."""
     X, y = make_classification(150, 8, n_informative=6, flip_y=0.2, random_state=5)

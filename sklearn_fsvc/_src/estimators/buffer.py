@@ -16,7 +16,7 @@ from ..data.memory_plan import host_memory_limit
 from ..data.samples import exact_hashes
 from ..data.sources import joined, select_rows
 from ..engines.base import Engine
-from ..hidden_layers.model_selection import MAX_SEARCH_SAMPLES
+from ..hidden_layers.proxy_networks import MAX_SEARCH_SAMPLES
 from ..parts import Units
 from ..readouts.cross_validation import ROUNDING
 from ..readouts.running_statistics import InvalidRemoval, decay_rows

@@ -119,9 +119,9 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     %(metric)s
     kernel : {"auto", %(kernels)s} or Kernel, default="auto"
         One of the formulas above, or a custom `sklearn_fsvc.kernels.Kernel`. "auto" is the
-        Laplacian or the triangular kernel, whichever has the lower validation error, and the
-        triangular kernel with the readouts "lms" and "none"; centres are then selected with
-        the triangular kernel.
+        Laplacian or the triangular kernel, whichever has the lower validation error, or the
+        Gaussian kernel (see `metric`), and the triangular kernel with the readouts "lms" and
+        "none"; centres are then selected with the triangular kernel.
     feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
             default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.
@@ -219,8 +219,9 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
 
     Hyperparameters that are "auto" are selected with small networks (450 units up to 4000 samples,
     800 at most) on at most 6000 samples, a sixth of which is held out: first the feature weights,
-    then kernel and radius jointly, each with its best penalty. The networks that select the kernel
-    and the radius never have more units than `n_hidden`. The penalty of the network itself is
+    then kernel and radius jointly, then the metric, for which a network of 1000 units decides, each
+    with its best penalty. The networks that select the kernel, the radius and the metric never have
+    more units than `n_hidden`. The penalty of the network itself is
     selected last, by the leave-one-out error for up to 6000 samples; of more than 1000 units, half
     are evaluated.
 
@@ -327,7 +328,7 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
     kernel : {"auto", %(kernels)s} or Kernel, default="auto"
         Kernel of the units (`RBFClassifier` has the formulas), or a custom
         `sklearn_fsvc.kernels.Kernel`. "auto" is the Laplacian or the triangular kernel,
-        whichever has the lower validation error.
+        whichever has the lower validation error, or the Gaussian kernel (see `metric`).
     feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
             default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.

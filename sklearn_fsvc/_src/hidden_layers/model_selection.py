@@ -1,4 +1,4 @@
-"""Selection of feature weights, kernel and width of RBF units by validation error.
+"""Selection of feature weights, kernel, width and metric of RBF units by validation error.
 
 The candidates are evaluated on small proxy networks: RBF networks with a ridge readout, on a
 subset of the samples and with a subset of these as centres. What is best for them is used for the
@@ -22,7 +22,6 @@ The search is greedy, one group of parameters after another:
 Each network is evaluated with its best ridge penalty.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,43 +30,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
-from ..data.map_reduce import ShardedRows
-from ..data.memory_plan import check_fits
 from ..data.samples import Samples
-from ..data.sources import Source
-from ..data.validation import is_float32_resolved, is_float64_array
-from ..engines.algebra import HOST
 from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
-from ..layers import RBFLayer
-from ..readouts.cross_validation import draw_split
-from ..readouts.penalty_search import SearchHistory, search_penalty
-from ..readouts.ridge import gather_coarse
-from ..readouts.statistics import RidgeStatistics
-from .centers import FIRST_ALPHA, RBFParameters, fit_rbf_layer
+from ..readouts.penalty_search import SearchHistory
+from .centers import FIRST_ALPHA, RBFParameters
 from .feature_weights import invert_weights, learn_weights
 from .importances import importances_of
 from .linear_map import learn_map
-from .ordered_rows import OrderedSamples
-from .radius import typical_distance, widest_square
+from .proxy_networks import FEW_UNITS, MAX_UNITS, SKIP_FACTOR, ProxyNetworks
 from .relevance import is_suitable, minimise_error, sizes_for
 
-# Maximum numbers of samples and units of a proxy network, and its units if there are few samples.
-# On 26 datasets of up to 4000 samples, 450 units selected as well as 600; 400 units lost half a
-# point on two of them. More samples take longer anyway, and more units select better: 450 units
-# selected the wrong kernel for 60,000 images.
-MAX_SEARCH_SAMPLES, MAX_UNITS, _FEW_UNITS = 6000, 800, 450
-# Between these two numbers of units, all samples per unit.
-_SAMPLES_PER_UNIT = 9
-# Maximum number of units as a fraction of the training samples of a proxy network.
-_UNIT_FRACTION = 0.3
-# Up to this number of samples, compiling the float32 kernels takes longer than it saves.
-_FEW_SAMPLES = 1000
-# The search for a selection radius may end with this fraction of the units: each further pass
-# costs more than the missing units are worth.
-_MIN_FRACTION = 0.75
-# The search for the best penalty of a network is skipped if its error at the first penalty exceeds
-# the lowest error so far by this factor: no penalty would make up for it.
-_SKIP_FACTOR = 1.1
 # Weights of the least leave-one-out error must reduce the validation error to less than this part.
 # Of classes, they must reduce it by this part, or by that part of the variance of the classes: they
 # make small proxy networks more accurate also where they harm a layer of thousands of units.
@@ -87,14 +59,12 @@ _HARDLY_PREDICTED = 0.9
 _GAUSSIAN_WIDTHS, _PROMISING = (1.5, 6.0), 1.25
 # Multiples at which they stand for smooth units of other kinds.
 _SMOOTH_WIDTHS = 1.0, 6.0
-# The part by which they must reduce the error of a network of so many units, or of half as many as
-# there are training samples. On 45 datasets, that decides like the test samples; networks of 450
-# units prefer them on some datasets where they lose up to 8 points.
-_MIN_GAUSSIAN_GAIN, _GAUSSIAN_UNITS, _GAUSSIAN_FRACTION = 0.07, 1000, 0.5
+# The part by which they must reduce the error of a larger network. On 49 datasets, that decides as
+# the test samples do; networks of 450 units prefer them on some datasets where they lose up to 8
+# points.
+_MIN_GAUSSIAN_GAIN = 0.07
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
-# Maximum number of layers whose statistics are computed in one pass over the samples.
-_MAX_LAYERS = 8
 
 
 @dataclass(frozen=True)
@@ -118,7 +88,7 @@ class SearchSpace:
         Whether Gaussian units of Euclidean distances are a candidate, whatever the metric of the
         others.
     skip_factor : float, optional
-        See `_SKIP_FACTOR`.
+        See `SKIP_FACTOR`.
     """
 
     kernels: tuple[Kernel, ...]
@@ -127,7 +97,7 @@ class SearchSpace:
     learns_map: bool = False
     refines_weights: bool = False
     tries_gaussian: bool = False
-    skip_factor: float = _SKIP_FACTOR
+    skip_factor: float = SKIP_FACTOR
 
     @property
     def is_empty(self) -> bool:
@@ -208,10 +178,12 @@ def select_kernel(
         if selected.refined and LAPLACIAN in space.kernels:
             # The weights minimise the error of Laplacian units.
             space = replace(space, kernels=(LAPLACIAN,))
-    centers = proxy.select_centers(parameters, weights)
+    centers = proxy.centers(parameters, weights, parameters.n_units)
     layer, error = proxy.select_layer(centers, weights, space)
     if space.tries_gaussian:
-        layer, weights = proxy.select_gaussian(centers, layer, error, weights, smooth_weights)
+        layer, weights = proxy.select_gaussian(
+            centers, layer, error, weights, smooth_weights, parameters.n_units
+        )
     return SelectedUnits(layer.metric, layer.kernel, layer.radius, weights, importances)
 
 
@@ -233,7 +205,7 @@ def select_feature_weights(
     proxy = _ProxySearch.of(job, samples, random, SearchHistory(FIRST_ALPHA), shared)
     seed, centers_seed = map(int, random.integers(2**31, size=2))
     parameters = RBFParameters(
-        n_units=_FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
+        n_units=FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
     )
     selected = proxy.select_weights(parameters, None, seed, refines_weights=refines_weights)
     weights, importances, refined, unlearned = selected
@@ -268,58 +240,8 @@ class SelectedWeights(NamedTuple):
     unlearned: npt.NDArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class _ProxySearch:
-    """Proxy networks on a training and a validation set.
-
-    Parameters
-    ----------
-    job : Job
-    samples : Samples
-        All of them; the order of presentation is one of the training set.
-    training, validation : ndarray of int
-        Rows of the two sets.
-    history : SearchHistory
-    shared : dict
-        As of `select_kernel`.
-    n_samples : int
-        The number of all samples with a weight above 0, of which the two sets are a subset.
-    skip_factor : float
-        See `_SKIP_FACTOR`.
-    """
-
-    job: Job
-    samples: Samples
-    training: np.ndarray
-    validation: np.ndarray
-    history: SearchHistory
-    shared: dict[Any, Any]
-    n_samples: int
-    skip_factor: float
-
-    @classmethod
-    def of(cls, job, samples, random, history, shared=None, skip_factor=_SKIP_FACTOR):
-        job, n_samples = job.single_device(), len(samples.rows_with_weight)
-        job, samples, training, validation = draw_split(job, samples, MAX_SEARCH_SAMPLES, random)
-        order = random.permutation(training)
-        history.n_rows, history.n_samples = len(training), n_samples
-        X = samples.X
-        # The samples are read dozens of times. Copy them once if they are not in memory, if they
-        # are distributed over several devices, or if float32 does for them.
-        is_read = isinstance(X, Source) and not X.is_in_memory
-        dtype = _reduced_dtype(X, len(training) + len(validation), job.memory_limit)
-        if is_read or isinstance(X, ShardedRows) or dtype:
-            rows = np.sort(np.concatenate([training, validation]))
-            samples = samples.taken(rows, dtype)
-            check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
-            job = job.reserve(samples.X.nbytes).reserve_host(samples.target_bytes)
-            training, validation, order = (
-                np.searchsorted(rows, subset) for subset in (training, validation, order)
-            )
-        return cls(
-            job, samples.in_order(order), training, validation, history,
-            {} if shared is None else shared, n_samples, skip_factor,
-        )  # fmt: skip
+class _ProxySearch(ProxyNetworks):
+    """The search for hyperparameters whose proxy networks have the least error."""
 
     def select_weights(
         self, parameters, given, seed, learns_weights=True, learns_map=False, refines_weights=False
@@ -354,13 +276,13 @@ class _ProxySearch:
             return SelectedWeights(given, importances, unlearned=given)
         # The radius is replaced below; a number avoids that it is estimated.
         at_random = replace(parameters, selection="random", kernel=LAPLACIAN, radius=1.0)
-        centers = self._centers(at_random, given, max(_FEW_UNITS, parameters.n_units or MAX_UNITS))
+        centers = self.centers(at_random, given, max(FEW_UNITS, parameters.n_units or MAX_UNITS))
 
         def error_of(weights, lowest):
-            layer, distance = self._weight(replace(centers, kernel=LAPLACIAN), weights)
+            layer, distance = self.weighted(replace(centers, kernel=LAPLACIAN), weights)
             # Weights change the distances, and the natural radius with them.
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
-            (error,) = self._errors([layer], lowest)
+            (error,) = self.errors([layer], lowest)
             return error
 
         for weights in candidates:
@@ -384,7 +306,7 @@ class _ProxySearch:
         n_outputs = self.samples.targets.n_outputs
         if not is_suitable(len(self.training), len(start), n_outputs):
             return None
-        variance = self._target_variance()
+        variance = self.target_variance()
         sizes, refined, best = sizes_for(len(self.training)), None, np.inf
         # If nothing is predicted, a small network would not find anything, either.
         if is_required or lowest > _HARDLY_PREDICTED * variance:
@@ -412,14 +334,10 @@ class _ProxySearch:
 
         Weights that suit the sharp peak of a Laplacian unit may be too rough for tanh units.
         """
-        centers = self.select_centers(replace(parameters, radius=1.0), None)
+        centers = self.centers(replace(parameters, radius=1.0), None, parameters.n_units)
         centers = replace(centers, metric="euclidean", kernel=GAUSSIAN)
-        weighted = self._weight(centers, self._scaled(centers, weights))
-        return min(self._errors(_gaussian_layers(*weighted, _SMOOTH_WIDTHS)))
-
-    def _target_variance(self):
-        """Return the variance of the validation targets, summed over outputs."""
-        return float(self.samples.targets.matrix(self.validation).var(axis=0).sum())
+        layer, distance = self.weighted(centers, self.scaled_weights(centers, weights))
+        return min(self.errors(_gaussian_layers(layer, distance, _SMOOTH_WIDTHS)))
 
     def _maximum_errors(self, lowest, variance):
         """Return the maximum errors of refined weights of a small and a large network."""
@@ -428,31 +346,29 @@ class _ProxySearch:
         gain = min(_MIN_CLASS_GAIN * lowest, _MIN_CLASS_VARIANCE * variance)
         return (1 - _MIN_QUICK_CLASS_GAIN) * lowest, lowest - gain
 
-    def select_centers(self, parameters, weights):
-        """Return a layer on training samples, without the weights."""
-        return self._centers(parameters, weights, parameters.n_units)
-
     def select_layer(self, centers, weights, space):
         """Return the proxy layer with the lowest error over kernels and widths, and the error.
 
         The error is infinite if there is one candidate only.
         """
         # All candidates share the centres, so that one pass over the samples evaluates them all.
-        layer, distance = self._weight(centers, weights)
+        layer, distance = self.weighted(centers, weights)
         widths = {kernel: _widths(kernel, distance, space.radius) for kernel in space.kernels}
         layers = [
             replace(layer, kernel=kernel, radius=radii[0]) for kernel, radii in widths.items()
         ]
         if len(layers) == len(widths[layers[0].kernel]) == 1:
             return layers[0], np.inf
-        errors = self._errors(layers)
+        errors = self.errors(layers)
         # The kernel that is best at its first width is best at all widths (26 of 26 datasets).
         best, error = layers[int(np.argmin(errors))], min(errors)
         if space.radius is not None:
             return best, error
         return self._select_width(best, error, widths[best.kernel][1:])
 
-    def select_gaussian(self, centers, other, other_error, other_weights, all_weights):
+    def select_gaussian(
+        self, centers, other, other_error, other_weights, all_weights, max_units=None
+    ):
         """Return Gaussian units of Euclidean distances and weights, or the other ones.
 
         Parameters
@@ -465,6 +381,8 @@ class _ProxySearch:
         other_weights : ndarray or None
         all_weights : list of (ndarray or None)
             The candidates for the Gaussian units.
+        max_units : int or None
+            Of the larger network.
 
         Returns
         -------
@@ -473,42 +391,31 @@ class _ProxySearch:
         """
         centers, best = replace(centers, metric="euclidean", kernel=GAUSSIAN), None
         error = other_error  # the least one, of small networks
-        for weights in map(partial(self._scaled, centers), all_weights):
+        for weights in map(partial(self.scaled_weights, centers), all_weights):
             candidate, candidate_error = self._best_gaussian(centers, weights, other_error)
             if candidate_error < error:
                 best, error = (candidate, weights), candidate_error
         if best is not None:
-            errors = self._errors_of_large(centers, [(other, other_weights), best])
+            pairs = [(other, other_weights), best]
+            errors = self.errors_of_large(centers, pairs, max_units)
             if errors[1] < (1 - _MIN_GAUSSIAN_GAIN) * errors[0]:
                 return best
         return other, other_weights
 
     def _best_gaussian(self, centers, weights, other_error):
         """Return the layer of the best width, and its error."""
-        layers = _gaussian_layers(*self._weight(centers, weights), _GAUSSIAN_WIDTHS)
-        errors = self._errors(layers)
+        layer, distance = self.weighted(centers, weights)
+        layers = _gaussian_layers(layer, distance, _GAUSSIAN_WIDTHS)
+        errors = self.errors(layers)
         error, layer = min(errors), layers[int(np.argmin(errors))]
         if error > _PROMISING * other_error:
             return layer, error
         return self._select_width(layer, error, [layer.radius / 2, layer.radius * 2])
 
-    def _errors_of_large(self, centers, pairs):
-        """Return the errors of (layer, weights) with more centres than those of the layers."""
-        n_units = min(_GAUSSIAN_UNITS, max(1, int(_GAUSSIAN_FRACTION * len(self.training))))
-        while 4 * RidgeStatistics.nbytes(n_units) > self.job.memory_limit:
-            n_units //= 2
-        parameters = RBFParameters(n_units=n_units, selection="random", radius=1.0)
-        large, *_ = fit_rbf_layer(parameters, self.job, self.samples)
-        layers = [
-            apply_weights(replace(layer, units=large.units, weights=None), weights)
-            for layer, weights in pairs
-        ]
-        return [self._errors([layer])[0] for layer in layers]  # of different units
-
     def _select_width(self, layer, error, radii):
         """Return the layer with the radius of the least error, its own or one of these."""
         others = [replace(layer, radius=radius) for radius in radii]
-        layers, errors = [layer, *others], [error, *self._errors(others, error)]
+        layers, errors = [layer, *others], [error, *self.errors(others, error)]
         best = int(np.argmin(errors))
         radii = sorted(layer.radius for layer in layers)
         return self._extend_widths(layers[best], errors[best], radii)
@@ -524,101 +431,11 @@ class _ProxySearch:
         factor = factors.get(layer.radius)
         for _ in range(_MAX_STEPS if factor else 0):
             candidate = replace(layer, radius=layer.radius * factor)
-            (candidate_error,) = self._errors([candidate], error)
+            (candidate_error,) = self.errors([candidate], error)
             if not candidate_error < error:
                 break
             layer, error = candidate, candidate_error
         return layer, error
-
-    def _centers(self, parameters, weights, max_units=None):
-        """Return a layer on training samples, of `max_units` units or fewer."""
-        # Enough units for the number of samples, but no more than can be trained with them.
-        suitable = int(np.clip(self.n_samples // _SAMPLES_PER_UNIT, _FEW_UNITS, MAX_UNITS))
-        most = int(_UNIT_FRACTION * len(self.training))
-        n_units = max(1, min(suitable, most, max_units or MAX_UNITS))
-        # A given selection radius is that of all samples; search one for the subset.
-        parameters = replace(parameters, n_units=n_units, selection_radius=None)
-        is_by_class = parameters.selection == "per_class"
-        groups = self.samples.targets.groups if is_by_class else None
-        layer, *_ = fit_rbf_layer(
-            parameters, self.job, self.samples, groups, weights, min_fraction=_MIN_FRACTION
-        )
-        return layer
-
-    def _weight(self, layer, weights):
-        """Return the layer with feature weights, and the median distance of weighted samples."""
-        layer = apply_weights(layer, weights)
-        return layer, typical_distance(self._in_order(layer), layer.metric)
-
-    def _scaled(self, layer, weights):
-        """Return weights times a number with which squares of distances are finite and above 0.
-
-        The number is 1 if they are anyway, so that None remains None.
-        """
-        weighted = apply_weights(replace(layer, metric="manhattan"), weights)
-        ordered = self._in_order(weighted)
-        if widest_square(ordered) is None:
-            return weights
-        given = np.ones(layer.n_features) if weights is None else weights
-        return given / typical_distance(ordered, "manhattan")
-
-    def _in_order(self, layer):
-        """Return the samples in order of presentation, with the weights of the layer."""
-        return OrderedSamples(
-            self.job.engine, self.samples.X, self.samples.order, dtype=layer.units.dtype,
-            weights=layer.weights,
-        )  # fmt: skip
-
-    def _errors(self, layers: Sequence[Any], lowest: float = np.inf) -> list[float]:
-        """Return the validation error of each of several layers with the same units.
-
-        It is the lowest error over the penalties, unless the search for the penalty was skipped:
-        see `_SKIP_FACTOR`. `lowest` is the lowest error of other layers.
-        """
-        n_bytes = RidgeStatistics.nbytes(layers[0].n_units)
-        # Training and validation statistics of each layer, and a factor, must fit in memory.
-        n_fitting = self.job.memory_limit // (4 * n_bytes) - 1
-        n_together = int(np.clip(n_fitting, 1, _MAX_LAYERS))
-        errors: list[float] = []
-        for start in range(0, len(layers), n_together):
-            part = layers[start : start + n_together]
-            errors += self._errors_in_one_pass(part, n_bytes, min([lowest, *errors]))
-        return errors
-
-    def _errors_in_one_pass(self, layers, n_bytes, lowest):
-        # Sums of H'H and H'Y for both sets suffice to train and validate at any penalty.
-        validation = gather_coarse(self.job, layers, self.samples, self.validation)
-        job = self.job.reserve(len(layers) * n_bytes)
-        training = gather_coarse(job, layers, self.samples, self.training)
-        errors: list[float] = []
-        for layer, trained, validated in zip(layers, training, validation, strict=True):
-            skip_above = self.skip_factor * min([lowest, *errors])
-            # Start at the best penalty of a similar layer.
-            start = self.history.start_alpha(layer)
-            result = search_penalty([(trained, validated)], start, skip_above)
-            self.history.add(layer, result)
-            errors.append(result.error)
-        return errors
-
-
-def _reduced_dtype(X, n_rows, limit):
-    """Return float32 if float64 samples can be rounded to it at a profit; otherwise None."""
-    if not is_float64_array(X) or n_rows <= _FEW_SAMPLES or 4 * n_rows * X.shape[1] > limit // 8:
-        return None
-    return np.dtype(np.float32) if is_float32_resolved(X) else None
-
-
-def apply_weights(layer: RBFLayer, weights: npt.NDArray | None) -> RBFLayer:
-    """Return the layer for samples that are multiplied by feature weights or a linear map.
-
-    The units of the layer are samples without the weights; those of the result are multiplied.
-    """
-    if weights is None:
-        return layer
-    dtype = layer.hidden_dtype
-    weights, units = np.asarray(weights, dtype), layer.units.astype(dtype)
-    units = HOST.multiply(units, weights) if weights.ndim == 2 else units * weights
-    return replace(layer, units=units, weights=weights)
 
 
 def _gaussian_layers(layer, distance, widths):

@@ -23,13 +23,8 @@ from .layer_parameter import (
     pretrained_of,
     weight_attributes,
 )
-from .model_selection import (
-    MAX_UNITS,
-    SearchSpace,
-    SelectedUnits,
-    apply_weights,
-    select_kernel,
-)
+from .model_selection import SearchSpace, SelectedUnits, select_kernel
+from .proxy_networks import MAX_UNITS, apply_weights
 
 _ESTIMATORS = "RBFClassifier, RBFProjector, RBFRegressor"
 

@@ -1,0 +1,215 @@
+"""Proxy networks: small RBF networks that evaluate hyperparameters by their validation error.
+
+A ridge readout is trained on a subset of the samples, with a subset of these as centres, and each
+network is evaluated with its best penalty on samples that are held out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.job import Job
+from ..data.map_reduce import ShardedRows
+from ..data.memory_plan import check_fits
+from ..data.samples import Samples
+from ..data.sources import Source
+from ..data.validation import is_float32_resolved, is_float64_array
+from ..engines.algebra import HOST
+from ..layers import RBFLayer
+from ..readouts.cross_validation import draw_split
+from ..readouts.penalty_search import SearchHistory, search_penalty
+from ..readouts.ridge import gather_coarse
+from ..readouts.statistics import RidgeStatistics
+from .centers import RBFParameters, fit_rbf_layer
+from .ordered_rows import OrderedSamples
+from .radius import typical_distance, widest_square
+
+# Maximum numbers of samples and units of a proxy network, and its units if there are few samples.
+# On 26 datasets of up to 4000 samples, 450 units selected as well as 600; 400 units lost half a
+# point on two of them. More samples take longer anyway, and more units select better: 450 units
+# selected the wrong kernel for 60,000 images.
+MAX_SEARCH_SAMPLES, MAX_UNITS, FEW_UNITS = 6000, 800, 450
+# Between these two numbers of units, all samples per unit.
+_SAMPLES_PER_UNIT = 9
+# Maximum number of units as a fraction of the training samples of a proxy network.
+_UNIT_FRACTION = 0.3
+# Up to this number of samples, compiling the float32 kernels takes longer than it saves.
+_FEW_SAMPLES = 1000
+# The search for a selection radius may end with this fraction of the units: each further pass
+# costs more than the missing units are worth.
+_MIN_FRACTION = 0.75
+# The search for the best penalty of a network is skipped if its error at the first penalty exceeds
+# the lowest error so far by this factor: no penalty would make up for it.
+SKIP_FACTOR = 1.1
+# Maximum number of units of a larger network, and as a fraction of its training samples.
+_MAX_LARGE_UNITS, _LARGE_FRACTION = 1000, 0.5
+# Maximum number of layers whose statistics are computed in one pass over the samples.
+_MAX_LAYERS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class ProxyNetworks:
+    """Small RBF networks that are trained and validated on two subsets of the samples.
+
+    Parameters
+    ----------
+    job : Job
+    samples : Samples
+        All of them; the order of presentation is one of the training set.
+    training, validation : ndarray of int
+        Rows of the two sets.
+    history : SearchHistory
+    shared : dict
+        As of `select_kernel`.
+    n_samples : int
+        The number of all samples with a weight above 0, of which the two sets are a subset.
+    skip_factor : float
+        See `SKIP_FACTOR`.
+    """
+
+    job: Job
+    samples: Samples
+    training: np.ndarray
+    validation: np.ndarray
+    history: SearchHistory
+    shared: dict[Any, Any]
+    n_samples: int
+    skip_factor: float
+
+    @classmethod
+    def of(cls, job, samples, random, history, shared=None, skip_factor=SKIP_FACTOR):
+        job, n_samples = job.single_device(), len(samples.rows_with_weight)
+        job, samples, training, validation = draw_split(job, samples, MAX_SEARCH_SAMPLES, random)
+        order = random.permutation(training)
+        history.n_rows, history.n_samples = len(training), n_samples
+        X = samples.X
+        # The samples are read dozens of times. Copy them once if they are not in memory, if they
+        # are distributed over several devices, or if float32 does for them.
+        is_read = isinstance(X, Source) and not X.is_in_memory
+        dtype = _reduced_dtype(X, len(training) + len(validation), job.memory_limit)
+        if is_read or isinstance(X, ShardedRows) or dtype:
+            rows = np.sort(np.concatenate([training, validation]))
+            samples = samples.taken(rows, dtype)
+            check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
+            job = job.reserve(samples.X.nbytes).reserve_host(samples.target_bytes)
+            training, validation, order = (
+                np.searchsorted(rows, subset) for subset in (training, validation, order)
+            )
+        return cls(
+            job, samples.in_order(order), training, validation, history,
+            {} if shared is None else shared, n_samples, skip_factor,
+        )  # fmt: skip
+
+    def target_variance(self):
+        """Return the variance of the validation targets, summed over outputs."""
+        return float(self.samples.targets.matrix(self.validation).var(axis=0).sum())
+
+    def centers(self, parameters, weights, max_units=None):
+        """Return a layer on training samples, of `max_units` units or fewer."""
+        # Enough units for the number of samples, but no more than can be trained with them.
+        suitable = int(np.clip(self.n_samples // _SAMPLES_PER_UNIT, FEW_UNITS, MAX_UNITS))
+        most = int(_UNIT_FRACTION * len(self.training))
+        n_units = max(1, min(suitable, most, max_units or MAX_UNITS))
+        # A given selection radius is that of all samples; search one for the subset.
+        parameters = replace(parameters, n_units=n_units, selection_radius=None)
+        is_by_class = parameters.selection == "per_class"
+        groups = self.samples.targets.groups if is_by_class else None
+        layer, *_ = fit_rbf_layer(
+            parameters, self.job, self.samples, groups, weights, min_fraction=_MIN_FRACTION
+        )
+        return layer
+
+    def weighted(self, layer, weights):
+        """Return the layer with feature weights, and the median distance of weighted samples."""
+        layer = apply_weights(layer, weights)
+        return layer, typical_distance(self._in_order(layer), layer.metric)
+
+    def scaled_weights(self, layer, weights):
+        """Return weights times a number with which squares of distances are finite and above 0.
+
+        The number is 1 if they are anyway, so that None remains None.
+        """
+        weighted = apply_weights(replace(layer, metric="manhattan"), weights)
+        ordered = self._in_order(weighted)
+        if widest_square(ordered) is None:
+            return weights
+        given = np.ones(layer.n_features) if weights is None else weights
+        return given / typical_distance(ordered, "manhattan")
+
+    def _in_order(self, layer):
+        """Return the samples in order of presentation, with the weights of the layer."""
+        return OrderedSamples(
+            self.job.engine, self.samples.X, self.samples.order, dtype=layer.units.dtype,
+            weights=layer.weights,
+        )  # fmt: skip
+
+    def errors(self, layers: Sequence[Any], lowest: float = np.inf) -> list[float]:
+        """Return the validation error of each of several layers with the same units.
+
+        It is the lowest error over the penalties, unless the search for the penalty was skipped:
+        see `SKIP_FACTOR`. `lowest` is the lowest error of other layers.
+        """
+        n_bytes = RidgeStatistics.nbytes(layers[0].n_units)
+        # Training and validation statistics of each layer, and a factor, must fit in memory.
+        n_fitting = self.job.memory_limit // (4 * n_bytes) - 1
+        n_together = int(np.clip(n_fitting, 1, _MAX_LAYERS))
+        errors: list[float] = []
+        for start in range(0, len(layers), n_together):
+            part = layers[start : start + n_together]
+            errors += self._errors_in_one_pass(part, n_bytes, min([lowest, *errors]))
+        return errors
+
+    def _errors_in_one_pass(self, layers, n_bytes, lowest):
+        # Sums of H'H and H'Y for both sets suffice to train and validate at any penalty.
+        validation = gather_coarse(self.job, layers, self.samples, self.validation)
+        job = self.job.reserve(len(layers) * n_bytes)
+        training = gather_coarse(job, layers, self.samples, self.training)
+        errors: list[float] = []
+        for layer, trained, validated in zip(layers, training, validation, strict=True):
+            skip_above = self.skip_factor * min([lowest, *errors])
+            # Start at the best penalty of a similar layer.
+            start = self.history.start_alpha(layer)
+            result = search_penalty([(trained, validated)], start, skip_above)
+            self.history.add(layer, result)
+            errors.append(result.error)
+        return errors
+
+    def errors_of_large(self, centers, pairs, max_units):
+        """Return the error of each (layer, weights), with more centres than those of the layers.
+
+        `max_units` is the maximum number of centres, or None.
+        """
+        n_units = max(1, int(_LARGE_FRACTION * len(self.training)))
+        n_units = min(n_units, _MAX_LARGE_UNITS, max_units or _MAX_LARGE_UNITS)
+        while 4 * RidgeStatistics.nbytes(n_units) > self.job.memory_limit:
+            n_units //= 2
+        parameters = RBFParameters(n_units=n_units, selection="random", radius=1.0)
+        large, *_ = fit_rbf_layer(parameters, self.job, self.samples)
+        layers = [
+            apply_weights(replace(layer, units=large.units, weights=None), weights)
+            for layer, weights in pairs
+        ]
+        return [self.errors([layer])[0] for layer in layers]  # of different units
+
+
+def _reduced_dtype(X, n_rows, limit):
+    """Return float32 if float64 samples can be rounded to it at a profit; otherwise None."""
+    if not is_float64_array(X) or n_rows <= _FEW_SAMPLES or 4 * n_rows * X.shape[1] > limit // 8:
+        return None
+    return np.dtype(np.float32) if is_float32_resolved(X) else None
+
+
+def apply_weights(layer: RBFLayer, weights: npt.NDArray | None) -> RBFLayer:
+    """Return the layer for samples that are multiplied by feature weights or a linear map.
+
+    The units of the layer are samples without the weights; those of the result are multiplied.
+    """
+    if weights is None:
+        return layer
+    dtype = layer.hidden_dtype
+    weights, units = np.asarray(weights, dtype), layer.units.astype(dtype)
+    units = HOST.multiply(units, weights) if weights.ndim == 2 else units * weights
+    return replace(layer, units=units, weights=weights)
