@@ -170,11 +170,9 @@ def select_kernel(
             space.refines_weights,
         )  # fmt: skip
         weights, importances = (selected.refined or selected)[:2]
-        # Weights that help units with a sharp peak may harm smooth ones.
-        if selected.unlearned is not weights:
-            smooth_weights = [weights, selected.unlearned]
-        else:
-            smooth_weights = [weights]
+        smooth_weights = [weights]
+        if weights is not selected.unlearned and proxy.has_few_samples:
+            smooth_weights.append(selected.unlearned)
         if selected.refined and LAPLACIAN in space.kernels:
             # The weights minimise the error of Laplacian units.
             space = replace(space, kernels=(LAPLACIAN,))
@@ -197,8 +195,8 @@ def select_feature_weights(
     """Return feature weights for units other than RBF units, and the importances of the learned.
 
     Weights are learned, equalising, or None: the candidate with the lowest validation error of
-    Laplacian units, but not learned ones if smooth units are clearly better without; or refined
-    ones, if smooth units are better, too, or if `refines_weights`.
+    Laplacian units, but not those learned from few samples if smooth units are clearly better
+    without; or refined ones, if smooth units are better, too, or if `refines_weights`.
     Parameters are as in `select_kernel`.
     """
     job = job.named(f"{job.description}, weights")
@@ -211,11 +209,13 @@ def select_feature_weights(
     weights, importances, refined, unlearned = selected
     if refines_weights and refined:
         return refined[:2]
-    error = proxy.smooth_error(parameters, weights)
-    if refined and proxy.smooth_error(parameters, refined.weights) < _SMOOTH_FACTOR * error:
+    is_doubtful = weights is not unlearned and proxy.has_few_samples
+    limit = np.inf
+    if refined or is_doubtful:
+        limit = _SMOOTH_FACTOR * proxy.smooth_error(parameters, weights)
+    if refined and proxy.smooth_error(parameters, refined.weights) < limit:
         return refined[:2]
-    is_learned = weights is not unlearned
-    if is_learned and proxy.smooth_error(parameters, unlearned) < _SMOOTH_FACTOR * error:
+    if is_doubtful and proxy.smooth_error(parameters, unlearned) < limit:
         weights = unlearned
     return weights, importances
 

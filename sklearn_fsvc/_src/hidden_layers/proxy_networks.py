@@ -46,6 +46,8 @@ _MIN_FRACTION = 0.75
 SKIP_FACTOR = 1.1
 # Maximum number of units of a larger network, and as a fraction of its training samples.
 _MAX_LARGE_UNITS, _LARGE_FRACTION = 1000, 0.5
+# With fewer training samples per feature, learned feature weights may hide informative features.
+_FEW_SAMPLES_PER_FEATURE = 20
 # Maximum number of layers whose statistics are computed in one pass over the samples.
 _MAX_LAYERS = 8
 
@@ -102,6 +104,14 @@ class ProxyNetworks:
             job, samples.in_order(order), training, validation, history,
             {} if shared is None else shared, n_samples, skip_factor,
         )  # fmt: skip
+
+    @property
+    def has_few_samples(self) -> bool:
+        """Whether there are few training samples per feature.
+
+        Weights that help units with a sharp peak may harm smooth ones then.
+        """
+        return len(self.training) < _FEW_SAMPLES_PER_FEATURE * self.samples.X.shape[1]
 
     def target_variance(self):
         """Return the variance of the validation targets, summed over outputs."""
