@@ -36,8 +36,8 @@ def test_transform_is_the_formula(digits, device, projector, dtype):
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
-def test_euclidean_metrics_with_uint8_centres(digits, device, metric):
-    """Centres are converted: products of uint8 would overflow."""
+def test_euclidean_metrics_of_bytes(digits, device, metric):
+    """Centres and samples are converted: products of uint8 would overflow."""
     X = digits[0][:300].astype(np.uint8)
     p = RBFProjector(
         30, radius=40.0, kernel="laplacian", metric=metric, random_state=0, device=device

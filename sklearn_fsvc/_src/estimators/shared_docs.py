@@ -97,9 +97,10 @@ SHARED = read_entries(
 
     search_results_ : dict of str to ndarray of shape (n_trials,)
         History of the search for hyperparameters that are "auto", one element per trained readout:
-        ``kernel``, ``radius``, ``weighted`` (whether there are feature weights), ``n_units``,
-        ``alpha``, and the validation ``error``, the mean over samples of ``|y - score|^2``. Only if
-        there was a search. ``pandas.DataFrame(search_results_)`` converts it to a table.
+        ``metric``, ``kernel``, ``radius``, ``weighted`` (whether there are feature weights),
+        ``n_units``, ``alpha``, and the validation ``error``, the mean over samples of
+        ``|y - score|^2``. Only if there was a search. ``pandas.DataFrame(search_results_)``
+        converts it to a table.
 
     drift_ : float
         With `partial_fit`: the squared error on the newest samples (about 500), predicted before

@@ -23,7 +23,6 @@ Each network is evaluated with its best ridge penalty.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,9 +58,8 @@ _HARDLY_PREDICTED = 0.9
 _GAUSSIAN_WIDTHS, _PROMISING = (1.5, 6.0), 1.25
 # Multiples at which they stand for smooth units of other kinds.
 _SMOOTH_WIDTHS = 1.0, 6.0
-# The part by which they must reduce the error of a larger network. On 49 datasets, that decides as
-# the test samples do; networks of 450 units prefer them on some datasets where they lose up to 8
-# points.
+# The part by which they must reduce the error of a larger network: small ones prefer Gaussian units
+# also on some datasets where large ones are much worse with them.
 _MIN_GAUSSIAN_GAIN = 0.07
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
@@ -102,7 +100,7 @@ class SearchSpace:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left to select."""
-        is_learned = self.learns_weights or self.learns_map or self.tries_gaussian
+        is_learned = self.learns_weights or self.learns_map
         return len(self.kernels) == 1 and self.radius is not None and not is_learned
 
 
@@ -157,7 +155,7 @@ def select_kernel(
         (metric, refines_weights) -> `SelectedWeights` that were found for the same samples before.
         They are used instead of learning them again; new ones are added.
     """
-    importances, smooth_weights = None, [weights]
+    importances, unlearned = None, []
     if space.is_empty:
         radius: Any = space.radius
         return SelectedUnits(parameters.selection_metric, space.kernels[0], radius, weights)
@@ -170,9 +168,8 @@ def select_kernel(
             space.refines_weights,
         )  # fmt: skip
         weights, importances = (selected.refined or selected)[:2]
-        smooth_weights = [weights]
         if weights is not selected.unlearned and proxy.has_few_samples:
-            smooth_weights.append(selected.unlearned)
+            unlearned = [selected.unlearned]
         if selected.refined and LAPLACIAN in space.kernels:
             # The weights minimise the error of Laplacian units.
             space = replace(space, kernels=(LAPLACIAN,))
@@ -180,7 +177,7 @@ def select_kernel(
     layer, error = proxy.select_layer(centers, weights, space)
     if space.tries_gaussian:
         layer, weights = proxy.select_gaussian(
-            centers, layer, error, weights, smooth_weights, parameters.n_units
+            centers, layer, error, weights, unlearned, parameters.n_units
         )
     return SelectedUnits(layer.metric, layer.kernel, layer.radius, weights, importances)
 
@@ -209,14 +206,13 @@ def select_feature_weights(
     weights, importances, refined, unlearned = selected
     if refines_weights and refined:
         return refined[:2]
-    is_doubtful = weights is not unlearned and proxy.has_few_samples
-    limit = np.inf
-    if refined or is_doubtful:
-        limit = _SMOOTH_FACTOR * proxy.smooth_error(parameters, weights)
-    if refined and proxy.smooth_error(parameters, refined.weights) < limit:
-        return refined[:2]
-    if is_doubtful and proxy.smooth_error(parameters, unlearned) < limit:
-        weights = unlearned
+    others = [refined] if refined else []
+    if weights is not unlearned and proxy.has_few_samples:
+        others.append(SelectedWeights(unlearned, importances))
+    error = proxy.smooth_error(parameters, weights) if others else 0.0
+    for other in others:
+        if proxy.smooth_error(parameters, other.weights) < _SMOOTH_FACTOR * error:
+            return other[:2]
     return weights, importances
 
 
@@ -367,7 +363,7 @@ class _ProxySearch(ProxyNetworks):
         return self._select_width(best, error, widths[best.kernel][1:])
 
     def select_gaussian(
-        self, centers, other, other_error, other_weights, all_weights, max_units=None
+        self, centers, other, other_error, other_weights, further_weights, max_units
     ):
         """Return Gaussian units of Euclidean distances and weights, or the other ones.
 
@@ -379,8 +375,8 @@ class _ProxySearch(ProxyNetworks):
             Units at these centres, with weights.
         other_error : float
         other_weights : ndarray or None
-        all_weights : list of (ndarray or None)
-            The candidates for the Gaussian units.
+        further_weights : list of (ndarray or None)
+            Candidates for the Gaussian units beside these weights.
         max_units : int or None
             Of the larger network.
 
@@ -391,7 +387,8 @@ class _ProxySearch(ProxyNetworks):
         """
         centers, best = replace(centers, metric="euclidean", kernel=GAUSSIAN), None
         error = other_error  # the least one, of small networks
-        for weights in map(partial(self.scaled_weights, centers), all_weights):
+        for unscaled in [other_weights, *further_weights]:
+            weights = self.scaled_weights(centers, unscaled)
             candidate, candidate_error = self._best_gaussian(centers, weights, other_error)
             if candidate_error < error:
                 best, error = (candidate, weights), candidate_error

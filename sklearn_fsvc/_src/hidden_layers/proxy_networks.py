@@ -142,8 +142,7 @@ class ProxyNetworks:
 
         The number is 1 if they are anyway, so that None remains None.
         """
-        weighted = apply_weights(replace(layer, metric="manhattan"), weights)
-        ordered = self._in_order(weighted)
+        ordered = self._in_order(apply_weights(layer, weights))
         if widest_square(ordered) is None:
             return weights
         given = np.ones(layer.n_features) if weights is None else weights
