@@ -429,7 +429,7 @@ class TargetSpec(Part, ABC):
         return sample_unmerged(job, samples, ROWS, rows)
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
-        """Return fitted attributes that are computed from the `LOOScores` of a `Sample`.
+        """Return fitted attributes that are computed from the `HeldOutScores` of a `Sample`.
 
         The scores are those of the leading units of the layer.
         """

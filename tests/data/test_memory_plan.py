@@ -46,7 +46,9 @@ def test_the_default_limit_is_half_of_the_free_host_memory():
 
 
 def test_the_error_names_the_bytes_that_are_needed():
-    with pytest.raises(ValueError, match=r"max_memory=100 bytes is too small.*needs 130"):
+    with pytest.raises(
+        ValueError, match=r"needs 130.0 B, and 100.0 B are available within max_memory"
+    ):
         rows_per_tile(10, 30, 100, 100, 10)
 
 

@@ -156,7 +156,7 @@ def results_of(title, file=CORES):
 
 
 def multi_gpu_sentences():
-    of = results_of("teams", "h100_x2")
+    of = results_of("device groups", "h100_x2")
     fits = {
         "1,000,000 x 784 bytes, tanh, 8192 units": "tanh, as made, 8192 units, 1000000 rows",
         "1,000,000 x 784 bytes, RBF, 8192 units": "RBF, as made, 8192 units, 1000000 rows",
@@ -178,7 +178,7 @@ def multi_gpu_sentences():
         )
         parts.append(100 * half / whole)
     yield "is {:.0f} % with tanh units and {:.0f} % with RBF units".format(*parts)
-    of = results_of("teams", "h200_x2")
+    of = results_of("device groups", "h200_x2")
     peaks = [of[f"150000 units, GPU {n}: peak memory, GB"] for n in (0, 1)]
     fit = of["150000 units, 20000 rows, cuda:0,1: fit, s"]
     yield "in {:.0f} s, with {:.0f} and {:.0f} GB of memory".format(fit, *peaks)

@@ -197,7 +197,7 @@ def leaves(value):
 # Page -> pattern of the titles of its benchmarks, or of result files of the paper.
 SHOWN = {
     "benchmarks": "",
-    "beyond": "teams|cluster|Dask|dask",
+    "beyond": "device groups|cluster|Dask|dask",
     "images": "MNIST, 60000 . 10000 images$|^Patches|shifted",
     "paper": r"\.csv$",
     "microcontrollers": "headers",

@@ -9,7 +9,7 @@ import pytest
 from fake_devices import FakeDevice
 from sklearn_fsvc import TanhRegressor
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.engines.device_group import WorkCancelled
+from sklearn_fsvc._src.engines.device_group import THREAD_NAME, WorkCancelled
 from sklearn_fsvc.engines import get_engine
 
 
@@ -80,8 +80,8 @@ def test_a_failure_stops_the_others(device_group, failing, error):
 
 def test_threads_end_with_the_group():
     with get_engine("half:all"):
-        assert [t for t in threading.enumerate() if "team" in t.name]
-    assert not [t for t in threading.enumerate() if "team" in t.name]
+        assert [t for t in threading.enumerate() if THREAD_NAME in t.name]
+    assert not [t for t in threading.enumerate() if THREAD_NAME in t.name]
 
 
 class SelectedByAuto(FakeDevice):

@@ -323,7 +323,7 @@ def test_max_memory_does_not_change_the_model(digits, readout):
 
 def test_too_little_memory_raises_with_the_number_of_bytes(digits, classifier):
     X, _, y, _ = digits
-    with pytest.raises(ValueError, match=r"max_memory=1000 bytes is too small.*needs \d+"):
+    with pytest.raises(ValueError, match=r"needs \d+.*1000.0 B are available within max_memory"):
         classifier.set_params(max_memory=1000).fit(X, y)
 
 

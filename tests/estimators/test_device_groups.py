@@ -18,7 +18,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.engines.device_group import DeviceGroup
+from sklearn_fsvc._src.engines.device_group import THREAD_NAME, DeviceGroup
 from sklearn_fsvc._src.hidden_layers import rbf
 from sklearn_fsvc._src.hidden_layers.active_candidates import ActiveCandidates
 
@@ -160,13 +160,13 @@ def test_small_networks_use_the_first_device_only(data, monkeypatch):
 
     def record_choice(*args):
         calls.append("choice begins")
-        found = select_kernel(*args)
+        found = select_units(*args)
         calls.append("choice ends")
         return found
 
-    select_kernel = rbf.select_kernel
+    select_units = rbf.select_units
     monkeypatch.setattr(DeviceGroup, "map", record_map)
-    monkeypatch.setattr(rbf, "select_kernel", record_choice)
+    monkeypatch.setattr(rbf, "select_units", record_choice)
     X, y = data
     model = RBFClassifier(feature_weights="learned", device="half:all", **SIZED).fit(X, y)
     assert len(model.search_results_["alpha"]) > 10
@@ -242,4 +242,4 @@ def test_a_failed_fit_keeps_the_model_and_ends_its_threads(data, monkeypatch, in
     with pytest.raises(MemoryError, match="no more"):
         model.fit(X[::-1], y)
     assert {name: vars(model)[name] for name in before} == before
-    assert not [thread for thread in threading.enumerate() if "team" in thread.name]
+    assert not [thread for thread in threading.enumerate() if THREAD_NAME in thread.name]

@@ -141,7 +141,7 @@ def test_tiles_and_memory(rng):
     small = model.set_params(max_memory="60kB").explain(X)
     np.testing.assert_array_equal(whole.contributions, small.contributions)
     np.testing.assert_array_equal(whole.units, small.units)
-    with pytest.raises(ValueError, match="max_memory=1000 bytes is too small"):
+    with pytest.raises(ValueError, match=r"1000.0 B are available within max_memory"):
         model.set_params(max_memory=1000).explain(X)
 
 

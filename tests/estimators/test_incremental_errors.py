@@ -124,7 +124,9 @@ def test_too_few_samples_to_hold_any_out():
         assert model.alpha_ == pytest.approx(alpha)
     radial = RBFClassifier(layer=X[:9])
     with raises_unchanged(
-        radial, ValueError, "n_samples=1 of .*Give two samples or more, also in the first call"
+        radial,
+        ValueError,
+        "n_samples=1. Pass more samples .in partial_fit with a given layer, in the first call",
     ):
         radial.partial_fit(X[:1], Y[:1], classes=list("abc"))
 

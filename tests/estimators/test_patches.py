@@ -145,7 +145,7 @@ BAD = [
     ({"contrast": "yes"}, TypeError, "contrast='yes' must be True or False"),
     ({"whitening": 0}, ValueError, "whitening=0 must be finite and greater than 0"),
     ({"selection": "per_class"}, ValueError, "selection='per_class' is not known; choose one of"),
-    ({"max_memory": "1MB"}, ValueError, "max_memory=1000000 bytes is too small: "),
+    ({"max_memory": "1MB"}, ValueError, "KiB are available within max_memory"),
 ]
 
 

@@ -254,15 +254,12 @@ TARGETS = [DIGITS, DIGITS % 2, np.column_stack([DIGITS % 3, DIGITS % 2])]
 TARGETS += [np.column_stack([DIGITS % 2, DIGITS > 6]).astype(int)]
 
 
-@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("readout", ["ridge", "softmax"])
 @pytest.mark.parametrize("y", TARGETS, ids=["ten classes", "two", "outputs", "labels"])
-def test_probabilities_of_scores_far_outside_0_and_1(y, is_old):
-    """Also of models that were saved before they had a scale of scores."""
-    model = TanhClassifier(100, alpha=1.0, random_state=0).fit(X, y[:600])
+def test_probabilities_of_scores_far_outside_0_and_1(y, readout):
+    model = TanhClassifier(100, alpha=1.0, readout=readout, random_state=0).fit(X, y[:600])
     model.readout_coef_ *= 100
     model.readout_intercept_ *= 100
-    if is_old:
-        del model.score_scale_
     actual = onnx_outputs(model, X_NEW, options={"zipmap": False})["probabilities"]
     expected = model.predict_proba(X_NEW)
     scores = np.concatenate(model.decision_function(X_NEW), axis=None)

@@ -14,7 +14,7 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.base import round_activations
 from sklearn_fsvc._src.engines.jit import JitEngine
-from sklearn_fsvc._src.hidden_layers.active_candidates import ActiveCandidates
+from sklearn_fsvc._src.hidden_layers.active_candidates import ActiveCandidates, first_by_rank
 from sklearn_fsvc._src.hidden_layers.centers import RBFParameters, fit_rbf_layer
 from sklearn_fsvc._src.hidden_layers.novelty import (
     novel_rows,
@@ -59,11 +59,25 @@ class Storage:
         return self._X[rows]
 
 
+class Shards:
+    """Candidates in several shards of the rows, as on several devices."""
+
+    def __init__(self, ordered, rule, of_row, block_rows):
+        ranks = [np.flatnonzero(of_row == i) for i in range(of_row.max() + 1)]
+        self.shards = [ActiveCandidates(ordered, rule, of, block_rows) for of in ranks]
+
+    def next_candidates(self, n):
+        return first_by_rank([shard.next_candidates(n) for shard in self.shards], n, np)
+
+    def add_centers(self, centers, first_undecided):
+        for shard in self.shards:
+            shard.add_centers(centers, first_undecided)
+
+
 def in_shards(ordered, rule, of_row, block_rows, n):
-    """Do as `novel_rows` does, with several workers that share the rows."""
-    shards = [np.flatnonzero(of_row == i) for i in range(of_row.max() + 1)]
-    workers = [ActiveCandidates(ordered, rule, ranks, block_rows) for ranks in shards]
-    return np.concatenate(list(select_in_rounds(ordered.engine, workers, rule, n)))
+    """Do as `novel_rows` does, with several shards of the rows."""
+    candidates = Shards(ordered, rule, of_row, block_rows)
+    return np.concatenate(list(select_in_rounds(ordered.engine, candidates, rule, n)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -73,7 +87,7 @@ def in_shards(ordered, rule, of_row, block_rows, n):
     radius=st.floats(0.01, 2), overlap=st.sampled_from([0.1234567, 0.98765432, 2.3456789]),
     arrangement=st.sampled_from(["shuffled", "sorted", "unchanged"]), dtype=st.sampled_from("fd"),
 )  # fmt: skip
-def test_block_sizes_order_and_number_of_workers_change_no_centre(
+def test_block_sizes_order_and_number_of_shards_change_no_centre(
     seed, n_rows, n_shards, chunk, block_rows, n, radius, overlap, arrangement, dtype
 ):
     rng = np.random.default_rng(seed)
@@ -124,8 +138,9 @@ def test_shuffled_samples_need_few_pairs(rng):
 def test_a_round_takes_candidates_only(rng):
     """With covered samples in between, there would be as many rounds as blocks."""
     X, rule = rng.random((6000, 4)), NoveltyRule("manhattan", "triangular", 0.15, 1.0)
-    worker = ActiveCandidates(OrderedSamples(JIT, X, np.arange(6000)), rule, np.arange(6000), 1000)
-    selected = list(select_in_rounds(JIT, [worker], rule, 64))
+    ordered = OrderedSamples(JIT, X, np.arange(6000))
+    candidates = ActiveCandidates(ordered, rule, np.arange(6000), 1000)
+    selected = list(select_in_rounds(JIT, candidates, rule, 64))
     assert len(selected) < 1.3 * len(np.concatenate(selected)) / 64 < 6000 / 64 / 4
 
 

@@ -12,9 +12,9 @@ from sklearn_fsvc import RBFRegressor
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.jit import JitEngine
-from sklearn_fsvc._src.hidden_layers import feature_weights, model_selection
+from sklearn_fsvc._src.hidden_layers import feature_weights, model_selection, proxy_networks
 from sklearn_fsvc._src.hidden_layers.centers import RBFParameters
-from sklearn_fsvc._src.hidden_layers.model_selection import SearchSpace, select_kernel
+from sklearn_fsvc._src.hidden_layers.model_selection import SearchSpace, select_units
 from sklearn_fsvc._src.hidden_layers.proxy_networks import apply_weights
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
@@ -42,20 +42,18 @@ def select(samples, space, engine=JIT, seed=0, max_memory=None, weights=None, **
     job, random = Job(engine, max_memory), np.random.default_rng(seed)
     options = {"n_units": 50, "selection": "random", "kernel": TRIANGULAR, "random_state": 0}
     parameters = RBFParameters(**options | changes)
-    selected = select_kernel(job, samples, parameters, weights, space, random, history)
+    selected = select_units(job, samples, parameters, weights, space, random, history)
     return selected.kernel, selected.radius, selected.weights, history
 
 
 def test_given_parameters_are_not_searched():
-    kernel, radius, weights, history = select(make_samples(), SearchSpace((LAPLACIAN,), 3.0, False))
+    kernel, radius, weights, history = select(make_samples(), SearchSpace((LAPLACIAN,), 3.0))
     assert (kernel, radius, weights, history.rows) == (LAPLACIAN, 3.0, None, [])
 
 
 def test_the_lowest_error_is_selected(engine):
     kernels = TRIANGULAR, LAPLACIAN
-    kernel, radius, weights, history = select(
-        make_samples(), SearchSpace(kernels, None, False), engine
-    )
+    kernel, radius, weights, history = select(make_samples(), SearchSpace(kernels, None), engine)
     best = min(history.rows, key=lambda row: row["error"])
     assert (kernel.name, radius) == (best["kernel"], best["radius"])
     assert weights is None
@@ -69,17 +67,17 @@ def test_the_search_continues_to_narrower_and_wider_units(n_periods, is_narrow):
     """Here none of the initial widths is the best."""
     X = np.random.default_rng(0).uniform(0, 1, size=(2000, 1))
     samples = samples_of(X, (np.sin(2 * np.pi * n_periods * X[:, 0]) > 0).astype(int))
-    _, radius, _, history = select(samples, SearchSpace((LAPLACIAN,), None, False), n_units=600)
+    _, radius, _, history = select(samples, SearchSpace((LAPLACIAN,), None), n_units=600)
     first = list(dict.fromkeys(row["radius"] for row in history.rows))[:3]
     assert (radius < min(first)) == is_narrow
     (at_best,) = {min(history.rows, key=lambda row: row["error"])["radius"]}
     assert radius == at_best
 
 
-def test_penalties_of_inaccurate_widths_are_not_searched():
+def test_penalties_of_inaccurate_widths_are_not_searched(monkeypatch):
     def n_penalties(factor):
-        space = SearchSpace((LAPLACIAN,), None, False, skip_factor=factor)
-        *_, history = select(make_samples(), space)
+        monkeypatch.setattr(proxy_networks, "SKIP_FACTOR", factor)
+        *_, history = select(make_samples(), SearchSpace((LAPLACIAN,), None))
         radii = [row["radius"] for row in history.rows]
         return [radii.count(radius) for radius in dict.fromkeys(radii)]
 
@@ -89,7 +87,7 @@ def test_penalties_of_inaccurate_widths_are_not_searched():
 
 def test_widths_are_multiples_of_the_median_distance():
     samples = make_samples()
-    *_, history = select(samples, SearchSpace((LAPLACIAN,), None, False))
+    *_, history = select(samples, SearchSpace((LAPLACIAN,), None))
     d = naive.distances(samples.X, samples.X, "manhattan")
     median = np.median(d[np.triu_indices(600, 1)])
     radii = sorted({row["radius"] for row in history.rows})
@@ -100,7 +98,7 @@ def test_errors_are_those_of_held_out_samples():
     """With random labels, no network is better than the class frequencies."""
     X = np.random.default_rng(0).normal(size=(600, 3))
     samples = samples_of(X, np.random.default_rng(1).integers(0, 2, 600))
-    *_, history = select(samples, SearchSpace((LAPLACIAN,), None, True))
+    *_, history = select(samples, SearchSpace((LAPLACIAN,), None, "learned"))
     assert min(row["error"] for row in history.rows) > 0.48
 
 
@@ -108,7 +106,7 @@ def test_errors_are_those_of_held_out_samples():
 def test_learned_weights_are_used_if_they_help(selection):
     samples = make_samples(n_useless=10)
     *_, weights, history = select(
-        samples, SearchSpace((LAPLACIAN,), None, True), selection=selection
+        samples, SearchSpace((LAPLACIAN,), None, "learned"), selection=selection
     )
     assert weights.argsort()[-2:].tolist() in ([0, 1], [1, 0])
     assert {row["weighted"] for row in history.rows} == {False, True}
@@ -135,9 +133,9 @@ def test_learned_weights_are_not_used_if_they_harm(monkeypatch):
     monkeypatch.setattr(model_selection, "learn_weights", lambda *_: (np.ones(4), wrong))
     monkeypatch.setattr(model_selection, "minimise_error", lambda *_: wrong)
     samples = make_samples(n_useless=2)
-    assert select(samples, SearchSpace((LAPLACIAN,), None, True))[2] is None
+    assert select(samples, SearchSpace((LAPLACIAN,), None, "learned"))[2] is None
     given = np.array([1.0, 1, 0.1, 0.1])
-    *_, weights, _ = select(samples, SearchSpace((LAPLACIAN,), None, True), weights=given)
+    *_, weights, _ = select(samples, SearchSpace((LAPLACIAN,), None, "learned"), weights=given)
     assert weights is given
 
 
@@ -151,7 +149,7 @@ def test_equal_deviations_are_used_if_they_help(monkeypatch):
     monkeypatch.setattr(model_selection, "minimise_error", lambda *_: None)
     samples = make_samples(n_useless=2)
     samples.X[:, :2] /= 1000
-    weights = select(samples, SearchSpace((LAPLACIAN,), None, True))[2]
+    weights = select(samples, SearchSpace((LAPLACIAN,), None, "learned"))[2]
     np.testing.assert_allclose(weights, [1, 1, 1e-3, 1e-3], rtol=0.5)
 
 
@@ -163,13 +161,13 @@ def test_weights_are_learned_from_training_samples_only(monkeypatch):
         return np.ones(2), np.ones(2)
 
     monkeypatch.setattr(model_selection, "learn_weights", learn)
-    select(make_samples(), SearchSpace((LAPLACIAN,), None, True))
+    select(make_samples(), SearchSpace((LAPLACIAN,), None, "learned"))
     assert len(training_rows[0]) == 500
 
 
 @pytest.mark.parametrize("selection", ["per_class", "random"])
 def test_more_units_than_those_of_the_proxy_change_no_selection(selection):
-    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
+    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, "learned")
     few, many = (
         select(
             make_samples(n_useless=3),
@@ -185,20 +183,18 @@ def test_more_units_than_those_of_the_proxy_change_no_selection(selection):
 
 
 def test_proxy_networks_have_no_more_units_than_the_layer():
-    *_, history = select(
-        make_samples(), SearchSpace((TRIANGULAR, LAPLACIAN), None, False), n_units=5
-    )
+    *_, history = select(make_samples(), SearchSpace((TRIANGULAR, LAPLACIAN), None), n_units=5)
     assert {row["n_units"] for row in history.rows} == {5}
 
 
 @pytest.mark.parametrize(("n", "n_units"), [(3000, 450), (5400, 600), (9000, 800)])
 def test_proxy_networks_of_more_samples_have_more_units(n, n_units):
-    *_, history = select(make_samples(n), SearchSpace((LAPLACIAN,), None, False), n_units=2000)
+    *_, history = select(make_samples(n), SearchSpace((LAPLACIAN,), None), n_units=2000)
     assert {row["n_units"] for row in history.rows} == {n_units}
 
 
 def test_every_device_selects_the_same(engine):
-    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
+    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, "learned")
     actual, expected = (select(make_samples(n_useless=3), space, e) for e in (engine, JIT))
     assert actual[0] == expected[0]
     # A descent in float32 ends near the same weights; the radius is in units of the largest.
@@ -211,7 +207,7 @@ def test_samples_of_weight_0_are_ignored(rng):
     wrong_targets = OneHotTargets(np.where(keep, samples.targets.codes, 0), 2)
     with_wrong_labels = replace(samples, targets=wrong_targets, weight=keep.astype(float))
     without = samples_of(samples.X[keep], samples.targets.codes[keep])
-    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
+    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, "learned")
     actual, expected = select(with_wrong_labels, space), select(without, space)
     assert actual[0] == expected[0]
     assert actual[1] == pytest.approx(expected[1], rel=1e-9)
@@ -220,7 +216,7 @@ def test_samples_of_weight_0_are_ignored(rng):
 def test_a_memory_limit_is_kept_and_changes_no_selection():
     samples, space = (
         make_samples(3000, n_useless=20),
-        SearchSpace((TRIANGULAR, LAPLACIAN), None, False),
+        SearchSpace((TRIANGULAR, LAPLACIAN), None),
     )
     select(samples, space)  # compiles
     free = select(samples, space)
@@ -246,9 +242,9 @@ class RecordingEngine(JitEngine):
 def test_proxy_networks_use_float32_if_distances_do_not_suffer(far, dtype):
     near, engine = make_samples(3000), RecordingEngine()
     samples = replace(near, X=near.X + far)
-    kernel, *_ = select(samples, SearchSpace((TRIANGULAR, LAPLACIAN), None, False), engine)
+    kernel, *_ = select(samples, SearchSpace((TRIANGULAR, LAPLACIAN), None), engine)
     assert engine.dtypes == {np.dtype(dtype)}
-    assert kernel == select(near, SearchSpace((TRIANGULAR, LAPLACIAN), None, False))[0]
+    assert kernel == select(near, SearchSpace((TRIANGULAR, LAPLACIAN), None))[0]
 
 
 def test_weighted_centres_are_at_distance_0_from_their_samples():

@@ -48,7 +48,7 @@ def test_the_search_may_start_anywhere(rng, start):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
         return novel_rows(ordered(X), rule, limit=50)
 
-    assert 45 <= len(search_radius(count_at, start, 50, 300, least=2)[1]) <= 50
+    assert 45 <= len(search_radius(count_at, start, 50, 300, min_count=2)[1]) <= 50
 
 
 def test_the_search_takes_few_passes(rng):
@@ -76,7 +76,7 @@ def test_the_search_ends_if_there_are_too_few_distinct_samples(rng):
     assert len(selected) == 5
     assert min(radii) > 1e-30  # the radius does not underflow
     radii.clear()
-    search_radius(count_at, 1.0, 30, 100, least=5)
+    search_radius(count_at, 1.0, 30, 100, min_count=5)
     assert min(radii) > 1e-30
 
 

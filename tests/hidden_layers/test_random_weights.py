@@ -206,7 +206,7 @@ def test_memory_mapped_data(tmp_path, rng, weights):
 
 @pytest.mark.parametrize("weights", SAMPLED_WEIGHTS)
 def test_too_little_memory_is_an_error(data, weights):
-    with pytest.raises(ValueError, match="max_memory=1000 bytes is too small"):
+    with pytest.raises(ValueError, match=r"1000.0 B are available within max_memory"):
         draw_layer(*data, 30, weights=weights, max_memory=1000)
 
 

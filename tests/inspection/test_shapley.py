@@ -143,7 +143,7 @@ def test_blocks_of_samples(monkeypatch):
     np.testing.assert_allclose(
         shapley_values(model, X, X[:40]).values, explanation.values, atol=1e-12
     )
-    with pytest.raises(ValueError, match=r"max_memory=1000 bytes is too small"):
+    with pytest.raises(ValueError, match=r"1000.0 B are available within max_memory"):
         shapley_values(model.set_params(max_memory=1000), X, X)
 
 

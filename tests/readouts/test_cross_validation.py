@@ -104,5 +104,7 @@ def test_a_split_with_validation_samples_that_do_not_fit(data):
     X, y, _, _ = data
     samples = replace(samples_of(X[:160], y[:160]), validation=samples_of(X[160:], y[160:]))
     job = Job(get_engine("cpu", 1), max_memory=1000)
-    with pytest.raises(ValueError, match=r"choice by validation samples.*or leave out X_val"):
+    with pytest.raises(
+        ValueError, match=r"model selection on X_val needs .* pass fewer samples as X_val"
+    ):
         draw_split(job, samples, 600, np.random.default_rng(0))

@@ -8,7 +8,12 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import algebra
 from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
-from sklearn_fsvc._src.readouts.dual import DualProblem, gather_dual_problem, search_dual, use_dual
+from sklearn_fsvc._src.readouts.dual import (
+    DualProblem,
+    gather_dual_problem,
+    search_dual,
+    suits_dual,
+)
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.ridge import gather
@@ -81,7 +86,7 @@ def test_ill_conditioned_dual_is_refused(rng):
 
 def test_the_dual_is_used_for_few_samples(samples, layer):
     job = Job(JIT)
-    assert use_dual(job, layer, samples)
-    assert not use_dual(Job(JIT, max_memory=100_000), layer, samples)
-    assert not use_dual(job, layer.part(slice(49)), samples)
-    assert not use_dual(job, quantize_layer(layer, 8), samples)
+    assert suits_dual(job, layer, samples)
+    assert not suits_dual(Job(JIT, max_memory=100_000), layer, samples)
+    assert not suits_dual(job, layer.part(slice(49)), samples)
+    assert not suits_dual(job, quantize_layer(layer, 8), samples)

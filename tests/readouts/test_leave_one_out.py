@@ -31,7 +31,7 @@ from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import press as press_module
 from sklearn_fsvc._src.readouts.dual import gather_dual_problem
-from sklearn_fsvc._src.readouts.leave_one_out import LOOScores, SampledLOO
+from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, press
 from sklearn_fsvc._src.readouts.ridge import gather
@@ -250,7 +250,9 @@ def test_too_little_memory_raises(network):
     with get_engine("jit") as engine:
         samples, layer = Samples(X, OneHotTargets(y, 3)), layer_of(clf)
         (statistics,) = gather(Job(engine), [layer], samples, dtype=float)
-        with pytest.raises(ValueError, match=r"leave-one-out needs \d{5} .*Raise max_memory"):
+        with pytest.raises(
+            ValueError, match=r"leave-one-out needs 1\d\.\d KiB.*Increase max_memory"
+        ):
             press(Job(engine, 5_000), layer, samples, statistics, [1.0], False)
 
 
@@ -355,7 +357,7 @@ def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
 
     for fold in range(4):
         rows = np.flatnonzero(folds == fold)
-        actual = scores.fold_scores[rows]
+        actual = scores.oof_scores[rows]
         np.testing.assert_allclose(actual, leave_out(rows), rtol=0, atol=1e-6)
     for i in range(0, sample.n_rows, 7):
         actual = scores.scores[[i]]
@@ -370,9 +372,9 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     sample, layer = sample_unique(Job(get_engine("jit")), samples), layer_of(clf)
     right = sample.targets + 0.01
     is_known = np.arange(60) < 3
-    few = LOOScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
-    every = LOOScores(20, right, np.empty(0, int), np.ones(60, bool))
+    few = HeldOutScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
+    every = HeldOutScores(20, right, np.empty(0, int), np.ones(60, bool))
     all_known = task.calibrate(every, sample, None, layer)["temperature_"]
     assert 2 * all_known < task.calibrate(few, sample, None, layer)["temperature_"] < 1
-    other = LOOScores(20, np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
+    other = HeldOutScores(20, np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
     assert task.calibrate(other, sample, None, layer) == task.calibrate(few, sample, None, layer)

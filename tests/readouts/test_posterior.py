@@ -230,7 +230,7 @@ def test_memory_limit(device, monkeypatch):
     unlimited = peak(model.predict, X, True)[1]
     _, predict = peak(model.set_params(max_memory=PREDICT).predict, X, True)
     assert predict <= PREDICT + n * PER_ROW < unlimited
-    with pytest.raises(ValueError, match=r"too small: return_std=True needs 640000 "):
+    with pytest.raises(ValueError, match=r"return_std=True needs 625.0 KiB"):
         model.set_params(max_memory=600_000).predict(X, return_std=True)
     if device == "jit":  # the other engines need more memory
         assert len(model.predict(X)) == n

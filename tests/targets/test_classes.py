@@ -146,12 +146,10 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-def test_models_saved_without_a_score_scale(network, target):
-    """Their scores are logits, for probabilities and for the thresholds of sets."""
+def test_scores_of_a_softmax_readout_are_logits(network, target):
+    """For probabilities, and for the thresholds of sets."""
     X, y = make_data(4, 200)
-    clf = network.fit(X, target(y))
-    del clf.score_scale_
-    clf = pickle.loads(pickle.dumps(clf))
+    clf = network.set_params(readout="softmax").fit(X, target(y), X_val=X, y_val=target(y))
     p, scores = clf.predict_proba(X), clf.decision_function(X)
     sets = clf.predict_set(X, confidence_level=0.9)
     if clf.multilabel_:

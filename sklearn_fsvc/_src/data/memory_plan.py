@@ -93,8 +93,9 @@ def check_fits(what: str, needed: int, limit: int, remedy: str = "use fewer hidd
     """Raise `MemoryLimitError` if `what` needs more bytes than the limit."""
     if needed > limit:
         raise MemoryLimitError(
-            f"max_memory={limit} bytes is too small: {what} needs {needed} "
-            f"({format_bytes(needed)}). Raise max_memory, or {remedy}."
+            f"Not enough memory: {what} needs {format_bytes(needed)}, and "
+            f"{format_bytes(limit)} are available within max_memory. Increase max_memory, or "
+            f"{remedy}."
         )
 
 

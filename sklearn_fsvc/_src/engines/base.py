@@ -10,7 +10,7 @@ import numpy as np
 from . import gradients, patches, profiles
 from .algebra import HOST
 
-# A squared distance below this part of |x|^2 + |c|^2 has cancelled in the expanded product
+# A squared distance below this fraction of |x|^2 + |c|^2 has cancelled in the expanded product
 # |x|^2 + |c|^2 - 2 x.c, and is computed again from the differences.
 SQUARE_CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 # Adding and subtracting 1.5 * 2^12 rounds a float64 below 2^11 to a multiple of 2^-40, because the

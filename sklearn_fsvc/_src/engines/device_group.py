@@ -8,6 +8,9 @@ from typing import Any
 from .base import Engine
 from .threads import DaemonThreadPool
 
+# Of the threads of the other devices.
+THREAD_NAME = "sklearn_fsvc_device"
+
 
 class WorkCancelled(Exception):
     """Raised by the work of a device after that of another device has failed."""
@@ -38,7 +41,7 @@ class DeviceGroup:
         first.enable_peer_access(self.members)
         first.name = f"{type(first).name}:{','.join(str(member.index) for member in self.members)}"
         first.device_group = self
-        self._threads = [DaemonThreadPool(1, "sklearn_fsvc_team") for _ in others]
+        self._threads = [DaemonThreadPool(1, THREAD_NAME) for _ in others]
         for thread, member in zip(self._threads, others, strict=True):
             thread.submit(member.__enter__).result()
         return first

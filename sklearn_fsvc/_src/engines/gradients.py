@@ -20,7 +20,7 @@ _DIFFERENCES = 2**24
 # for each call is amortised, and wide data fits into the cache.
 CACHED_DIRECTIONS = 2**13
 # Outputs are processed together as long as their gradients of one sample have no more elements
-# than this part of n_units.
+# than this fraction of n_units.
 _OUTER = 4
 
 

@@ -33,7 +33,7 @@ _SLICE_WORK = 2**26
 _UNCOMPILED_SIZE, _UNCOMPILED_FEATURES = 2**10, 64
 # Elements of H whose function is applied while they are still in the cache.
 _FINISH = 2**17
-# A distance below this part of sum |x| + sum |c| has cancelled, and is summed again from the
+# A distance below this fraction of sum |x| + sum |c| has cancelled, and is summed again from the
 # differences. Above it, cancellation costs at most three bits.
 SUM_CANCELLATION = 0.125
 # Bounds for the estimate of memory: lanes of a vector, and bytes that do not depend on the layer.

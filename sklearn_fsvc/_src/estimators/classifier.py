@@ -15,7 +15,7 @@ from .validation_set import ValidationSet
 
 _NOT_CALIBRATED = (
     "This {} has no temperature_, and therefore no predict_proba, predict_log_proba and "
-    "predict_set: it was fitted with another readout or by an earlier version. Fit it again."
+    "predict_set: it was fitted with another readout. Fit it again."
 )
 # Why there are no conformity scores.
 _SOFTMAX_NOT_CONFORMAL = (
@@ -23,9 +23,9 @@ _SOFTMAX_NOT_CONFORMAL = (
     'X_val and y_val to fit, or use readout="ridge".'
 )
 _NOT_CONFORMAL = (
-    "This {} has no leave-one-out scores, from which prediction sets are computed: it was fitted "
-    "by an earlier version, each sample determines its own prediction, or `forget` has removed "
-    "the calibration set. Fit it to more samples, or with a larger alpha."
+    "This {} has no leave-one-out scores, from which prediction sets are computed: each sample "
+    "determines its own prediction, or `forget` has removed the calibration set. Fit it to more "
+    "samples, or with a larger alpha."
 )
 
 
@@ -281,9 +281,9 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         """Train incrementally on a batch of samples.
 
         Samples are buffered until there are enough of all classes to choose the hidden layer, as
-        `fit` does: 6000, or 2 per unit if that is more. One call may contain enough. Earlier
-        predictions use a provisional layer, see :doc:`/streams`. Then the layer is fixed, and
-        samples are added to sums; a given `layer` is fixed at once.
+        `fit` does: 6000, or 2 per unit if that is more (8000 with ``n_hidden=None``). One call may
+        contain enough. Earlier predictions use a provisional layer, see :doc:`/streams`. Then the
+        layer is fixed, and samples are added to sums; a given `layer` is fixed at once.
 
         `predict`, the other methods that need the readout, and `solve` solve the equations; the
         readout is that of a fit to all samples, up to rounding. Before that, there is no
@@ -345,7 +345,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
                 '"softmax".'
             )
         state = vars(self)
-        # A state that was merged or saved by an earlier version may lack the calibration sample.
+        # A merged state may lack the calibration sample.
         incremental = state.get("_incremental_state")
         lacks_sample = incremental is not None and incremental.statistics.sample is None
         if lacks_sample or ("readout_coef_" in state and "temperature_" not in state):

@@ -217,8 +217,9 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     are unknown; the scores of an uncovered sample are the intercepts then, as they are if a kernel
     without compact support underflows to 0.
 
-    Hyperparameters that are "auto" are selected with small networks (450 units up to 4000 samples,
-    800 at most) on at most 6000 samples, a sixth of which is held out: first the feature weights,
+    Hyperparameters that are "auto" are selected with small networks (a quarter of the samples as
+    units, at most 450 up to 4000 samples and 800 at all) on at most 6000 samples, a sixth of which
+    is held out: first the feature weights,
     then kernel and radius jointly, then the metric, for which a network of 1000 units decides, each
     with its best penalty. The networks that select the kernel, the radius and the metric never have
     more units than `n_hidden`. The penalty of the network itself is selected last, by the

@@ -13,8 +13,8 @@ from ..hidden_layers.layer_parameter import is_learned
 from ..parts import UNSET, Readout, ReadoutTraining, generator
 from ..readouts.calibration import Calibration
 from ..readouts.cross_validation import draw_validation
-from ..readouts.dual import gather_dual_problem, search_dual, search_dual_validated, use_dual
-from ..readouts.leave_one_out import LOOScores, SampledLOO
+from ..readouts.dual import gather_dual_problem, search_dual, search_dual_validated, suits_dual
+from ..readouts.leave_one_out import HeldOutScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.loo_penalty import (
@@ -54,9 +54,9 @@ class Linear(Readout):
         Valid values of `readout`; empty if that is not a parameter.
     sample : Sample or None
         The rows that calibrate, if they are given by a stacked ensemble. It reads their
-        leave-one-out scores, `LOOScores`, from ``left_out_``.
+        leave-one-out scores, `HeldOutScores`, from ``left_out_``.
     folds : ndarray of int or None
-        The fold of each row of that sample, for `LOOScores.fold_scores`.
+        The fold of each row of that sample, for `HeldOutScores.oof_scores`.
     validation_sample : Sample or None
         Some of the given validation samples, whose scores are then those of `left_out_`.
     """
@@ -167,7 +167,7 @@ class Ridge(Linear):
                 penalty = self._search_penalty(training)[0]  # the statistics are released
             alphas = penalty if isinstance(penalty, tuple) else (penalty,)
             return self._train_by_loo(training, alphas)
-        if use_dual(job, layer, samples):
+        if suits_dual(job, layer, samples):
             readout = self._train_by_dual(training, penalty)
             if readout is not None:
                 return readout
@@ -254,7 +254,7 @@ class Ridge(Linear):
 
     def _calibrate(
         self, training: ReadoutTraining, solution: Solution, alpha: float,
-        loo: SampledLOO | None, scores: LOOScores | None,
+        loo: SampledLOO | None, scores: HeldOutScores | None,
     ) -> dict[str, Any]:  # fmt: skip
         """Return the fitted attributes that are computed from scores of samples left out.
 
@@ -269,8 +269,8 @@ class Ridge(Linear):
             sample, scores = loo.sample, loo.fill_uncovered(scores, nearest)
         if validation is not None:
             sample = self.validation_sample or task.draw_sample(job, validation)
-            fold_scores = None if scores is None else scores.fold_scores
-            scores = score_validation(job, training.layer, sample, solution, nearest, fold_scores)
+            oof_scores = None if scores is None else scores.oof_scores
+            scores = score_validation(job, training.layer, sample, solution, nearest, oof_scores)
         if scores is None:
             return {}
         fitted = task.calibrate(scores, sample, job, training.layer)

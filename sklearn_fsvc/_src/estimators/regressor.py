@@ -159,9 +159,8 @@ float64
         check_is_fitted(self)
         raise ValueError(
             f"This {type(self).__name__} has no leave-one-out residuals, from which quantiles are "
-            "predicted: an earlier version has fitted it, or its penalty is so small that each "
-            "sample determines its own prediction. Fit it again, if it has the parameter alpha "
-            'with alpha="auto" or a larger number.'
+            "predicted: its penalty is so small that each sample determines its own prediction. "
+            'Fit it again, if it has the parameter alpha with alpha="auto" or a larger number.'
         )
 
 

@@ -10,13 +10,14 @@ SHARED = read_entries(
         multinomial logistic regression; `RBFClassifier` has the objectives of both.
 
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" searches for the penalty with the
-        lowest validation error: the leave-one-out error of up to 1000 samples, or with more than
-        6000 samples, groups or validation samples the error of a sixth of the samples (at most
-        5000) that is held out. The final readout is trained on all samples. From an array, the
-        penalty with the lowest leave-one-out error of all samples is selected. "loo" selects from
-        17 values from 1e-5 to 1e3 in this way; with more than 2000 units it evaluates only those
-        that lie downhill from an initial guess.
+        Ridge penalty; the intercept is not penalised. "auto" minimises a validation error. In RBF
+        networks with at most 6000 samples, without groups or a validation set, that is the
+        leave-one-out error of up to 1000 samples. Otherwise it is the error on a hold-out set, a
+        sixth of the samples (at most 5000), or with at most 1000 samples and units that of 6-fold
+        cross-validation. The final readout is trained on all samples. From an array, the penalty
+        with the lowest leave-one-out error of all samples is selected. "loo" selects from 17
+        values from 1e-5 to 1e3 in this way; with more than 2000 units it evaluates only those that
+        lie downhill from an initial guess.
 
     forgetting_factor : float, default=1.0
         Exponential forgetting in `partial_fit`: each new sample multiplies the weights of all

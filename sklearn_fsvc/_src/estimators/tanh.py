@@ -143,8 +143,8 @@ class TanhClassifier(NetworkClassifier):
     (30 or more), random units approximate the inner products of samples poorly. `fit` then compares
     them with almost linear units, whose weights are orthogonal directions in the span of the
     samples, so that the model is close to `sklearn.linear_model.RidgeClassifier`. Random units are
-    used if their validation error is at least 5 percent lower, and if `weights`, `scale`, `bias` or
-    `image_shape` is not the default.
+    used if their validation error is at least 5 percent lower. Linear units are not tried if
+    `weights`, `scale`, `bias` or `image_shape` is not the default, nor in `partial_fit`.
 
     References
     ----------

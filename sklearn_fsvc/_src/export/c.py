@@ -456,10 +456,10 @@ class _HeaderBuilder:
         rounding = self._layer.quantizer
         if rounding is None:
             return []
-        most, least = self._number(rounding.max_code), self._number(-rounding.max_code)
-        clipped = f"q < {most} ? q : {most}"
+        upper, lower = self._number(rounding.max_code), self._number(-rounding.max_code)
+        clipped = f"q < {upper} ? q : {upper}"
         if rounding.is_signed:
-            clipped = f"q < {most} ? (q > {least} ? q : {least}) : {most}"
+            clipped = f"q < {upper} ? (q > {lower} ? q : {lower}) : {upper}"
         return [
             ("q", self._call("rint", f"f * {self._number(rounding.scale)}")),
             ("r", clipped),

@@ -6,7 +6,7 @@ three implementations of one protocol: in memory, distributed over several devic
 blocks, as those of Dask.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Protocol
@@ -32,6 +32,16 @@ class Candidates(Protocol):
     def add_centers(self, centers: Any, first_undecided: int) -> None:
         """Add new centres. All samples of lower rank than `first_undecided` are decided."""
         ...
+
+
+def first_by_rank(parts: Sequence[tuple[Any, Any, Any]], n: int, xp: Any) -> tuple[Any, ...]:
+    """Return the first `n` candidates of several parts, as `Candidates.next_candidates`.
+
+    The parts share no samples, so the first of all are among the first of each.
+    """
+    ranks, rows, activity = (xp.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    first = xp.argsort(ranks)[:n]
+    return ranks[first], rows[first], activity[first]
 
 
 class _PreparedCenters:
@@ -108,9 +118,8 @@ class ShardedCandidates:
     """Candidates that are distributed over a group of devices, each with its share of X."""
 
     def __init__(self, ordered: OrderedSamples, rule: NoveltyRule, block_rows: int):
-        self._team: Any = ordered.engine.device_group  # the device group
-        self._algebra = ordered.engine.algebra
-        device_group = self._team
+        device_group: Any = ordered.engine.device_group
+        self._device_group, self._algebra = device_group, ordered.engine.algebra
 
         def open_shard(device, share, stop):
             X, order = ordered.X.part(share), ordered.order
@@ -123,20 +132,17 @@ class ShardedCandidates:
 
     def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
         """Return the first candidates of all devices, on the first device."""
-        device_group, to_device, xp = self._team, self._algebra.to_device, self._algebra.xp
-        candidates = device_group.map(lambda _, shard, stop: shard.next_candidates(n), self._shards)
-        ranks, rows, activity = (
-            xp.concatenate(list(map(to_device, arrays))) for arrays in zip(*candidates, strict=True)
+        parts = self._device_group.map(
+            lambda _, shard, stop: shard.next_candidates(n), self._shards
         )
-        first = xp.argsort(ranks)[:n]
-        return ranks[first], rows[first], activity[first]
+        on_first = [tuple(map(self._algebra.to_device, part)) for part in parts]
+        return first_by_rank(on_first, n, self._algebra.xp)
 
     def add_centers(self, centers: Any, first_undecided: int) -> None:
         def add(device, shard, stop):
             shard.add_centers(device.algebra.to_device(centers), first_undecided)
 
-        device_group = self._team
-        device_group.map(add, self._shards)
+        self._device_group.map(add, self._shards)
 
 
 def drop_covered(
@@ -262,9 +268,7 @@ class RemoteCandidates:
         returned = [candidates for candidates in returned if len(candidates[0])]
         if not returned:
             return None
-        arrays = [np.concatenate(parts) for parts in zip(*returned, strict=True)]
-        first = np.argsort(arrays[0])[:n]
-        return tuple(array[first] for array in arrays)
+        return first_by_rank(returned, n, np)
 
     def _execute(self, step, reads):
         """Execute a step for the blocks that it concerns; return the candidates of each."""

@@ -257,7 +257,7 @@ def fit_rbf_layer(
     if weights is not None:
         n_features = max(weights.shape[-1], n_features)
     # Fail before any data is read if the centres do not fit in memory.
-    plan = MemoryPlan.of(job, n_rows, n_features, dtype.itemsize)
+    plan = SelectionPlan.of(job, n_rows, n_features, dtype.itemsize)
     plan.check(job, parameters.n_units, X.shape[1])
     ordered = OrderedSamples(
         job.engine, source, order, groups, dtype, plan.block_rows, weights,
@@ -286,14 +286,14 @@ def _limit_units(parameters, n_rows):
 
 
 @dataclass(frozen=True)
-class MemoryPlan:
+class SelectionPlan:
     """How many samples can be read at a time, and how many centres fit in memory."""
 
     block_rows: int
     max_centers: int
 
     @classmethod
-    def of(cls, job: Job, n_rows: int, n_features: int, itemsize: int) -> "MemoryPlan":
+    def of(cls, job: Job, n_rows: int, n_features: int, itemsize: int) -> "SelectionPlan":
         limit, block_rows = job.memory_limit, min(job.engine.block_rows, n_rows)
         while block_rows > _MIN_BLOCK_ROWS and (
             selection_bytes(job.engine, block_rows, n_features, itemsize) > limit // 2
@@ -386,17 +386,17 @@ class _CenterSearch:
     def _search(self, n):
         """Return the first `n` novel rows at a radius with few more of them, and the radius."""
         ordered, overlap = self.ordered, self.parameters.overlap
-        start, least = _SEARCH_START * self.natural_radius, min_centers(ordered, overlap)
-        if n < least:
+        start, min_count = _SEARCH_START * self.natural_radius, min_centers(ordered, overlap)
+        if n < min_count:
             # At every radius more than n samples are novel; use the first n.
             return self._first_novel(n, start), start
         # Search a radius with slightly more than n novel samples, and take the first n: the centres
         # then cover nearly all samples, and their number is exact.
         growth = GROWTH if ordered.groups is None else GROUP_GROWTH
-        enough, most = self._search_bounds(n)
+        enough, max_count = self._search_bounds(n)
         found = search_radius(
-            lambda radius: self._count_at(radius, most), start, most, len(ordered), growth,
-            least, enough,
+            lambda radius: self._count_at(radius, max_count), start, max_count, len(ordered),
+            growth, min_count, enough,
         )  # fmt: skip
         if len(found.rows) < enough:
             if found.next_radius is not None:  # the count jumps from fewer than n to more than n

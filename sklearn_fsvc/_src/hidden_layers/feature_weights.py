@@ -178,11 +178,12 @@ def invert_weights(weights: npt.NDArray) -> npt.NDArray:
 
 def _check_deviations(deviations, dtype):
     """Raise if the dtype cannot represent the ratio of two standard deviations."""
-    least, most = int(deviations.argmin()), int(deviations.argmax())
-    if not deviations[least] / deviations[most] > 1e4 * float(np.finfo(dtype).tiny):
+    narrowest, widest = int(deviations.argmin()), int(deviations.argmax())
+    if not deviations[narrowest] / deviations[widest] > 1e4 * float(np.finfo(dtype).tiny):
         raise ValueError(
-            f"Feature {least} of X has a standard deviation of {deviations[least]:.3g} and feature "
-            f"{most} one of {deviations[most]:.3g}: no weights in {dtype} make them equal. Scale "
+            f"Feature {narrowest} of X has a standard deviation of {deviations[narrowest]:.3g} and "
+            f"feature {widest} one of {deviations[widest]:.3g}: no weights in {dtype} make them "
+            "equal. Scale "
             "the features of X (StandardScaler), remove one of them, or set feature_weights=None."
         )
 

@@ -45,10 +45,10 @@ def standard_deviations(job: Job, samples: Samples) -> npt.NDArray[np.float64]:
     """
     rows, n_features = samples.rows_with_weight, samples.X.shape[1]
     n_elements = min(_MAX_ELEMENTS, job.memory_limit // (8 * _N_ARRAYS))
-    most = max(2, min(_MAX_SAMPLES, n_elements // n_features))
-    if len(rows) > most:
+    max_rows = max(2, min(_MAX_SAMPLES, n_elements // n_features))
+    if len(rows) > max_rows:
         # A generator of its own: no other random choice of a fit depends on importances.
-        rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+        rows = np.sort(np.random.default_rng(0).choice(rows, max_rows, replace=False))
     X = job.engine.to_host(take_rows(samples.X, rows)).astype(np.float64)
     # Divide each feature by its maximum, so that squares neither overflow nor underflow. Subtract
     # the first sample, so that constant features become exactly 0.

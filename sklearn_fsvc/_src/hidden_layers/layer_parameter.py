@@ -85,10 +85,16 @@ def given_weights(
     return validate_feature_weights(value, words, n_features)
 
 
+def weights_method(value: Any, allows_auto: bool, dtype: np.dtype) -> str | None:
+    """Return how weights, or a map, are learned from samples of a dtype; None if they are not."""
+    if is_option(value, "auto") and allows_auto and dtype.kind == "f":
+        return "learned"
+    return value if is_learned(value) else None
+
+
 def learns_weights(value: Any, allows_auto: bool, dtype: np.dtype) -> bool:
-    """Return whether feature weights are learned from samples of a dtype."""
-    is_auto = is_option(value, "auto") and allows_auto and dtype.kind == "f"
-    return is_auto or is_option(value, "learned") or is_option(value, "refined")
+    """Return whether feature weights, not a map, are learned from samples of a dtype."""
+    return weights_method(value, allows_auto, dtype) in ("learned", "refined")
 
 
 def weight_attributes(

@@ -36,30 +36,32 @@ from .centers import FIRST_ALPHA, RBFParameters
 from .feature_weights import invert_weights, learn_weights
 from .importances import importances_of
 from .linear_map import learn_map
-from .proxy_networks import FEW_UNITS, MAX_UNITS, SKIP_FACTOR, ProxyNetworks
+from .proxy_networks import FEW_UNITS, MAX_UNITS, ProxyNetworks
 from .relevance import is_suitable, minimise_error, sizes_for
 
-# Weights of the least leave-one-out error must reduce the validation error to less than this part.
-# Of classes, they must reduce it by this part, or by that part of the variance of the classes: they
-# make small proxy networks more accurate also where they harm a layer of thousands of units.
+# Minimum relative decrease of the validation error for refined weights to be selected. In
+# classification it is the second number, or the third as a fraction of the variance of the
+# targets: refined weights help small proxy networks even where they harm a layer of thousands of
+# units.
 _MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
-# Weights are used with other than RBF units only if the error of smooth units, divided by that with
-# other weights, is less than this.
+# Weights are selected for tanh units only if the error of smooth units is less than this multiple
+# of that with other weights.
 _SMOOTH_FACTOR = 0.9
-# The part by which those of a small network must reduce it to be worth a larger network.
+# Minimum relative decrease in the small network before the large one is trained.
 _MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.1
-# The part by which learned weights must reduce the error of equal ones to be those from which the
-# descent starts.
+# The descent starts at learned weights if they reduce the error of the equalising ones by this
+# fraction.
 _MIN_START_GAIN = 0.03
-# The part of the variance of the targets above which an error says that little is predicted.
+# An error above this fraction of the variance of the targets means that little is predicted.
 _HARDLY_PREDICTED = 0.9
-# Gaussian units are tried at these multiples of their natural radius, for most datasets and for
-# linear targets; then at others, if the error is less than this multiple of that of other units.
+# Widths of Gaussian units, as multiples of their natural radius: the first suits most datasets,
+# the second linear targets. Others are tried if the error is less than this multiple of that of
+# units of Manhattan distances.
 _GAUSSIAN_WIDTHS, _PROMISING = (1.5, 6.0), 1.25
-# Multiples at which they stand for smooth units of other kinds.
+# Widths of the smooth units that stand for tanh units, as multiples of their natural radius.
 _SMOOTH_WIDTHS = 1.0, 6.0
-# The part by which they must reduce the error of a larger network: small ones prefer Gaussian units
-# also on some datasets where large ones are much worse with them.
+# Minimum relative decrease of the error of a larger network: small networks select Gaussian units
+# too often.
 _MIN_GAUSSIAN_GAIN = 0.07
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
@@ -75,33 +77,24 @@ class SearchSpace:
         A single one is given.
     radius : float or None
         None if it has to be selected.
-    learns_weights : bool
-        Whether feature weights are learned, as candidates in addition to the given ones.
-    learns_map : bool, default=False
-        Whether a linear map of the features is learned, as another candidate.
-    refines_weights : bool, default=False
-        Whether to select weights that minimise a leave-one-out error, whatever their validation
+    weights_method : {"learned", "refined", "map"} or None
+        How feature weights, or a linear map, are learned: candidates in addition to the given ones.
+        "refined" selects weights that minimise a leave-one-out error, whatever their validation
         error.
     tries_gaussian : bool, default=False
         Whether Gaussian units of Euclidean distances are a candidate, whatever the metric of the
         others.
-    skip_factor : float, optional
-        See `SKIP_FACTOR`.
     """
 
     kernels: tuple[Kernel, ...]
     radius: float | None
-    learns_weights: bool
-    learns_map: bool = False
-    refines_weights: bool = False
+    weights_method: str | None = None
     tries_gaussian: bool = False
-    skip_factor: float = SKIP_FACTOR
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left to select."""
-        is_learned = self.learns_weights or self.learns_map
-        return len(self.kernels) == 1 and self.radius is not None and not is_learned
+        return len(self.kernels) == 1 and self.radius is not None and not self.weights_method
 
 
 class SelectedUnits(NamedTuple):
@@ -126,7 +119,7 @@ class SelectedUnits(NamedTuple):
     importances: npt.NDArray | None = None
 
 
-def select_kernel(
+def select_units(
     job: Job,
     samples: Samples,
     parameters: RBFParameters,
@@ -152,22 +145,19 @@ def select_kernel(
     history : SearchHistory
         Each trial is added to it.
     shared : dict, optional
-        (metric, refines_weights) -> `SelectedWeights` that were found for the same samples before.
-        They are used instead of learning them again; new ones are added.
+        (metric, is_refined) -> `SelectedWeights` that were found for the same samples before. They
+        are used instead of learning them again; new ones are added.
     """
     importances, unlearned = None, []
     if space.is_empty:
         radius: Any = space.radius
         return SelectedUnits(parameters.selection_metric, space.kernels[0], radius, weights)
     job = job.named(f"{job.description}, choice")
-    proxy = _ProxySearch.of(job, samples, random, history, shared, space.skip_factor)
-    if space.learns_weights or space.learns_map:
+    proxy = _ProxySearch.of(job, samples, random, history, shared)
+    if space.weights_method is not None:
         seed = int(random.integers(2**31))
-        selected = proxy.select_weights(
-            parameters, weights, seed, space.learns_weights, space.learns_map,
-            space.refines_weights,
-        )  # fmt: skip
-        weights, importances = (selected.refined or selected)[:2]
+        selected = proxy.select_weights(parameters, weights, seed, space.weights_method)
+        weights, importances = selected.refined or selected.best
         if weights is not selected.unlearned and proxy.has_few_samples:
             unlearned = [selected.unlearned]
         if selected.refined and LAPLACIAN in space.kernels:
@@ -187,14 +177,14 @@ def select_feature_weights(
     samples: Samples,
     random: np.random.Generator,
     shared: dict[Any, Any] | None = None,
-    refines_weights: bool = False,
-) -> tuple[npt.NDArray | None, npt.NDArray]:
-    """Return feature weights for units other than RBF units, and the importances of the learned.
+    is_refined: bool = False,
+) -> "FeatureWeights":
+    """Return feature weights for units other than RBF units.
 
     Weights are learned, equalising, or None: the candidate with the lowest validation error of
     Laplacian units, but not those learned from few samples if smooth units are clearly better
-    without; or refined ones, if smooth units are better, too, or if `refines_weights`.
-    Parameters are as in `select_kernel`.
+    without; or refined ones, if smooth units are better, too, or if `is_refined`. Other parameters
+    are as in `select_units`.
     """
     job = job.named(f"{job.description}, weights")
     proxy = _ProxySearch.of(job, samples, random, SearchHistory(FIRST_ALPHA), shared)
@@ -202,21 +192,22 @@ def select_feature_weights(
     parameters = RBFParameters(
         n_units=FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
     )
-    selected = proxy.select_weights(parameters, None, seed, refines_weights=refines_weights)
-    weights, importances, refined, unlearned = selected
-    if refines_weights and refined:
-        return refined[:2]
+    method = "refined" if is_refined else "learned"
+    selected = proxy.select_weights(parameters, None, seed, method)
+    best, refined, unlearned = selected.best, selected.refined, selected.unlearned
+    if is_refined and refined:
+        return refined
     others = [refined] if refined else []
-    if weights is not unlearned and proxy.has_few_samples:
-        others.append(SelectedWeights(unlearned, importances))
-    error = proxy.smooth_error(parameters, weights) if others else 0.0
+    if best.weights is not unlearned and proxy.has_few_samples:
+        others.append(FeatureWeights(unlearned, best.importances))
+    error = proxy.smooth_error(parameters, best.weights) if others else 0.0
     for other in others:
         if proxy.smooth_error(parameters, other.weights) < _SMOOTH_FACTOR * error:
-            return other[:2]
-    return weights, importances
+            return other
+    return best
 
 
-class SelectedWeights(NamedTuple):
+class FeatureWeights(NamedTuple):
     """Feature weights, or a linear map, that were selected.
 
     Parameters
@@ -224,74 +215,97 @@ class SelectedWeights(NamedTuple):
     weights : ndarray or None
     importances : ndarray
         Of what was learned, whether or not it was selected.
-    refined : SelectedWeights or None
-        Weights that minimise a leave-one-out error of Laplacian units, if they are better.
-    unlearned : ndarray or None
-        The best ones that are not learned: those given, or weights of equal standard deviations.
     """
 
     weights: npt.NDArray | None
     importances: npt.NDArray
-    refined: "SelectedWeights | None" = None
-    unlearned: npt.NDArray | None = None
+
+
+@dataclass(frozen=True)
+class SelectedWeights:
+    """The best feature weights of several kinds.
+
+    Parameters
+    ----------
+    best : FeatureWeights
+        Of those that are given, equalising, or learned by gradients.
+    unlearned : ndarray or None
+        The best ones that are not learned: those given, or weights of equal standard deviations.
+    refined : FeatureWeights or None
+        Weights that minimise a leave-one-out error of Laplacian units, if they are better.
+    """
+
+    best: FeatureWeights
+    unlearned: npt.NDArray | None
+    refined: FeatureWeights | None = None
 
 
 class _ProxySearch(ProxyNetworks):
     """The search for hyperparameters whose proxy networks have the least error."""
 
-    def select_weights(
-        self, parameters, given, seed, learns_weights=True, learns_map=False, refines_weights=False
-    ):
-        """Return the best of the given, the equalising and the learned weights, and the map.
+    def select_weights(self, parameters, given, seed, method):
+        """Return the `SelectedWeights`; `method` as `weights_method` of `SearchSpace`.
 
         Candidates are learned and compared with Laplacian units at random centres, whatever units
         the layer has: of all kernels, these depend least on their width.
         """
-        arguments = parameters, given, seed, learns_weights, learns_map, refines_weights
+        if method == "map":
+            return self._select_map(parameters, given, seed)
+        is_refined = method == "refined"
+        if given is not None:  # estimators that share weights are given none
+            return self._select_weights(parameters, given, seed, is_refined)
         # Weights depend on the metric and the samples only, so an ensemble learns them once.
-        if learns_map or given is not None:  # estimators that share weights have neither
-            return self._select_weights(*arguments)
-        key = parameters.selection_metric, refines_weights
+        key = parameters.selection_metric, is_refined
         if key not in self.shared:
-            self.shared[key] = self._select_weights(*arguments)
+            self.shared[key] = self._select_weights(parameters, given, seed, is_refined)
         return self.shared[key]
 
-    def _select_weights(self, parameters, given, seed, learns_weights, learns_map, refines_weights):
-        candidates: list[Any] = [given]
-        errors: list[float] = []
-        if learns_weights:
-            equalising, learned = learn_weights(
-                self.job, self.samples, parameters.selection_metric, LAPLACIAN, seed, self.training
-            )
-            candidates += [equalising, learned]
-        if learns_map:
-            random, split = np.random.default_rng(seed), (self.training, self.validation)
-            A, importances = learn_map(self.job, self.samples, random, split)
-            candidates += [] if A is None else [A]
-        if len(candidates) == 1:  # no map was learned, so there is nothing to compare
-            return SelectedWeights(given, importances, unlearned=given)
+    def _select_map(self, parameters, given, seed):
+        """Return a linear map that is learned, or the given weights."""
+        random, split = np.random.default_rng(seed), (self.training, self.validation)
+        A, importances = learn_map(self.job, self.samples, random, split)
+        if A is None:  # so there is nothing to compare
+            return SelectedWeights(FeatureWeights(given, importances), given)
+        error_of = self._error_by_weights(parameters, given)
+        error = error_of(given)
+        best = A if error_of(A, error) < error else given
+        return SelectedWeights(FeatureWeights(best, importances), given)
+
+    def _select_weights(self, parameters, given, seed, is_refined):
+        """Return the best of the given, the equalising and the learned weights."""
+        equalising, learned = learn_weights(
+            self.job, self.samples, parameters.selection_metric, LAPLACIAN, seed, self.training
+        )
+        error_of = self._error_by_weights(parameters, given)
+        given_error = error_of(given)
+        equalising_error = error_of(equalising, given_error)
+        unlearned, lowest = given, given_error
+        if equalising_error < given_error:
+            unlearned, lowest = equalising, equalising_error
+        learned_error = error_of(learned, lowest)
+        best, lowest = (learned, learned_error) if learned_error < lowest else (unlearned, lowest)
+        # Learned weights that are hardly better than equal ones may lead to a worse minimum.
+        is_better = learned_error < (1 - _MIN_START_GAIN) * equalising_error
+        start = learned if is_better else equalising
+        refined = self._refine(error_of, start, equalising, seed, lowest, is_refined)
+        importances = importances_of(learned, invert_weights(equalising))
+        return SelectedWeights(FeatureWeights(best, importances), unlearned, refined)
+
+    def _error_by_weights(self, parameters, given):
+        """Return a function of weights, and of the lowest error so far, that returns an error."""
         # The radius is replaced below; a number avoids that it is estimated.
         at_random = replace(parameters, selection="random", kernel=LAPLACIAN, radius=1.0)
         centers = self.centers(at_random, given, max(FEW_UNITS, parameters.n_units or MAX_UNITS))
+        centers = replace(centers, kernel=LAPLACIAN)
 
-        def error_of(weights, lowest):
-            layer, distance = self.weighted(replace(centers, kernel=LAPLACIAN), weights)
+        def error_of(weights, lowest=np.inf):
+            layer, distance = self.weighted(centers, weights)
             # Weights change the distances, and the natural radius with them.
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
             (error,) = self.errors([layer], lowest)
             return error
 
-        for weights in candidates:
-            errors.append(error_of(weights, min(errors, default=np.inf)))
-        best, refined, unlearned = candidates[int(np.argmin(errors))], None, given
-        if learns_weights:
-            # Learned weights that are hardly better than equal ones may lead to a worse minimum.
-            is_better = errors[2] < (1 - _MIN_START_GAIN) * errors[1]
-            start = learned if is_better else equalising
-            refined = self._refine(error_of, start, equalising, seed, min(errors), refines_weights)
-            importances = importances_of(learned, invert_weights(equalising))
-            unlearned = given if errors[0] <= errors[1] else equalising
-        return SelectedWeights(best, importances, refined, unlearned)
+        return error_of
 
     def _refine(self, error_of, start, equalising, seed, lowest, is_required):
         """Return weights that minimise a leave-one-out error, or None if they are not much better.
@@ -322,7 +336,7 @@ class _ProxySearch(ProxyNetworks):
                 return None
             if error < best:
                 importances = importances_of(weights, invert_weights(equalising))
-                refined, best = SelectedWeights(weights, importances), error
+                refined, best = FeatureWeights(weights, importances), error
         return refined
 
     def smooth_error(self, parameters: RBFParameters, weights: npt.NDArray | None) -> float:

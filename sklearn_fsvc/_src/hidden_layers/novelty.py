@@ -12,15 +12,15 @@ layer evaluation:
    not be compared with later centres. All others are candidates.
 2. A round takes the first n candidates in the order of presentation. The engine applies the
    sequential rule to these alone, with their own n x n kernel matrix (`Engine.select_novel`).
-3. The centres among them are sent to all workers. The remaining candidates add the activations over
-   the new centres, and those that are covered are dropped.
+3. The remaining candidates add the activations over the new centres, and those that are covered
+   are dropped.
 
 Every sample before the last of the n is decided then: it was one of the n, or covered before.
 Activations are rounded to a grid (`engines.base.round_activations`) on which sums are exact, so
-that neither the number of rounds nor of workers changes a decision.
+that neither the number of rounds nor that of devices changes a decision.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -103,7 +103,7 @@ def selection_bytes(engine: Engine, block_rows: int, n_features: int, itemsize: 
 
 
 def select_in_rounds(
-    engine: Engine, workers: Sequence[Candidates], rule: NoveltyRule, n: int
+    engine: Engine, candidates: Candidates, rule: NoveltyRule, n: int
 ) -> Iterator[npt.NDArray]:
     """Yield the ranks of novel samples, round by round and ascending.
 
@@ -113,8 +113,7 @@ def select_in_rounds(
     ----------
     engine : Engine
         Applies the sequential rule.
-    workers : list of Candidates
-        Each has the candidates among its own share of the samples.
+    candidates : Candidates
     n : int
         Number of candidates of a round.
 
@@ -123,25 +122,14 @@ def select_in_rounds(
     ndarray of int
     """
     while True:
-        # Workers share no samples, so the first n of all are among the first n of each.
-        ranks, rows, activity = _first(
-            [worker.next_candidates(n) for worker in workers], n, engine.xp
-        )
+        ranks, rows, activity = candidates.next_candidates(n)
         if not len(ranks):
             return
         novel = engine.select_novel(rule.layer(rows), rows, activity, rule.overlap)
         ranks = engine.to_host(ranks)
         yield ranks[novel]
         # Between the ranks of this round there are no other candidates: all are decided.
-        for worker in workers:
-            worker.add_centers(rows[novel], ranks[-1] + 1)
-
-
-def _first(candidates, n, xp):
-    """Return the first `n` by rank among the candidates of all workers."""
-    merged = [xp.concatenate(arrays) for arrays in zip(*candidates, strict=True)]
-    first = xp.argsort(merged[0])[:n]
-    return [array[first] for array in merged]
+        candidates.add_centers(rows[novel], ranks[-1] + 1)
 
 
 def _round_rows(engine, block_rows):
@@ -165,7 +153,7 @@ def _select_in_group(ordered, rule, limit):
     candidates = _open_candidates(ordered, rule, block_rows)
     # Rounds are lazy: if the limit is exceeded, no further samples are read.
     found, count = [], 0
-    for ranks in select_in_rounds(engine, [candidates], rule, _round_rows(engine, block_rows)):
+    for ranks in select_in_rounds(engine, candidates, rule, _round_rows(engine, block_rows)):
         found.append(ranks)
         count += len(ranks)
         if limit is not None and count > limit:

@@ -309,7 +309,8 @@ def _draw_patches(grid, job, samples, n_units, random_state):
     image_bytes = n_images * grid.n_features * X.dtype.itemsize
     patch_bytes = max(8 * total, 2 * n * grid.n_inputs * itemsize) + 32 * n
     block_bytes = 4 * 8 * max(_BLOCK_ELEMENTS, grid.n_inputs) + 4 * 8 * grid.n_inputs**2
-    check_fits("looking at patches", image_bytes + patch_bytes + block_bytes, job.memory_limit)
+    needed = image_bytes + patch_bytes + block_bytes
+    check_fits("sampling patches", needed, job.memory_limit, "use smaller patches")
     # A stream each, so that the images do not depend on the number of patches.
     image_random, patch_random = (
         np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2)

@@ -65,11 +65,9 @@ class ProxyNetworks:
         Rows of the two sets.
     history : SearchHistory
     shared : dict
-        As of `select_kernel`.
+        As of `select_units`.
     n_samples : int
         The number of all samples with a weight above 0, of which the two sets are a subset.
-    skip_factor : float
-        See `SKIP_FACTOR`.
     """
 
     job: Job
@@ -79,10 +77,9 @@ class ProxyNetworks:
     history: SearchHistory
     shared: dict[Any, Any]
     n_samples: int
-    skip_factor: float
 
     @classmethod
-    def of(cls, job, samples, random, history, shared=None, skip_factor=SKIP_FACTOR):
+    def of(cls, job, samples, random, history, shared=None):
         job, n_samples = job.single_device(), len(samples.rows_with_weight)
         job, samples, training, validation = draw_split(job, samples, MAX_SEARCH_SAMPLES, random)
         order = random.permutation(training)
@@ -95,14 +92,15 @@ class ProxyNetworks:
         if is_read or isinstance(X, ShardedRows) or dtype:
             rows = np.sort(np.concatenate([training, validation]))
             samples = samples.taken(rows, dtype)
-            check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
+            what, remedy = "selecting kernel and radius", "set kernel, radius and feature_weights"
+            check_fits(what, samples.X.nbytes, job.memory_limit, remedy)
             job = job.reserve(samples.X.nbytes).reserve_host(samples.target_bytes)
             training, validation, order = (
                 np.searchsorted(rows, subset) for subset in (training, validation, order)
             )
         return cls(
             job, samples.in_order(order), training, validation, history,
-            {} if shared is None else shared, n_samples, skip_factor,
+            {} if shared is None else shared, n_samples,
         )  # fmt: skip
 
     @property
@@ -121,8 +119,8 @@ class ProxyNetworks:
         """Return a layer on training samples, of `max_units` units or fewer."""
         # Enough units for the number of samples, but no more than can be trained with them.
         suitable = int(np.clip(self.n_samples // _SAMPLES_PER_UNIT, FEW_UNITS, MAX_UNITS))
-        most = int(_UNIT_FRACTION * len(self.training))
-        n_units = max(1, min(suitable, most, max_units or MAX_UNITS))
+        trainable = int(_UNIT_FRACTION * len(self.training))
+        n_units = max(1, min(suitable, trainable, max_units or MAX_UNITS))
         # A given selection radius is that of all samples; search one for the subset.
         parameters = replace(parameters, n_units=n_units, selection_radius=None)
         is_by_class = parameters.selection == "per_class"
@@ -178,7 +176,7 @@ class ProxyNetworks:
         training = gather_coarse(job, layers, self.samples, self.training)
         errors: list[float] = []
         for layer, trained, validated in zip(layers, training, validation, strict=True):
-            skip_above = self.skip_factor * min([lowest, *errors])
+            skip_above = SKIP_FACTOR * min([lowest, *errors])
             # Start at the best penalty of a similar layer.
             start = self.history.start_alpha(layer)
             result = search_penalty([(trained, validated)], start, skip_above)

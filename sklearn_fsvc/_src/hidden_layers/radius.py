@@ -47,7 +47,7 @@ def search_radius(
     wanted: int,
     n_rows: int,
     growth: float = GROWTH,
-    least: int = 0,
+    min_count: int = 0,
     enough: int | None = None,
 ) -> SelectionRadius:
     """Search the selection radius at which about `wanted` samples are novel, and not more.
@@ -63,10 +63,10 @@ def search_radius(
     start : float
         The initial radius.
     wanted, n_rows : int
-        `wanted` is at least `least`.
+        `wanted` is at least `min_count`.
     growth : float
         The number of novel samples grows as this power of the number of samples.
-    least : int
+    min_count : int
         The number of samples that are novel at any radius, see `min_centers`.
     enough : int, optional
         The number at which the search ends; by default 0.97 of `wanted`.
@@ -91,7 +91,7 @@ def search_radius(
             # The pass ended after n_seen rows: extrapolate the count to all rows.
             too_many = log_radius, np.log(count * (n_rows / n_seen) ** growth)
         else:
-            is_plateau = count > least and _is_plateau(too_many, few_enough, log_radius, count)
+            is_plateau = count > min_count and _is_plateau(too_many, few_enough, log_radius, count)
             few_enough = log_radius, np.log(count)
             if best is None or count > len(best[1]):
                 best = np.exp(log_radius), rows
@@ -153,18 +153,18 @@ def widest_square(ordered: OrderedSamples) -> tuple[int, float, np.dtype] | None
     """
     block = ordered.block(slice(_N_SAMPLES))
     limits, (widest, span) = np.finfo(block.dtype), _widest_feature(ordered.engine, block)
-    least, most = 10 * float(limits.tiny) ** 0.5, (float(limits.max) / block.shape[1]) ** 0.5
-    return (widest, span, block.dtype) if span and not least < span < most / 2 else None
+    smallest, largest = 10 * float(limits.tiny) ** 0.5, (float(limits.max) / block.shape[1]) ** 0.5
+    return (widest, span, block.dtype) if span and not smallest < span < largest / 2 else None
 
 
 def _widest_feature(engine, block):
     """Return the index of the feature with the largest range, and the range."""
     # Halves, because the difference of two finite values may overflow.
-    most, least = (
+    maxima, minima = (
         engine.to_host(a).astype(float) / 2 for a in (block.max(axis=0), block.min(axis=0))
     )
-    widest = int((most - least).argmax())
-    return widest, 2 * float(most[widest] - least[widest])
+    widest = int((maxima - minima).argmax())
+    return widest, 2 * float(maxima[widest] - minima[widest])
 
 
 def typical_distance_bytes(X: Any) -> int:

@@ -22,8 +22,9 @@ from .layer_parameter import (
     learns_weights,
     pretrained_of,
     weight_attributes,
+    weights_method,
 )
-from .model_selection import SearchSpace, SelectedUnits, select_kernel
+from .model_selection import SearchSpace, SelectedUnits, select_units
 from .proxy_networks import MAX_UNITS, apply_weights
 
 _ESTIMATORS = "RBFClassifier, RBFProjector, RBFRegressor"
@@ -119,13 +120,9 @@ class RBF(RBFParameters, Units):
         )
         if self.is_searched:
             radius = None if self.has_auto_radius else found["radius_"]
-            learns = learns_weights(self.feature_weights, True, samples.X.dtype)
-            space = SearchSpace(
-                self.kernels, radius, learns, learns_map=self.learned == "map",
-                refines_weights=self.learned == "refined",
-                tries_gaussian=self._tries_gaussian(samples.X),
-            )  # fmt: skip
-            selected = select_kernel(
+            method = weights_method(self.feature_weights, True, samples.X.dtype)
+            space = SearchSpace(self.kernels, radius, method, self._tries_gaussian(samples.X))
+            selected = select_units(
                 job, samples, replace(self, n_units=n_units), weights, space,
                 generator(self.random_state), history, self.shared,
             )  # fmt: skip

@@ -71,8 +71,8 @@ _MAX_LEVERAGE = 0.999
 
 def is_suitable(n_samples: int, n_features: int, n_outputs: int) -> bool:
     """Return whether there are enough samples for the weights, two at least, and few outputs."""
-    most = min(n_samples, THOROUGH.n_samples) // _SAMPLES_PER_FEATURE
-    return 1 < n_features <= most and n_outputs <= _MAX_OUTPUTS
+    max_features = min(n_samples, THOROUGH.n_samples) // _SAMPLES_PER_FEATURE
+    return 1 < n_features <= max_features and n_outputs <= _MAX_OUTPUTS
 
 
 def sizes_for(n_samples: int) -> tuple[Size, ...]:
@@ -129,8 +129,8 @@ def minimise_error(
 def minimise_by_signs(
     evaluate: Callable[[npt.NDArray], tuple[float, npt.NDArray]],
     start: npt.NDArray,
-    least: npt.NDArray,
-    most: npt.NDArray,
+    lower: npt.NDArray,
+    upper: npt.NDArray,
     n_evaluations: int,
 ) -> npt.NDArray:
     """Return the point with the lowest value of a function of several variables, by few steps.
@@ -146,7 +146,7 @@ def minimise_by_signs(
     evaluate : callable
         ``evaluate(point)`` returns the value and the gradient; the value is `_REFUSED` if it cannot
         be computed.
-    start, least, most : ndarray of shape (n_variables,)
+    start, lower, upper : ndarray of shape (n_variables,)
         The first point, and bounds.
     n_evaluations : int
     """
@@ -164,7 +164,7 @@ def minimise_by_signs(
         step = np.minimum(np.where(agreement > 0, _GROWTH * step, step), _MAX_STEP)
         step = np.where(agreement < 0, _SHRINKAGE * step, step)
         previous = np.where(agreement < 0, 0.0, gradient)
-        point = np.clip(point - np.sign(previous) * step, least, most)
+        point = np.clip(point - np.sign(previous) * step, lower, upper)
     return best
 
 
@@ -230,8 +230,8 @@ class _Problem:
         scale = _FIRST_DISTANCE / typical_distance(ordered, "manhattan")
         varies = first > 0
         start = np.log(np.append(scale * first[varies], FIRST_ALPHA))
-        least = np.append(start[:-1] - _MAX_CHANGE, np.log(_ALPHAS[0]))
-        most = np.append(start[:-1] + _MAX_CHANGE, np.log(_ALPHAS[1]))
+        lower = np.append(start[:-1] - _MAX_CHANGE, np.log(_ALPHAS[0]))
+        upper = np.append(start[:-1] + _MAX_CHANGE, np.log(_ALPHAS[1]))
 
         def weights_at(point):
             v = np.zeros(len(first))
@@ -243,7 +243,7 @@ class _Problem:
             error, gradient = self.evaluate(v, math.exp(point[-1]))
             return error, np.append(gradient[:-1][varies] * v[varies], gradient[-1])
 
-        return weights_at(minimise_by_signs(evaluate, start, least, most, n_evaluations))
+        return weights_at(minimise_by_signs(evaluate, start, lower, upper, n_evaluations))
 
     def evaluate(self, v: npt.NDArray, alpha: float) -> tuple[float, npt.NDArray]:
         """Return the logarithm of the error, and its derivatives.

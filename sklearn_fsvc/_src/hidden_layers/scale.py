@@ -76,9 +76,9 @@ class ScaleSample:
     ) -> "ScaleSample":
         """Draw at most 1000 of `rows`, multiplied by feature weights or a linear map, if given."""
         total = len(rows) if weight is None else weight[rows].sum()
-        most = max(2, min(_MAX_SAMPLES, max_elements // X.shape[1]))
-        if len(rows) > most:
-            rows = draw_without_replacement(rows, most, random_state)
+        max_rows = max(2, min(_MAX_SAMPLES, max_elements // X.shape[1]))
+        if len(rows) > max_rows:
+            rows = draw_without_replacement(rows, max_rows, random_state)
         # float64, so that a large offset of X costs no digits.
         block = take_rows(X, rows).astype(np.float64)
         if feature_weights is not None and feature_weights.ndim == 2:
@@ -95,8 +95,8 @@ class ScaleSample:
         # Subtract the median first: constant features become exactly 0.
         median = algebra.median(block)
         block -= median
-        most, least = map(algebra.to_host, (block.max(axis=1), block.min(axis=1)))
-        distances = np.maximum(most, -least)
+        maxima, minima = map(algebra.to_host, (block.max(axis=1), block.min(axis=1)))
+        distances = np.maximum(maxima, -minima)
         is_inlier = _are_inliers(distances)
         if not is_inlier.all():
             block[algebra.to_device(~is_inlier)] = 0  # their squares may be infinite
@@ -122,8 +122,8 @@ class ScaleSample:
 
     def check(self, dtype: np.dtype) -> None:
         """Raise ValueError if weights of about ``1 / spread`` overflow or underflow the dtype."""
-        least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
-        if not _WEIGHT_MARGIN * least < 1 / self.spread < most / _WEIGHT_MARGIN:
+        smallest, largest = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
+        if not _WEIGHT_MARGIN * smallest < 1 / self.spread < largest / _WEIGHT_MARGIN:
             widest = int(self.xp.abs(self.block).max(axis=0).argmax())
             raise ValueError(
                 f"The features of X have a standard deviation of {self.spread:.3g}, and feature "

@@ -5,11 +5,11 @@ scores are below 0. So their logits are inverse hyperbolic sines, ``arcsinh(scor
 which are linear for scores that are small in units of the scale, and logarithmic for large ones,
 as the logarithm of a probability is. Divided by a temperature, they are the logits of a softmax
 (temperature scaling: C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger 2017, "On Calibration of Modern
-Neural Networks"). Both parameters are those of all classes, so that the order of the classes stays.
+Neural Networks"). Both parameters are shared by all classes, so the predicted class is unchanged.
 
-scikit-learn fits the same temperature in its `CalibratedClassifierCV`. That takes labels for column
-numbers, and scores that happen to be between 0 and 1 for probabilities; and the state of a fitted
-model should be numbers.
+``CalibratedClassifierCV(method="temperature")`` of scikit-learn fits the same temperature. It is
+not used: it expects labels to be column indices, treats scores in [0, 1] as probabilities, and
+would add an estimator to the fitted state.
 """
 
 from collections.abc import Callable, Iterator
@@ -78,7 +78,7 @@ def fit_calibration(
     if len(rows) > _SCALE_SAMPLES:  # at random, since y may be periodic
         rows = np.random.default_rng(0).choice(rows, _SCALE_SAMPLES, replace=False, shuffle=False)
     scale = _fit_scale(scores[rows], codes[rows], None if weight is None else weight[rows])
-    log_loss = _LogLoss(scores, codes, weight, scale, prior_rows)
+    log_loss = _TemperatureLoss(scores, codes, weight, scale, prior_rows)
     return Calibration(1 / log_loss.best_inverse(), scale)
 
 
@@ -100,20 +100,20 @@ def fit_temperature(
         Class indices.
     weight : ndarray of shape (n_samples,), optional
     """
-    return 1 / _LogLoss(scores, codes, weight).best_inverse()
+    return 1 / _TemperatureLoss(scores, codes, weight).best_inverse()
 
 
 def _fit_scale(scores, codes, weight):
     """Return the candidate scale with the least log-loss of samples, penalised by the prior."""
 
     def loss(scale):
-        log_loss = _LogLoss(scores, codes, weight, scale)
-        return len(codes) * log_loss.least() + np.log(scale / _PRIOR_SCALE) ** 2 / 2
+        log_loss = _TemperatureLoss(scores, codes, weight, scale)
+        return len(codes) * log_loss.minimum() + np.log(scale / _PRIOR_SCALE) ** 2 / 2
 
     return min(_SCORE_SCALES, key=loss)
 
 
-class _LogLoss:
+class _TemperatureLoss:
     """The log-loss with smoothed labels, as a function of the inverse temperature."""
 
     def __init__(self, scores, codes, weight=None, score_scale=None, prior_rows=0.0):
@@ -141,7 +141,7 @@ class _LogLoss:
             yield self._weight[part], logits, target
 
     def derivative(self, log_inverse: float) -> float:
-        """Return the derivative by the inverse temperature, given its natural logarithm.
+        """Return the derivative with respect to the inverse temperature, given its logarithm.
 
         At the optimum, mean logits by the probabilities are those by the labels. The log-loss is
         convex in the inverse temperature, so that the derivative is monotone.
@@ -153,14 +153,14 @@ class _LogLoss:
 
     def best_inverse(self, xtol: float = 1e-13) -> float:
         """Return the inverse temperature with the least log-loss; `xtol` is of its logarithm."""
-        least, most = _BOUNDS
-        if self.derivative(least) >= 0:
-            return float(np.exp(least))
-        if self.derivative(most) <= 0:
-            return float(np.exp(most))
-        return float(np.exp(find_root(self.derivative, least, most, xtol)))
+        lower, upper = _BOUNDS
+        if self.derivative(lower) >= 0:
+            return float(np.exp(lower))
+        if self.derivative(upper) <= 0:
+            return float(np.exp(upper))
+        return float(np.exp(find_root(self.derivative, lower, upper, xtol)))
 
-    def least(self) -> float:
+    def minimum(self) -> float:
         """Return the least mean log-loss."""
         inverse, total = self.best_inverse(xtol=1e-3), 0.0  # its square is the relative error
         for weight, logits, target in self._blocks():
@@ -179,7 +179,7 @@ def round_calibrated(values: Any) -> Any:
     return rounded if np.ndim(values) else float(rounded)
 
 
-def find_root(function: Callable[[float], float], least: float, most: float, xtol: float) -> float:
+def find_root(function: Callable[[float], float], lower: float, upper: float, xtol: float) -> float:
     """Return where a function is 0, by Brent's method.
 
     As `scipy.optimize.brentq`, but the function is released at the end. SciPy wraps it in a
@@ -188,7 +188,7 @@ def find_root(function: Callable[[float], float], least: float, most: float, xto
     """
     held = [function]
     try:
-        return brentq(lambda x: held[0](x), least, most, xtol=xtol)
+        return brentq(lambda x: held[0](x), lower, upper, xtol=xtol)
     finally:
         held.clear()
 

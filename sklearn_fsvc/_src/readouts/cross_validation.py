@@ -31,10 +31,9 @@ def hold_out(
     """
     if len(rows) < 2:
         raise ValueError(
-            'Parameters set to "auto" are validated on held-out samples, and '
-            f"n_samples={len(rows)} of positive weight. Give two samples or more, also in the "
-            "first call of partial_fit with a given layer; "
-            'or set the parameters that are "auto" to values.'
+            'Hyperparameters set to "auto" need at least two samples of positive weight for '
+            f"validation, and n_samples={len(rows)}. Pass more samples (in partial_fit with a "
+            "given layer, in the first call), or set these hyperparameters."
         )
     n_validation = max(1, min(len(rows) // PARTS, MAX_VALIDATION))
     if _has_several(groups, rows):
@@ -105,7 +104,7 @@ def draw_split(
     train_rows = np.sort(subset[: n_rows - len(validation_rows)])
     n_rows = len(train_rows) + len(validation_rows)
     n_bytes = n_rows * samples.X.shape[1] * samples.X.dtype.itemsize
-    what, remedy = "the choice by validation samples", "leave out X_val"
+    what, remedy = "model selection on X_val", "pass fewer samples as X_val, or none"
     check_fits(what, 2 * n_bytes, job.memory_limit, remedy)
     joined = samples.taken(train_rows).joined(validation.taken(validation_rows))
     joined, job = joined.on_device(job.reserve(n_bytes))

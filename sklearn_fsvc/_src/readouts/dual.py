@@ -32,19 +32,19 @@ _MAX_PRECISE_ROWS = 1000
 _N_MATRICES = 4
 
 
-def use_dual(job: Any, layer: Any, samples: Any) -> bool:
+def suits_dual(job: Any, layer: Any, samples: Any) -> bool:
     """Return whether to solve in the dual: few rows, float activations, one host, enough memory.
 
     Sums of quantised activations are exact, and stay in the primal, where that is used.
     """
     n, m, engine = len(samples), layer.n_units, job.engine
-    is_here = engine.xp is np and engine.device_group is None
+    is_on_host = engine.xp is np and engine.device_group is None
     is_few = n <= max(min(_ROWS_PER_UNIT * m, _MAX_ROWS), min(m, _MAX_PRECISE_ROWS))
     is_float = layer.quantizer is None
     n_validation = 0 if samples.validation is None else min(len(samples.validation), MAX_VALIDATION)
     n_elements = 2 * n * (2 * m + _N_MATRICES * n) + 2 * n_validation * m
-    allow_workspace = 8 * n_elements <= job.memory_limit
-    return is_here and is_few and is_float and allow_workspace
+    fits_in_memory = 8 * n_elements <= job.memory_limit
+    return is_on_host and is_few and is_float and fits_in_memory
 
 
 def gather_dual_problem(job: Any, layer: Any, samples: Any) -> "DualProblem":

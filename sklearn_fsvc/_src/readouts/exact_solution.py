@@ -40,8 +40,8 @@ _MAX_STEPS, _MAX_CONTRACTION = 40, 1 / 4
 _SAFETY = 8
 # Rows that are subtracted at a time, so that the arrays stay in the cache.
 _BLOCK = 1024
-# Numbers below this part of the largest one of their output are 0: no number of digits could tell
-# them from 0.
+# Numbers below this fraction of the largest one of their output are 0: no number of digits could
+# tell them from 0.
 _TINY = 2.0**-64
 
 Array = npt.NDArray[np.float64]

@@ -64,7 +64,7 @@ def min_one_minus_leverage(dtype: npt.DTypeLike, squared_norm: Any, alpha: Any) 
 
 
 def leave_out(
-    xp: Any, targets: Any, scores: Any, one_minus_leverage: Any, least: Any, mean: Any
+    xp: Any, targets: Any, scores: Any, one_minus_leverage: Any, lower_bound: Any, mean: Any
 ) -> tuple[Any, Any]:
     """Return leave-one-out scores, and a mask of the samples whose score is unknown.
 
@@ -75,12 +75,12 @@ def leave_out(
     Parameters
     ----------
     targets, scores : arrays of shape (n_rows, ..., n_outputs)
-    one_minus_leverage, least : arrays of shape (n_rows, ...)
+    one_minus_leverage, lower_bound : arrays of shape (n_rows, ...)
         1 - leverage, and `min_one_minus_leverage`.
     mean : array of shape (n_outputs,)
         Of the targets.
     """
-    is_unknown = one_minus_leverage <= least
+    is_unknown = one_minus_leverage <= lower_bound
     one_minus_leverage = xp.where(is_unknown, 1.0, one_minus_leverage)[..., None]
     left_out = targets - (targets - scores) / one_minus_leverage
     return xp.where(is_unknown[..., None], mean, left_out), is_unknown
@@ -145,15 +145,15 @@ def leave_fold_out(
 
 
 @dataclass(frozen=True, eq=False)
-class LOOScores:
-    """Leave-one-out scores of the rows of a `Sample`, by the readout of `n_units` units."""
+class HeldOutScores:
+    """Scores of the rows of a `Sample`, left out or for validation, by the readout of `n_units`."""
 
     n_units: int
     scores: npt.NDArray  # (n_rows, n_outputs)
     uncovered: npt.NDArray  # indices of the rows that no unit covers
     is_known: npt.NDArray  # (n_rows,): False if the mean of the targets replaces the score
-    # (n_rows, n_outputs): scores by readouts without all rows of the row's fold, given folds
-    fold_scores: npt.NDArray | None = None
+    # (n_rows, n_outputs): out-of-fold scores, given folds
+    oof_scores: npt.NDArray | None = None
 
 
 class SampledLOO:
@@ -169,7 +169,7 @@ class SampledLOO:
     statistics : RidgeStatistics, optional
         Of all rows; `score_dual` needs none.
     folds : ndarray of int of shape (n_rows,), optional
-        The fold of each row of the sample, for `LOOScores.fold_scores`.
+        The fold of each row of the sample, for `HeldOutScores.oof_scores`.
     units : Units, optional
         Those that are centred at rows of the sample are left out with the rows.
     """
@@ -193,7 +193,7 @@ class SampledLOO:
 
     def solve(
         self, alpha: float, is_last: bool = False, n_units: int | None = None
-    ) -> tuple[Solution, LOOScores]:
+    ) -> tuple[Solution, HeldOutScores]:
         """Return a readout of the statistics, and its scores.
 
         Parameters
@@ -208,7 +208,9 @@ class SampledLOO:
         (scores,) = self.score(equations)
         return equations.solve(), scores
 
-    def solve_plain(self, alpha: float, is_last: bool = False) -> tuple[Solution, LOOScores | None]:
+    def solve_plain(
+        self, alpha: float, is_last: bool = False
+    ) -> tuple[Solution, HeldOutScores | None]:
         """Return the readout that `RidgeStatistics.solve` returns, and its scores.
 
         They may be less precise than those of `solve`, and are None where memory is short.
@@ -219,16 +221,16 @@ class SampledLOO:
             (scores,) = self.score(equations)
         return equations.solve(), scores
 
-    def solve_leading(self, alpha: float, sizes: list[int]) -> list[tuple[Solution, LOOScores]]:
+    def solve_leading(self, alpha: float, sizes: list[int]) -> list[tuple[Solution, HeldOutScores]]:
         """Return readouts of the leading units of each size, and their scores."""
-        pairs: list[tuple[Solution, LOOScores]] = []
+        pairs: list[tuple[Solution, HeldOutScores]] = []
         for equations in self._statistics.factorise_leading(alpha, sizes, needs_root=True):
             scores = self.score(equations)
             pairs += zip(equations.solve_sizes(), scores, strict=True)
             del equations  # before the next factor is computed
         return pairs
 
-    def score(self, equations: FactoredEquations) -> list[LOOScores]:
+    def score(self, equations: FactoredEquations) -> list[HeldOutScores]:
         """Return the scores by the readout of each size of some equations.
 
         The factor of the equations is in memory meanwhile, and the statistics unless the factor has
@@ -250,34 +252,34 @@ class SampledLOO:
             rows = order[part]
             for size in sizes:  # before H is overwritten
                 results[size].is_uncovered[rows] = ~job.engine.algebra.any(H[:, :size], axis=1)
-            Z, least = whitened.whiten(H)
+            Z, lower_bound = whitened.whiten(H)
             leverages = list(whitened.leverages(Z, sizes))
             own = _CenteredUnits(whitened, unit_at_sample[rows])
             for size, of_all in zip(sizes, leverages, strict=True):
                 scores, leverage = own.removed(Z, whitened.scores(Z, size), of_all, size)
-                results[size].leave_out(rows, scores, leverage, least)
+                results[size].leave_out(rows, scores, leverage, lower_bound)
 
         self._stream(job, consume, max(sizes), order)
         return [results[size].result(size) for size in sizes]
 
     def _score_by_folds(self, job, whitened):
-        """Return the scores by the readout of all units, also without whole folds.
+        """Return the scores by the readout of all units, with out-of-fold scores.
 
         A block of the hat matrix needs all rows of a fold at once, so that the whitened rows of a
         group of folds are kept.
         """
         Y, weight, m = self.sample.targets, self.sample.rows.weight, whitened.n_units
-        result, fold_scores = _Scores(self.sample, whitened.mean_y), np.empty(Y.shape)
+        result, oof_scores = _Scores(self.sample, whitened.mean_y), np.empty(Y.shape)
         unit_at_sample = self._unit_at_sample_of(whitened)
         for folds in self._groups_of_folds(m * whitened.dtype.itemsize, job.memory_limit):
             folds = [fold[np.argsort(unit_at_sample[fold], kind="stable")] for fold in folds]
             rows = np.concatenate(folds)
             Z = whitened.algebra.xp.empty((m, len(rows)), whitened.dtype, order="F")
-            least = np.empty(len(rows))
+            lower_bound = np.empty(len(rows))
 
-            def consume(part, H, rows=rows, Z=Z, least=least):
+            def consume(part, H, rows=rows, Z=Z, lower_bound=lower_bound):
                 result.is_uncovered[rows[part]] = ~job.engine.algebra.any(H, axis=1)
-                Z[:, part], least[part] = whitened.whiten(H)
+                Z[:, part], lower_bound[part] = whitened.whiten(H)
 
             self._stream(job.reserve(Z.nbytes), consume, m, rows)
             ends = np.cumsum([len(fold) for fold in folds])
@@ -287,13 +289,13 @@ class SampledLOO:
                 scores, hat = whitened.scores(of_fold, m), whitened.hat(of_fold)
                 own = _CenteredUnits(whitened, unit_at_sample[fold])
                 of_rows, leverage = own.removed(of_fold, scores, hat.diagonal(), m)
-                result.leave_out(fold, of_rows, leverage, least[part])
+                result.leave_out(fold, of_rows, leverage, lower_bound[part])
                 scores, hat = own.all_removed(of_fold, scores, hat)
                 root = np.sqrt(weight[fold])[:, None]
                 residuals = root * (Y[fold] - scores)
                 complement = np.eye(len(fold)) - root * hat * root.T
-                fold_scores[fold] = leave_fold_out(Y[fold], residuals, complement, root)
-        return result.result(m, fold_scores)
+                oof_scores[fold] = leave_fold_out(Y[fold], residuals, complement, root)
+        return result.result(m, oof_scores)
 
     def _unit_at_sample_of(self, whitened):
         """Return the units at all rows, without those that the equations do not have."""
@@ -318,7 +320,7 @@ class SampledLOO:
 
     def score_dual(
         self, dual: Any, H: npt.NDArray, rows: npt.NDArray, groups: npt.NDArray
-    ) -> LOOScores:
+    ) -> HeldOutScores:
         """Return the scores by the dual equations of few rows H, a `dual.Dual`.
 
         Their `rows` are the copies of the rows `groups` of the sample.
@@ -330,17 +332,19 @@ class SampledLOO:
         # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
         is_known = diagonal > np.finfo(np.float64).eps * diagonal.max()
         diagonal = np.where(is_known, diagonal, 1.0)
-        scores, fold_scores = Y - residuals / (diagonal[:, None] * root), None
+        scores, oof_scores = Y - residuals / (diagonal[:, None] * root), None
         scores[~is_known] = np.average(Y, axis=0, weights=self.sample.rows.weight)
         if self._folds is not None:
-            fold_scores = np.empty(Y.shape)
+            oof_scores = np.empty(Y.shape)
             for fold in self._folds:
                 of_fold, block = left_out.without_units_of(fold)
-                fold_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold])
+                oof_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold])
         uncovered = np.unique(groups[dual.is_uncovered[rows]])
-        return LOOScores(self.layer.n_units, scores, uncovered, is_known, fold_scores)
+        return HeldOutScores(self.layer.n_units, scores, uncovered, is_known, oof_scores)
 
-    def fill_uncovered(self, scores: LOOScores, nearest: npt.NDArray | None = None) -> LOOScores:
+    def fill_uncovered(
+        self, scores: HeldOutScores, nearest: npt.NDArray | None = None
+    ) -> HeldOutScores:
         """Replace the scores of uncovered rows by the outputs of their nearest unit, in place.
 
         Parameters
@@ -350,7 +354,7 @@ class SampledLOO:
         """
 
         def replace_rows(rows, outputs):
-            for array in (scores.scores, scores.fold_scores):
+            for array in (scores.scores, scores.oof_scores):
                 if array is not None:
                     array[rows] = outputs
 
@@ -358,7 +362,7 @@ class SampledLOO:
         score_uncovered(job, layer, self.sample.rows.X, scores.uncovered, nearest, replace_rows)
         return scores
 
-    def losses(self, scores: LOOScores) -> tuple[npt.NDArray, float]:
+    def losses(self, scores: HeldOutScores) -> tuple[npt.NDArray, float]:
         """Return ``|y - score|^2`` of each row, and the mean; infinite if a score is unknown."""
         losses = np.square(self.sample.targets - scores.scores).sum(axis=1)
         if not scores.is_known.all():
@@ -378,7 +382,7 @@ class SampledLOO:
 
 
 class _Scores:
-    """Arrays of the `LOOScores` of a sample, while they are filled."""
+    """Arrays of the `HeldOutScores` of a sample, while they are filled."""
 
     def __init__(self, sample, mean_y):
         self._Y, self._weight, self._mean_y = sample.targets, sample.rows.weight, mean_y
@@ -386,17 +390,17 @@ class _Scores:
         self._scores, self._is_known = np.empty(self._Y.shape), np.empty(n_rows, bool)
         self.is_uncovered = np.empty(n_rows, bool)
 
-    def leave_out(self, rows, scores, leverage, least):
+    def leave_out(self, rows, scores, leverage, lower_bound):
         """Set scores of rows, from those by the readout of all rows and leverages of weight 1."""
         one_minus_leverage = 1 - leverage * self._weight[rows]
         self._scores[rows], is_unknown = leave_out(
-            np, self._Y[rows], scores, one_minus_leverage, least, self._mean_y
+            np, self._Y[rows], scores, one_minus_leverage, lower_bound, self._mean_y
         )
         self._is_known[rows] = ~is_unknown
 
-    def result(self, n_units, fold_scores=None):
+    def result(self, n_units, oof_scores=None):
         uncovered = np.flatnonzero(self.is_uncovered)
-        return LOOScores(n_units, self._scores, uncovered, self._is_known, fold_scores)
+        return HeldOutScores(n_units, self._scores, uncovered, self._is_known, oof_scores)
 
 
 class _WhitenedRows:

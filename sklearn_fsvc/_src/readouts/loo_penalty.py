@@ -310,7 +310,7 @@ def _validated(layer, units):
 
 
 def _search_scores(loo, scores_of, n, start, prefers_large):
-    """Return the search of a penalty, given ``scores_of(alpha)``: `LOOScores`, or None."""
+    """Return the search of a penalty, given ``scores_of(alpha)``: `HeldOutScores`, or None."""
     losses: dict[float, Any] = {}
 
     def error_of(alpha):

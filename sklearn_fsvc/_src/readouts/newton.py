@@ -27,7 +27,7 @@ class CGStop(NamedTuple):
 # Conjugate gradients stop early if cached rows represent others: the Hessian is an estimate then.
 _CG, _CG_OF_ESTIMATE = CGStop(0.05, 60), CGStop(0.2, 25)
 # Newton's steps on the model stop if the change of the gradient differs from that by the Hessian by
-# less than this part of the first gradient.
+# less than this fraction of the first gradient.
 _GRADIENT_TOLERANCE, _MAX_NEWTON_STEPS = 0.2, 4
 # Part of the penalty that the rounding of H to half precision may add to the Hessian.
 _MAX_ROUNDING = 0.01
@@ -117,7 +117,7 @@ class CachedRows:
         return self.algebra.multiply(self.H, T[:-1].astype(self.H.dtype)).astype(float) + T[-1]
 
     def gradient(self, U: Any) -> Any:
-        """Return ``[H 1]' (w U)`` for derivatives U by the scores, which are overwritten."""
+        """Return ``[H 1]' (w U)`` for U, derivatives with respect to scores; U is overwritten."""
         xp = self.algebra.xp
         U *= self.weight[:, None]
         product = self.algebra.multiply_transposed(self.H, U.astype(self.H.dtype)).astype(float)
@@ -214,10 +214,10 @@ class LocalModel:
         """Solve ``hessian z = gradient`` by conjugate gradients; return z and the residual."""
         z, r = gradient * 0, gradient
         p, rr = r, _dot(r, r)
-        least = self._cg_stop.tolerance**2 * rr
+        stop_at = self._cg_stop.tolerance**2 * rr
         for n_cg in range(self._cg_stop.max_steps):
             self.n_cg = n_cg
-            if rr <= least:
+            if rr <= stop_at:
                 break
             q = self._hessian_product(p, P)
             step = rr / _dot(p, q)
@@ -261,7 +261,7 @@ class LocalModel:
     def _gradient(self, rows, U, z, D):
         """Return the gradient in the coordinates at z, which is the readout D.
 
-        Given derivatives U by the scores of cached rows, which are overwritten.
+        Given U, the derivatives with respect to the scores of cached rows, which are overwritten.
         """
         G = rows.gradient(U)
         G[:-1] += self._penalty * D[:-1]

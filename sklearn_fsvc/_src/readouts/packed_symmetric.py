@@ -212,8 +212,8 @@ class PackedSymmetric:
         return order * min(strip, order) * (np.dtype(dtype).itemsize % 8)
 
     @staticmethod
-    def room_bytes(order: int, dtype: npt.DTypeLike, algebra: Any) -> int:
-        """Return the bytes that `add_gram` allocates in addition if it `allow_workspace`."""
+    def workspace_bytes_of(order: int, dtype: npt.DTypeLike, algebra: Any) -> int:
+        """Return the additional bytes that `add_gram` allocates if `allow_workspace` is True."""
         return algebra.syrk_workspace_bytes(min(WIDTH, order), dtype)
 
     def multiply(self, B: Any, part: Callable[[Any], Any] | None = None) -> Any:

@@ -127,7 +127,7 @@ def search_alpha(
 ) -> PenaltySearchResult:
     """Minimise ``error_of(alpha)`` as `search_penalty`, for training samples of weight `n`."""
     rounding = n * np.finfo(np.float32).eps  # of H'H in float32
-    least = max(_MIN_EXPONENT, int(np.ceil(np.log(rounding) / np.log(ALPHA_STEP))))
+    lower = max(_MIN_EXPONENT, int(np.ceil(np.log(rounding) / np.log(ALPHA_STEP))))
     tried: dict[float, float] = {}
 
     def error_at(power):
@@ -136,21 +136,21 @@ def search_alpha(
             tried[alpha] = error_of(alpha)
         return tried[alpha]
 
-    best = int(np.clip(round(np.log(start) / np.log(ALPHA_STEP)), least, _MAX_EXPONENT))
+    best = int(np.clip(round(np.log(start) / np.log(ALPHA_STEP)), lower, _MAX_EXPONENT))
     if error_at(best) < skip_above or np.isinf(error_at(best)):
-        best = downhill(error_at, best, least, _MAX_EXPONENT)
+        best = downhill(error_at, best, lower, _MAX_EXPONENT)
     return PenaltySearchResult(float(ALPHA_STEP**best), error_at(best), n_units, tried)
 
 
-def downhill(error_at: Callable[[int], float], best: int, least: int, most: int) -> int:
-    """Return an integer in [least, most] where a function has a local minimum.
+def downhill(error_at: Callable[[int], float], best: int, lower: int, upper: int) -> int:
+    """Return an integer in [lower, upper] where a function has a local minimum.
 
     Ascends from `best` while the function decreases, or else descends.
     """
     for step in (1, -1):
         first = best
         # An infinite error, of an ill-conditioned penalty, is left upwards whatever is next.
-        while least <= best + step <= most and (
+        while lower <= best + step <= upper and (
             error_at(best + step) < error_at(best) or (step > 0 and np.isinf(error_at(best)))
         ):
             best += step

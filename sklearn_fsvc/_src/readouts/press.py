@@ -242,12 +242,14 @@ class LOOScorer:
         H = H.astype(self.dtype, copy=False)
         H -= self.mean_h
         squared_norms = (H * H).sum(axis=1).astype(np.float64)
-        least = min_one_minus_leverage(self.dtype, squared_norms[:, None], self.alphas)
+        lower_bound = min_one_minus_leverage(self.dtype, squared_norms[:, None], self.alphas)
         scores, leverage, own = self._in_sample(algebra.split(H), Y.shape[1], unit_at_sample)
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
         others, leverage = without_unit(scores, leverage, *own) if own else (scores, leverage)
         Y, one_minus_leverage = Y[:, None, :], 1 - weight[:, None] * leverage
-        left_out, is_unknown = leave_out(xp, Y, others, one_minus_leverage, least, self.mean_y)
+        left_out, is_unknown = leave_out(
+            xp, Y, others, one_minus_leverage, lower_bound, self.mean_y
+        )
         sums.errors += xp.tensordot(weight, ((Y - left_out) ** 2).sum(axis=2), 1) / self.n
         sums.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
         sums.noise += xp.tensordot(weight, one_minus_leverage[:, :, None] * (Y - others) ** 2, 1)

@@ -19,7 +19,7 @@ from .statistics import RidgeStatistics
 _MAX_TILE_ELEMENTS = 2**31 - 1
 # Products take extra memory to be faster if there is this many times what they need.
 _FAST_MEMORY_FACTOR = 8
-# Statistics above this part of the memory of one device are distributed to its group.
+# Statistics above this fraction of the memory of one device are distributed to its group.
 MAX_PART_OF_DEVICE = 0.8
 # Elements of X that are searched at a time for the cause of an overflow.
 _BLOCK_SIZE = 2**20
@@ -168,7 +168,7 @@ class Gather(MapReduce):
         strip = PackedSymmetric.strip_for(m, dtype, job.memory_limit)
         fixed_bytes = len(self.layers) * PackedSymmetric.nbytes(m, self.share[1])
         fixed_bytes += PackedSymmetric.gram_bytes(m, dtype, strip)
-        extra_bytes = PackedSymmetric.room_bytes(m, dtype, algebra)
+        extra_bytes = PackedSymmetric.workspace_bytes_of(m, dtype, algebra)
         allow_workspace = _FAST_MEMORY_FACTOR * (fixed_bytes + extra_bytes) <= job.memory_limit
         return strip, allow_workspace, fixed_bytes + extra_bytes * allow_workspace
 

@@ -39,7 +39,7 @@ class SoftmaxSettings(NamedTuple):
     # Coordinates by the uncertain rows need another factorisation, which takes as long as a number
     # of conjugate-gradient steps proportional to the number of units. It pays above this number of
     # steps: `slow_cg`, or one for each `units_per_slow_cg` units if that is more. The coordinates
-    # may omit rows with this part of the total uncertainty.
+    # may omit rows with this fraction of the total uncertainty.
     slow_cg: int | float = 15
     units_per_slow_cg: int = 256
     omitted_uncertainty: float = 1e-3
@@ -53,16 +53,16 @@ _CACHE_SHARE, _SCORE_BYTES = 1 / 4, 80
 # objective; and those if the optimum is not near enough to stop.
 _STEPS, _SMALL_STEPS = (0.25, 0.5, 1, 2), (1 / 64, 1 / 16)
 _SMALLEST_STEPS = (2**-14, 2**-12, 2**-10, 2**-8)
-# If H of all rows is cached, steps are cheap: continue to this part of the tolerance.
+# If H of all rows is cached, steps are cheap: continue to this fraction of the tolerance.
 _CACHED_TOLERANCE = 0.1
 # More precise conjugate gradients, which confirm convergence: confidently misclassified rows have
 # hardly any curvature, so that most of the possible decrease comes last.
 _FINAL_CG = CGStop(1e-3, 200)
 # Steps after which other rows are cached, and gradients that L-BFGS stores.
 _CACHE_STEPS, _MAX_PAIRS = 3, 10
-# Lower bound of the sampling weights of rows, as a part of the mean uncertainty.
+# Lower bound of the sampling weights of rows, as a fraction of the mean uncertainty.
 _MIN_UNCERTAINTY = 0.02
-# Curvature of rows that are not cached, as a part of their uncertainty.
+# Curvature of rows that are not cached, as a fraction of their uncertainty.
 _OTHER_CURVATURE = 0.01
 # Mean curvature of the first coordinates, and the factor by which it may be wrong.
 _FIRST_CURVATURE, _MAX_CURVATURE_RATIO = 1 / 16, 4.0
@@ -129,7 +129,7 @@ def train_softmax(
     alpha : float
         Above 0; 1 / C of `LogisticRegression`.
     tol : float
-        Stops if the predicted decrease is less than this part of the objective.
+        Stops if the predicted decrease is less than this fraction of the objective.
     max_iter : int
         Maximum number of steps, each of which is a pass over the rows.
     statistics : RidgeStatistics, optional
@@ -469,17 +469,17 @@ class SoftmaxTraining:
 
 def _not_converged(max_iter, tol, gap):
     return (
-        f"The softmax readout has not converged in {max_iter} steps: the relative decrease that "
-        f"is left in its objective is {gap:.1e}, above tol={tol:g}. Raise alpha, or "
-        "max_memory, so that H of more rows is cached; or use fewer hidden units."
+        f"The softmax readout has not converged in {max_iter} steps: its objective may still "
+        f"decrease by {gap:.1e} of its value, and {tol:g} is the limit. Increase alpha, or "
+        "max_memory, so that H of more samples is cached; or use fewer hidden units."
     )
 
 
 def _at_rounding(tol, gap, dtype):
     return (
-        f"The softmax readout has not converged to tol={tol:g}: no step reduces its objective, "
-        f"whose relative decrease that is left is {gap:.1e}. {dtype} rounds too much; raise tol "
-        "or alpha, or give X in float64."
+        f"The softmax readout has not converged: its objective may still decrease by {gap:.1e} of "
+        f"its value, and {tol:g} is the limit, but no step reduces it, because of rounding to "
+        f"{dtype}. Increase alpha, or pass X as float64."
     )
 
 

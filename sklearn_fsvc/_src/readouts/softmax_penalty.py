@@ -100,10 +100,10 @@ def search_softmax_penalty(
 
 def _vertex(best, tried):
     """Return where a parabola through the errors at -1, 0 and 1 is least; 0 at an end."""
-    below, least, above = (tried.get(float(_STEP ** (best + step))) for step in (-1, 0, 1))
+    below, at_best, above = (tried.get(float(_STEP ** (best + step))) for step in (-1, 0, 1))
     if below is None or above is None:
         return 0.0
-    curvature = below - 2 * least + above
+    curvature = below - 2 * at_best + above
     return (below - above) / (2 * curvature) if curvature > 0 else 0.0
 
 
@@ -112,10 +112,10 @@ def _max_rows(n_units, limits):
 
 
 def _subset(rows, n_units, random, limits):
-    most = _max_rows(n_units, limits)
-    if len(rows) <= most:
+    max_rows = _max_rows(n_units, limits)
+    if len(rows) <= max_rows:
         return rows
-    return np.sort(random.choice(rows, most, replace=False))
+    return np.sort(random.choice(rows, max_rows, replace=False))
 
 
 def _plan_folds(job, layer, targets, n_rows, n_folds):

@@ -81,21 +81,21 @@ class RidgeStatistics(Moments):
         # The sums were rounded before the mean was subtracted, in proportion to `raw_trace`.
         raw_trace = float((self.gram.diagonal() + alpha).sum())
         trace = raw_trace - float((self.algebra.to_host(self.h) ** 2).sum()) / self.n
-        least = float(condition_factor * np.finfo(float).eps * trace)
-        is_safe = alpha - _EIGENVALUE_ERROR * self.rounding * raw_trace > 2 * least
+        min_eigenvalue = float(condition_factor * np.finfo(float).eps * trace)
+        is_safe = alpha - _EIGENVALUE_ERROR * self.rounding * raw_trace > 2 * min_eigenvalue
 
         error = max(self.rounding * raw_trace, float(np.finfo(np.float32).eps) * trace)
         is_float32 = self.is_rounded and alpha > float32_above * error
         dtype = np.float32 if is_float32 else np.float64
 
-        in_place = is_last and (is_safe or not self._has_room(self.gram.nbytes(len(self.h))))
+        in_place = is_last and (is_safe or not self._fits_workspace(self.gram.nbytes(len(self.h))))
         matrix = self._normal_matrix(alpha, dtype, in_place and dtype == np.float64)
         if self.has_float64_fallback:
             # Below alpha / 2, rounding has cancelled the other half of the penalty: float64 sums
             # are better.
-            least = max(least, alpha / 2)
-        # The estimate is NaN for a matrix that is not positive definite; NaN > least is False.
-        if matrix.factorise() and (is_safe or matrix.smallest_eigenvalue() > least):
+            min_eigenvalue = max(min_eigenvalue, alpha / 2)
+        # NaN, the estimate for a matrix that is not positive definite, is not greater.
+        if matrix.factorise() and (is_safe or matrix.smallest_eigenvalue() > min_eigenvalue):
             return matrix
         return None
 
@@ -118,14 +118,14 @@ class RidgeStatistics(Moments):
     def may_be_copied(self) -> bool:
         """Whether a factor fits in memory in addition to the statistics, on a single device."""
         is_here = self.gram.device_group is None
-        return is_here and self._has_room(2 * self.gram.nbytes(len(self.h)))
+        return is_here and self._fits_workspace(2 * self.gram.nbytes(len(self.h)))
 
     @property
     def has_exact_solution(self) -> bool:
         """Whether to solve by `solve_exactly`: exact sums, on a single device."""
         return self.gram.device_group is None and self.is_exact
 
-    def _has_room(self, n_bytes):
+    def _fits_workspace(self, n_bytes):
         return self.workspace_bytes is None or n_bytes <= self.workspace_bytes
 
     def solve(self, alpha: float, is_last: bool = False) -> Solution:
@@ -165,7 +165,7 @@ class RidgeStatistics(Moments):
             (statistics,) = self.float64_fallback()
             return statistics.factorise(alpha, is_last, needs_root)
         needed = self.algebra.n_eigh_matrices * len(self.h) ** 2 * 8
-        if self.gram is None or not self._has_room(needed):
+        if self.gram is None or not self._fits_workspace(needed):
             raise ValueError(
                 f"The hidden layer is ill-conditioned for alpha={alpha:g}, and max_memory is too "
                 f"small for the eigenvectors of {len(self.h)} units ({format_bytes(needed)}). "

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..data.streaming import Consumer, cast_layer, stream
 from ..utils.callbacks import NO_CALLBACKS
-from .leave_one_out import LOOScores
+from .leave_one_out import HeldOutScores
 from .linear import LinearReadout, Solution, score_uncovered
 
 
@@ -18,8 +18,8 @@ def score_validation(
     sample: Any,
     solution: Solution,
     nearest: npt.NDArray | None = None,
-    fold_scores: npt.NDArray | None = None,
-) -> LOOScores:
+    oof_scores: npt.NDArray | None = None,
+) -> HeldOutScores:
     """Return the scores of validation samples by a readout, which was not trained on them.
 
     Parameters
@@ -32,8 +32,8 @@ def score_validation(
         The readout.
     nearest : ndarray of shape (n_units, n_outputs), optional
         Outputs that uncovered samples get from their nearest unit; None keeps the intercept.
-    fold_scores : ndarray, optional
-        `LOOScores.fold_scores` of training samples.
+    oof_scores : ndarray, optional
+        `HeldOutScores.oof_scores` of training samples.
     """
     X, to_host = sample.rows.X, job.engine.to_host
     layer, job = cast_layer(layer, X), replace(job, task=NO_CALLBACKS, verbose=0)
@@ -50,4 +50,4 @@ def score_validation(
     stream(job, layer, X, Consumer(take, row_bytes=readout.row_bytes))
     uncovered = readout.uncovered
     score_uncovered(job, layer, X, uncovered, nearest, replace_rows)
-    return LOOScores(layer.n_units, scores, uncovered, np.ones(len(X), bool), fold_scores)
+    return HeldOutScores(layer.n_units, scores, uncovered, np.ones(len(X), bool), oof_scores)

@@ -212,7 +212,7 @@ class NetworkBuilder:
             The penalty, or the search that found it.
         parameters : dict
             Those of the candidate.
-        loo, scores : SampledLOO and LOOScores, optional
+        loo, scores : SampledLOO and HeldOutScores, optional
             Leave-one-out scores, which calibrate the probabilities.
         """
         n_units = solution.W.shape[1]

@@ -356,8 +356,8 @@ def _warn_of_separate_fits(cache: FitCache) -> None:
     if n:
         warn(
             f'readout="softmax" shares no work: {n} candidates on {n_splits} splits are '
-            f"{n * n_splits} fits, of about 15 passes over the samples each. To save time, search "
-            'with readout="ridge", and fit the best candidate with "softmax".'
+            f"{n * n_splits} fits, of 10 passes or more over the samples each. To save time, "
+            'search with readout="ridge", and fit the best candidate with "softmax".'
         )
 
 

@@ -22,7 +22,7 @@ from ..estimators.validation_set import ValidationSet
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
 from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
-from ..readouts.leave_one_out import LOOScores, SampledLOO
+from ..readouts.leave_one_out import HeldOutScores, SampledLOO
 from ..readouts.ridge import gather_with_fallback
 from ..readouts.row_sample import Sample
 from ..readouts.validation_scores import score_validation
@@ -210,7 +210,7 @@ class TrainingSet:
     sample : Sample
         Some of the samples: leave-one-out scores of these are computed.
     folds : ndarray of int of shape (n_rows,) or None
-        The fold of each row of `sample`, where scores without a fold are needed.
+        The fold of each row of `sample`, where out-of-fold scores are needed.
     validation : ValidationSet or None
         Validation samples in the form of `samples` and `y`, if given.
     validation_sample : Sample or None
@@ -234,10 +234,12 @@ class TrainingSet:
         """Return whether no output is constant in the sample, as that of a missing class is."""
         return bool(np.ptp(self.sample.targets, axis=0).all())
 
-    def fit(self, network: Any, fit_task: FitTask, learned_weights: dict[Any, Any]) -> LOOScores:
-        """Fit a network in place; return its leave-one-out scores of the sample.
+    def fit(
+        self, network: Any, fit_task: FitTask, learned_weights: dict[Any, Any]
+    ) -> HeldOutScores:
+        """Fit a network in place; return its leave-one-out scores, or those on `validation_sample`.
 
-        Or its scores of the validation sample, with scores without folds of the sample if needed.
+        With out-of-fold scores, if `folds` is set.
 
         Parameters
         ----------
@@ -247,7 +249,7 @@ class TrainingSet:
             The task as which the fit is reported to callbacks.
         learned_weights : dict
             Feature weights that earlier networks have learned, which this one uses if they suit
-            it: `shared` of `select_kernel`. It adds those that it learns.
+            it: `shared` of `select_units`. It adds those that it learns.
         """
 
         def set_stacking_inputs(parts: Parts) -> Parts:
@@ -294,7 +296,7 @@ class TrainingSet:
             scores = loo.fill_uncovered(scores, nearest)
             if (drawn := self.validation_sample) is None:
                 return scores
-            return score_validation(job, layer, drawn, solution, nearest, scores.fold_scores)
+            return score_validation(job, layer, drawn, solution, nearest, scores.oof_scores)
 
 
 def overrides_fit(network: Any) -> bool:

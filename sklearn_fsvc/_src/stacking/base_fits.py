@@ -15,7 +15,7 @@ from ..engines.host import HostEngine
 from ..engines.threads import limit_threads, n_threads
 from ..estimators.fit_report import FitReport
 from ..parts import parts_of
-from ..readouts.leave_one_out import LOOScores
+from ..readouts.leave_one_out import HeldOutScores
 from ..utils.callbacks import FitTask
 from ..utils.user_warnings import context_for_thread
 from .base_estimators import TrainingSet, is_in_memory, overrides_fit
@@ -26,7 +26,7 @@ MAX_CONCURRENT_SAMPLES = 10_000
 
 def fit_base_estimators(
     pairs: list[tuple[str, Any]], training_set: TrainingSet, fit_task: FitTask, report: FitReport
-) -> list[LOOScores]:
+) -> list[HeldOutScores]:
     """Fit the (name, network) pairs in place; return the scores of `TrainingSet.fit` of each.
 
     The results do not depend on how many are fitted at a time.
@@ -77,7 +77,7 @@ def _is_plain(network, work):
 
 
 def _fit_concurrently(pairs, chains, training_set, fit_task, n_jobs):
-    left_out: dict[int, LOOScores] = {}
+    left_out: dict[int, HeldOutScores] = {}
     threads, config = n_threads() // n_jobs, get_config()
 
     # `sklearn.utils.parallel.delayed` would propagate the configuration, too, but also the filters

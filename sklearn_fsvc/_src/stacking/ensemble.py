@@ -377,15 +377,14 @@ class StackedParts:
     def _add_final(self, task, ensemble, final, training_set, fit_task):
         """Return the ensemble with a final estimator fitted to the sample, if that gains.
 
-        Its features are those of X, and the scores of readouts trained without the fold of each
-        sample. Leave-one-out scores would leak the target: they equal the scores of the fit to all
-        samples minus the influence of the sample itself, which a network can infer from the other
-        features.
+        Its features are those of X, and out-of-fold scores. Leave-one-out scores would leak the
+        target: they equal the scores of the fit to all samples minus the influence of the sample
+        itself, which a network can infer from the other features.
         """
         samples, validation, drawn = training_set.samples, training_set.validation, None
-        before = ensemble.fold_scores if validation is None else ensemble.scores
+        before = ensemble.oof_scores if validation is None else ensemble.scores
         extend = partial(ExtendedSamples.of, self.base, self.weighting, task)
-        trained = extend(samples, training_set.sample, ensemble.fold_scores)
+        trained = extend(samples, training_set.sample, ensemble.oof_scores)
         compared = trained
         if validation is not None:
             compared = extend(samples.validation, training_set.scored_sample, before)
@@ -397,7 +396,7 @@ class StackedParts:
         # estimator is validated: a warning of an ill-conditioned layer would have no remedy.
         with without_warnings() if self.base.has_default_final else nullcontext():
             left_out = final_set.fit(final, fit_task, {})
-        scores = left_out.fold_scores if validation is None else left_out.scores
+        scores = left_out.oof_scores if validation is None else left_out.scores
         assert scores is not None
         places = compared.places
         return ensemble.with_final(final, places, before[places], scores, self.weighting.min_gain)

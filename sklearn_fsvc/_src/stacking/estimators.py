@@ -124,11 +124,10 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     duplicates, new samples are as likely to repeat old ones. A sample of weight 2, however, is left
     out as a whole, so that the weights of the ensemble differ from those for two identical samples.
 
-    The final estimator is trained on these samples with cross-validated scores, as in stacking with
-    ``passthrough=True``: each is scored without its fold, in closed form. So it learns to correct
-    the ensemble, at the cost of one small network. Its weight minimises the squared error on
-    samples without their fold. It is dropped if it does not reduce that error by more than its
-    standard error, and if these samples lack a class.
+    The final estimator is trained on these samples with out-of-fold scores, as in stacking with
+    ``passthrough=True``, in closed form. So it learns to correct the ensemble, at the cost of one
+    small network. Its weight minimises the squared error of out-of-fold scores. It is dropped if it
+    does not reduce that error by more than its standard error, and if these samples lack a class.
 
     A base estimator with ``alpha="auto"`` searches its penalty as usual. With up to 6000 samples,
     the search continues with the leave-one-out error of 1000 of them, which is more reliable.

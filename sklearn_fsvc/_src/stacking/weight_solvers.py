@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 
 from ..engines.threads import limit_blas_threads
 
-# Members with less than this part of the total weight are not worth their cost.
+# Base estimators with less than this fraction of the total weight are not worth their cost.
 _MIN_WEIGHT = 0.05
 # Upper bound of weights: without it, members that are always right have no optimal weights.
 _MAX_WEIGHT = 1e4
@@ -111,7 +111,7 @@ def _drop_small(solve: Callable[[npt.NDArray], npt.NDArray], n: int) -> npt.NDAr
     while True:
         weights = np.zeros(n)
         weights[members] = solve(members)
-        least = _MIN_WEIGHT * weights.sum()
-        if (weights[members] >= least).all():
+        min_weight = _MIN_WEIGHT * weights.sum()
+        if (weights[members] >= min_weight).all():
             return weights
-        members = members[weights[members] >= least]
+        members = members[weights[members] >= min_weight]

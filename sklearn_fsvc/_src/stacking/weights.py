@@ -17,17 +17,17 @@ from ..data.samples import Samples
 from ..data.sources import select_rows
 from ..layers import hidden_dtype
 from ..parts import UNSET, Part, TargetSpec
-from ..readouts.leave_one_out import LOOScores
+from ..readouts.leave_one_out import HeldOutScores
 from ..readouts.residuals import fit_residual_distribution
 from ..readouts.row_sample import Sample
 from .weight_solvers import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 
 # Upper bound of the scores, of all base estimators together, from which weights are found.
 _MAX_SCORES = 2**19
-# Samples per fold, and bounds of the number of folds, for the training of a final estimator. Scores
-# without a fold leak information about the targets in that fold, the more the smaller it is: below
-# 300 samples a final estimator fitted noise (24 problems with no or weak signal). With few folds,
-# the readouts that score are trained on fewer samples than those that predict.
+# Samples per fold, and bounds of the number of folds, for the training of a final estimator.
+# Out-of-fold scores leak information about the targets in the fold, the more the smaller it is:
+# below 300 samples a final estimator fitted noise (24 problems with no or weak signal). With few
+# folds, the readouts that score are trained on fewer samples than those that predict.
 _FOLD_SIZE, _MIN_FOLDS, _MAX_FOLDS = 400, 2, 10
 
 
@@ -95,24 +95,21 @@ class EnsembleWeighting(Part, ABC):
     def combine(
         self,
         task: TargetSpec,
-        left_out: Sequence[LOOScores],
+        left_out: Sequence[HeldOutScores],
         sample: Sample,
         by_fold: bool = False,
     ) -> "WeightedEnsemble":
-        """Return the weighted ensemble for the leave-one-out scores of each base estimator.
-
-        Or for their scores without a fold, if `by_fold`.
-        """
+        """Return the weighted ensemble for leave-one-out or out-of-fold (`by_fold`) scores."""
         Y, weight = sample.targets, sample.rows.weight
-        scores = [one.fold_scores if by_fold else one.scores for one in left_out]
-        loo_scores, fold_scores = np.stack(scores), None  # type: ignore[arg-type]
+        scores = [one.oof_scores if by_fold else one.scores for one in left_out]
+        loo_scores, oof_scores = np.stack(scores), None  # type: ignore[arg-type]
         weights = self.find_weights(task, loo_scores, Y, weight)
-        of_folds = [one.fold_scores for one in left_out if one.fold_scores is not None]
+        of_folds = [one.oof_scores for one in left_out if one.oof_scores is not None]
         if of_folds:  # all base estimators have them, or none
-            fold_scores = np.tensordot(weights, np.stack(of_folds), 1)
+            oof_scores = np.tensordot(weights, np.stack(of_folds), 1)
         return WeightedEnsemble(
             weights, squared_errors(loo_scores, Y, weight), Y, weight, np.arange(len(Y)),
-            np.tensordot(weights, loo_scores, 1), fold_scores,
+            np.tensordot(weights, loo_scores, 1), oof_scores,
         )  # fmt: skip
 
     def append_scores(self, task: TargetSpec, X: npt.NDArray, scores: npt.NDArray) -> npt.NDArray:
@@ -193,9 +190,9 @@ class WeightedEnsemble:
     sample_weight: npt.NDArray  # (n_samples,)
     rows: npt.NDArray  # (n_samples,): their indices in the sample that was scored
     scores: npt.NDArray  # (n_samples, n_outputs): leave-one-out scores of the ensemble
-    # (n_rows, n_outputs): its scores without the fold of each training sample, in which the rows
-    # are others if the ensemble is weighted by validation samples; None without folds.
-    fold_scores: Any = None
+    # (n_rows, n_outputs): its out-of-fold scores of the training samples, which are others than
+    # those above if the ensemble is weighted by validation samples; None without folds.
+    oof_scores: Any = None
     final_estimator: Any = None
     final_weight: float = 0.0  # the base estimators have 1 - final_weight
 
@@ -223,8 +220,8 @@ class WeightedEnsemble:
         rows : ndarray of int of shape (n_rows,)
             Samples that validate, as indices into this ensemble's sample.
         before, scores : ndarrays of shape (n_rows, n_outputs)
-            Scores of the ensemble and of the final estimator: each without the fold of the sample,
-            or of given validation samples.
+            Scores of the ensemble and of the final estimator: out-of-fold, or of given validation
+            samples.
         min_gain : float
         """
         Y, weight = self.Y[rows], self.sample_weight[rows]

@@ -286,8 +286,7 @@ class ClassTarget(TargetSpec):
 def calibrations_of(fitted: Any) -> list[Calibration]:
     """Return the calibration of each output, from the attributes of a fitted model or readout.
 
-    Without `score_scale_`, the decision values are logits: with the readout "softmax", and in
-    models that were saved before there was a scale.
+    Without `score_scale_`, as with the readout "softmax", the decision values are logits.
     """
     temperatures = np.atleast_1d(fitted.temperature_)
     scales = getattr(fitted, "score_scale_", UNSET)

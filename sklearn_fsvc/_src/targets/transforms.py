@@ -49,8 +49,10 @@ class ShiftedLog(TransformerMixin, BaseEstimator):
                 '"auto" or "quantiles".'
             )
         self.min_ = y.min(axis=0)
-        least = np.min(y, axis=0, initial=np.inf, where=y > 0)
-        self.shift_ = np.where(self.min_ > 0, 0.0, np.where(np.isinf(least), 1.0, least))
+        min_positive = np.min(y, axis=0, initial=np.inf, where=y > 0)
+        self.shift_ = np.where(
+            self.min_ > 0, 0.0, np.where(np.isinf(min_positive), 1.0, min_positive)
+        )
         return self
 
     def transform(self, y: npt.NDArray) -> npt.NDArray:
@@ -183,14 +185,14 @@ def choose_kind(X: npt.NDArray, y: npt.NDArray) -> str | None:
     Z = np.hstack([transformer.transform(y) for _, transformer in candidates])
     mean, scale = Z.mean(axis=0), Z.std(axis=0)
     scores = mean + scale * _leave_one_out(X, (Z - mean) / scale)
-    best, least = None, np.full(2, np.inf)
+    best, lowest = None, np.full(2, np.inf)
     for k, (kind, transformer) in enumerate(candidates):
         z = scores[:, [k]]
         residuals = residual_quantiles(Z[:, [k]] - z, np.ones(len(y)))
         error = y - transformer.inverse_mean(z, residuals)
         errors = np.array([np.abs(error).mean(), np.square(error).mean()])
-        if kind is None or (errors < (1 - _MIN_GAINS) * least).all():
-            best, least = kind, errors
+        if kind is None or (errors < (1 - _MIN_GAINS) * lowest).all():
+            best, lowest = kind, errors
     return best
 
 
@@ -207,12 +209,12 @@ def _leave_one_out(X, Z):
     X /= np.where(scale > 0, scale, 1.0)
     values, Q = eigh(laplacian_kernel(X, gamma=1 / (_WIDTH * X.shape[1])))
     projected, squares = Q.T @ Z, np.square(Q)
-    best, least = np.zeros_like(Z), np.full(Z.shape[1], np.inf)
+    best, lowest = np.zeros_like(Z), np.full(Z.shape[1], np.inf)
     for alpha in _ALPHAS:
         shrinkage = values / (values + alpha)
         leverage = (squares @ shrinkage)[:, None]
         scores = (Q @ (shrinkage[:, None] * projected) - leverage * Z) / (1 - leverage)
         errors = np.square(Z - scores).mean(axis=0)
-        best = np.where(errors < least, scores, best)
-        least = np.minimum(errors, least)
+        best = np.where(errors < lowest, scores, best)
+        lowest = np.minimum(errors, lowest)
     return best

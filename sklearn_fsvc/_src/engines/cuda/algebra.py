@@ -252,8 +252,8 @@ class CuPyAlgebra:
     # dtype. Its minimum and maximum are compiled in advance, and propagate NaN.
     @staticmethod
     def any(A: Any, axis: int | None = None) -> Any:
-        least, most = A.min(axis=axis).get(), A.max(axis=axis).get()
-        return (least != 0) | (most != 0)
+        minima, maxima = A.min(axis=axis).get(), A.max(axis=axis).get()
+        return (minima != 0) | (maxima != 0)
 
     @staticmethod
     def hash_rows(X: Any, factors: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

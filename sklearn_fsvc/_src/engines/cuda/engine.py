@@ -58,7 +58,7 @@ class CudaEngine(Engine):
     auto_work = 10**11
     # With fewer images at a time, the GPU would be idle between launches.
     patch_bytes = 2**31
-    # benchmarks/teams.py: the speed-up by two GPUs is 1.0 at 2e11, 1.3 to 1.4 at 8e11.
+    # benchmarks/device_groups.py: the speed-up by two GPUs is 1.0 at 2e11, 1.3 to 1.4 at 8e11.
     group_work = 10**12
     is_numbered = True
     dlpack_types = (2,)

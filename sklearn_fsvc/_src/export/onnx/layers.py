@@ -71,10 +71,10 @@ def _add_products(graph, layer, X):
     Rows whose products could overflow are scaled down first, and their sums scaled up. Other rows
     are multiplied and divided by 1, which is exact.
     """
-    most, share = layer.max_input, layer.hidden_dtype.type(1 / layer.n_features)
+    max_input, share = layer.max_input, layer.hidden_dtype.type(1 / layer.n_features)
     sizes = graph.add("Mul", graph.add("Abs", X), share)
     mean = graph.add("ReduceSum", sizes, int64(1), keepdims=1)
-    scale = graph.add("Div", most, graph.add("Max", mean, most))
+    scale = graph.add("Div", max_input, graph.add("Max", mean, max_input))
     X = graph.add("Mul", X, scale)
     sums = graph.add("MatMul", X, np.ascontiguousarray(layer.units.T))
     return graph.add("Div", sums, scale)

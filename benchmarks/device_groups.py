@@ -1,7 +1,8 @@
 """Compare several GPUs with one: default fits, with the same and with twice as many samples.
 
-python benchmarks/teams.py [--devices cuda:0 cuda:all] [--data DIR] [--units M ...] [--rows N]
-    [--row_units M] [--order N ...] [--huge M ...] [--repeats N] [--only NAME ...] [--json FILE]
+python benchmarks/device_groups.py [--devices cuda:0 cuda:all] [--data DIR] [--units M ...]
+    [--rows N] [--row_units M] [--order N ...] [--huge M ...] [--repeats N] [--only NAME ...]
+    [--json FILE]
 
 From host memory to the fitted model. "as made" has only a number of units, `device` and
 `random_state`; other names contain their parameters. `--order` also factorises matrices of these
@@ -138,7 +139,7 @@ def main(args):
     for name in args.only if args.rows else ():
         for n in (len(X) // 2, len(X)):
             results += compare(args, name, models(args.row_units)[name], X[:n], y[:n])
-    report(args, "teams", results)
+    report(args, "device groups", results)
 
 
 if __name__ == "__main__":
