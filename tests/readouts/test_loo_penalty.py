@@ -54,7 +54,8 @@ def test_class_weights_are_sample_weights(network, class_weight, weighted):
     weight = some_weights(len(y)) if weighted else np.ones(len(y))
     clf = network.set_params(class_weight=class_weight, alpha=ALPHAS)
     clf.fit(X, y, sample_weight=weight if weighted else None)
-    each = len(y) / 3 / np.bincount(y) if class_weight == "balanced" else [1, 5, 0.5]
+    balanced = weight.sum() / 3 / np.bincount(y, weight)
+    each = balanced if class_weight == "balanced" else [1, 5, 0.5]
     weight = weight * np.array(each)[y]
     errors = loo_errors(clf, X, y, ALPHAS, weight)
     np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)

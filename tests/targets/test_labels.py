@@ -168,13 +168,16 @@ def test_the_output_with_one_class_is_named(classifier, X, weighted):
 def test_class_weights_of_outputs_are_multiplied(ridge, X, classes, kind):
     Y = classes(X)
     each = [np.unique(column, return_inverse=True) for column in Y.T]
+    times = np.random.default_rng(1).random(N)
     if kind == "dicts":
         weights = [dict(zip(k.tolist(), 1.0 + np.arange(len(k)), strict=True)) for k, _ in each]
         of_rows = np.prod([1.0 + codes for _, codes in each], axis=0)
     else:
         weights = "balanced"
-        of_rows = np.prod([(N / len(k) / np.bincount(c))[c] for k, c in each], axis=0)
-    times = np.random.default_rng(1).random(N)
+        sums = [np.bincount(c, times) for _, c in each]
+        of_rows = np.prod(
+            [(times.sum() / len(s) / s)[c] for s, (_, c) in zip(sums, each, strict=True)], axis=0
+        )
     by_class = clone(ridge).set_params(class_weight=weights).fit(X, Y, sample_weight=times)
     by_row = clone(ridge).fit(X, Y, sample_weight=times * of_rows)
     np.testing.assert_allclose(by_class.readout_coef_, by_row.readout_coef_, atol=1e-9)

@@ -15,6 +15,9 @@ from .sources import Source, SparseSource
 from .streaming import take_rows
 from .validation import to_host
 
+# Mean of integer weights up to which they may be numbers of copies.
+MAX_COPIES = 64
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -64,6 +67,24 @@ class Samples:
     def groups_of(self, rows: Any) -> npt.NDArray[np.intp] | None:
         """Return the groups of some samples, or None."""
         return None if self.groups is None else self.groups[rows]
+
+    def with_unit_weights(self) -> tuple[Self, float]:
+        """Return the samples with weights of mean 1 (of positive ones, within a factor of 2).
+
+        Also the number by which they were divided: a power of two, so that it rounds nothing. The
+        penalties and bounds of searches are in units of that number. Small integers stay: they
+        may be numbers of copies, to which samples of a weight are equivalent.
+        """
+        validation, scale = self.validation, 1.0
+        if validation is not None:
+            validation, _ = validation.with_unit_weights()
+        weight = self.weight
+        if weight is not None:
+            mean = weight[weight > 0].mean()
+            if mean > MAX_COPIES or (weight != np.rint(weight)).any():
+                scale = power_of_two_near(mean)
+                weight = weight / scale
+        return replace(self, weight=weight, validation=validation), scale
 
     def in_order(self, order: npt.NDArray[np.intp]) -> Self:
         """Return the samples with an order of presentation."""
@@ -126,6 +147,11 @@ class Samples:
             return self, replace(job, reserved=reserved)
         sharded = ShardedRows(self.X, parts, job.engine.algebra)
         return replace(self, X=sharded), replace(job, reserved=reserved)
+
+
+def power_of_two_near(number: float) -> float:
+    """Return the power of two with the nearest logarithm."""
+    return float(2.0 ** np.round(np.log2(number)))
 
 
 # Rows of which all are permuted to draw some of them.

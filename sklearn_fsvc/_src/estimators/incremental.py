@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..data.job import Job
-from ..data.samples import Samples
+from ..data.samples import MAX_COPIES, Samples, power_of_two_near
 from ..data.sources import select_rows
 from ..data.streaming import cast_layer, n_synapses
 from ..engines import get_engine
@@ -94,8 +94,11 @@ class IncrementalState:
             n_parts=n_parts(layer.n_units) if is_option(alpha, "auto") else 0,
             sample=sample,
         )
-        first_alpha = history.first_alpha(layer)
-        return cls(statistics, units.given_layer, layer.formula, list(history.rows), first_alpha)
+        # The sums have the given weights.
+        scale = history.alpha_scale
+        rows = [row | {"alpha": scale * row["alpha"]} for row in history.rows]
+        first_alpha = scale * history.first_alpha(layer)
+        return cls(statistics, units.given_layer, layer.formula, rows, first_alpha)
 
     @property
     def emptied(self) -> "IncrementalState":
@@ -174,17 +177,23 @@ class IncrementalState:
         statistics = self.statistics
         n_changes = statistics.n_added + statistics.n_removed
         n_present: float = statistics.n_added - statistics.n_removed
-        if forgetting_factor < 1:  # the sum of all weights, a geometric series
-            n_present = min(n_present, 1 / (1 - forgetting_factor))
+        if forgetting_factor < 1:  # the sum of a geometric series
+            n_present = (1 - forgetting_factor**n_present) / (1 - forgetting_factor)
         is_due = (
             self.searched_at is None or n_changes - self.searched_at >= _SEARCH_AFTER * n_present
         )
-        sums = statistics.sums  # None if there are no samples
-        folds = sums.folds(units.sample_centers) if is_due and sums is not None else []
+        sums = statistics.sums
+        if not is_due or sums is None:  # there are no samples
+            return self, None
+        folds = sums.folds(units.sample_centers)
         if not folds:
             return self, None
         history = SearchHistory(self.first_alpha, list(self.search_rows))
-        result = search_penalty(folds, self.first_alpha)
+        mean_weight = sums.total.n / n_present
+        # As of `Samples.with_unit_weights`, but later weights may not be integers.
+        is_near_1 = 1 / MAX_COPIES <= mean_weight <= MAX_COPIES
+        unit = 1.0 if is_near_1 else power_of_two_near(mean_weight)
+        result = search_penalty(folds, self.first_alpha, unit=unit)
         history.add(units.layer, result)
         return replace(self, alpha=result.alpha, searched_at=n_changes), history.table
 

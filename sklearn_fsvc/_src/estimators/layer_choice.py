@@ -74,10 +74,11 @@ class BufferedNetwork(Network):
 
     def _start(self, parts: Parts, engine: Any, samples: Samples, chooses: bool = True) -> Parts:
         """Start sums for a layer, which is chosen for the samples; return the fitted parts."""
-        units, task, history = parts.units, parts.task, SearchHistory(parts.units.first_alpha)
-        job = self._job(engine, "partial_fit")
+        units, task, job = parts.units, parts.task, self._job(engine, "partial_fit")
+        scaled, scale = samples.with_unit_weights()
+        history = SearchHistory(units.first_alpha, alpha_scale=scale)
         if chooses:
-            on_device, job = units.order_samples(samples).on_device(job)
+            on_device, job = units.order_samples(scaled).on_device(job)
             report = FitReport(job.description, self.verbose)
             units = with_center_targets(units.fit(job, on_device, history), task, on_device)
             report.hidden_layer(units, history)

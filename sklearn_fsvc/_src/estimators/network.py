@@ -78,21 +78,22 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
     def _train(self, parts, job, *data):
         """Choose the hidden layer for the samples, and train the readout."""
         parts, samples = self._validate_training_data(parts, job.engine, *data)
-        task, readout = parts.task, None
+        task, readout, scale = parts.task, None, 1.0
+        if task is not None and parts.readout.fits_units:
+            samples, scale = samples.with_unit_weights()
         # A transformer whose layer is drawn at random reads its data once at most.
         if task is not None or parts.units.needs_multiple_passes:
             samples, job = samples.on_device(job)
         job = job.reserve_host(samples.target_bytes)
-        history, report = (
-            SearchHistory(parts.units.first_alpha),
-            FitReport(job.description, self.verbose),
-        )
+        history = SearchHistory(parts.units.first_alpha, alpha_scale=scale)
+        report = FitReport(job.description, self.verbose)
         units = parts.units.of_all_samples().fit(job, samples, history)
         report.hidden_layer(units, history)
         if task is not None:
             units, n_rows = with_center_targets(units, task, samples), len(history.rows)
             readout = parts.readout.train(ReadoutTraining(job, samples, units, task, history))
-            report.readout(readout, {row["alpha"]: row["error"] for row in history.rows[n_rows:]})
+            rows = history.rows[n_rows:]
+            report.readout(readout, {scale * row["alpha"]: row["error"] for row in rows})
         self._set_fitted(Parts(units, task, readout), job.engine.name, history.table)
 
     def _set_fitted(

@@ -1,6 +1,6 @@
 """The readouts: ridge, softmax, and those of FSVC: LMS and untrained."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -113,6 +113,27 @@ class Linear(Readout):
             fitted.setdefault("n_iter_", self.n_iter)
         return self.with_fitted(**fitted)
 
+    def train(self, training: ReadoutTraining) -> Self:
+        # The samples are those of `Samples.with_unit_weights`; the parameter and the fitted
+        # attributes are for the given weights.
+        scale = training.history.alpha_scale
+        if scale == 1:
+            return self._train(training)
+        is_given = not isinstance(self.alpha, str)
+        alpha = np.divide(self.alpha, scale) if is_given else self.alpha
+        sample = self.sample and self.sample.divided(scale)
+        trained = replace(self, alpha=alpha, sample=sample)._train(training)
+        fitted = {"alpha_": scale * trained.alpha_}
+        if trained.alphas_ is not UNSET:
+            fitted["alphas_"] = scale * trained.alphas_
+        if trained.posterior_ is not UNSET:
+            fitted["posterior_"] = trained.posterior_.multiplied(scale)
+        return trained.update_fitted(**fitted)
+
+    def _train(self, training: ReadoutTraining) -> Self:
+        """Return the trained readout, with penalties for samples of unit weights."""
+        raise NotImplementedError
+
     def uses_nearest_unit(self, units: Any, task: Any) -> bool:
         return _uses_nearest_unit(units, task)
 
@@ -150,15 +171,15 @@ class Ridge(Linear):
             'groups of samples; with groups give a number, or "auto".'
         )
 
-    def train(self, training: ReadoutTraining) -> Self:
+    def _train(self, training: ReadoutTraining) -> Self:
         if is_option(training.units.precision, "auto"):
             penalty = parse_penalty(self.alpha)
-            readout = train_quantised(training, penalty, self.random_state, self._train)
+            readout = train_quantised(training, penalty, self.random_state, self._solve)
             if readout is not None:
                 return readout
-        return self._train(training)
+        return self._solve(training)
 
-    def _train(self, training):
+    def _solve(self, training):
         """Return the trained readout: by leave-one-out, by the dual, or by the statistics."""
         job, layer, samples, task = training.job, training.layer, training.samples, training.task
         penalty = parse_penalty(self.alpha)
@@ -319,7 +340,7 @@ class Softmax(Linear):
                 'above 0, or "auto", which minimises the log-loss of held-out samples.'
             )
 
-    def train(self, training: ReadoutTraining) -> Self:
+    def _train(self, training: ReadoutTraining) -> Self:
         job, layer, samples, alpha = training.job, training.layer, training.samples, self.alpha
         statistics = ridge_alpha = start = None
         if is_option(alpha, "auto"):
@@ -383,10 +404,11 @@ class Untrained(Linear):
                 f'readout={self.readout!r} needs labels of the centres; with layer use "ridge".'
             )
 
-    def train(self, training: ReadoutTraining) -> Self:
+    def _train(self, training: ReadoutTraining) -> Self:
         W = untrained(training.samples.targets, training.units.support)
         task: Any = training.task
-        weights = task.class_weights(training.samples.targets.all_codes)
+        codes, weight = training.samples.targets.all_codes, training.samples.weight
+        weights = task.class_weights(codes, None if weight is None else np.sign(weight))
         if weights is not None:
             W *= weights[training.units.support] / weights.max()
         W = self._correct(W, training)

@@ -72,11 +72,14 @@ def fit_calibration(
     calibration : Calibration
         That of the priors if no sample has a weight.
     """
-    rows = np.arange(len(codes)) if weight is None else np.flatnonzero(weight)
-    if not len(rows):
+    scores, codes, weight = _with_weight(scores, codes, weight)
+    if not len(codes):
         return Calibration(_prior_temperature(max(2, scores.shape[1])), _PRIOR_SCALE)
-    if len(rows) > _SCALE_SAMPLES:  # at random, since y may be periodic
-        rows = np.random.default_rng(0).choice(rows, _SCALE_SAMPLES, replace=False, shuffle=False)
+    rows: Any = slice(None)
+    if len(codes) > _SCALE_SAMPLES:  # at random, since y may be periodic
+        rows = np.random.default_rng(0).choice(
+            len(codes), _SCALE_SAMPLES, replace=False, shuffle=False
+        )
     scale = _fit_scale(scores[rows], codes[rows], None if weight is None else weight[rows])
     log_loss = _TemperatureLoss(scores, codes, weight, scale, prior_rows)
     return Calibration(1 / log_loss.best_inverse(), scale)
@@ -100,7 +103,15 @@ def fit_temperature(
         Class indices.
     weight : ndarray of shape (n_samples,), optional
     """
-    return 1 / _TemperatureLoss(scores, codes, weight).best_inverse()
+    return 1 / _TemperatureLoss(*_with_weight(scores, codes, weight)).best_inverse()
+
+
+def _with_weight(scores, codes, weight):
+    """Return the samples of positive weight: the smoothing of labels depends on their number."""
+    if weight is None or (weight > 0).all():
+        return scores, codes, weight
+    rows = np.flatnonzero(weight)
+    return scores[rows], codes[rows], weight[rows]
 
 
 def _fit_scale(scores, codes, weight):

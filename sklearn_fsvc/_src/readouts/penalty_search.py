@@ -55,6 +55,7 @@ class SearchHistory:
     rows: list[dict] = field(default_factory=list)  # one for each readout
     n_rows: int | None = None  # samples that small networks were trained on, if there were any
     n_samples: int = 0  # those of which they are a part
+    alpha_scale: float = 1.0  # of `Samples.with_unit_weights`: the penalties are for such samples
 
     def add(self, layer: Any, found: PenaltySearchResult) -> None:
         """Append the readouts of a penalty search with a layer."""
@@ -94,11 +95,15 @@ class SearchHistory:
         """Columns of ``search_results_``; None if there are none."""
         if not self.rows:
             return None
-        return {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
+        table = {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
+        return table | {"alpha": table["alpha"] * self.alpha_scale}
 
 
 def search_penalty(
-    folds: list[tuple[RidgeStatistics, RidgeStatistics]], start: float, skip_above: float = np.inf
+    folds: list[tuple[RidgeStatistics, RidgeStatistics]],
+    start: float,
+    skip_above: float = np.inf,
+    unit: float = 1.0,
 ) -> PenaltySearchResult:
     """Return the ridge penalty with the least error on held-out samples.
 
@@ -113,9 +118,11 @@ def search_penalty(
         The first penalty.
     skip_above : float
         If its error is above this, no other penalty is evaluated.
+    unit : float
+        The mean weight of a sample, in units of which the penalties are bounded.
     """
     n, n_units = max(train.n for train, _ in folds), len(folds[0][0].h)
-    return search_alpha(lambda alpha: _error_of(folds, alpha), n, n_units, start, skip_above)
+    return search_alpha(lambda alpha: _error_of(folds, alpha), n, n_units, start, skip_above, unit)
 
 
 def search_alpha(
@@ -124,22 +131,23 @@ def search_alpha(
     n_units: int,
     start: float,
     skip_above: float = np.inf,
+    unit: float = 1.0,
 ) -> PenaltySearchResult:
     """Minimise ``error_of(alpha)`` as `search_penalty`, for training samples of weight `n`."""
-    rounding = n * np.finfo(np.float32).eps  # of H'H in float32
+    rounding = n / unit * np.finfo(np.float32).eps  # of H'H in float32
     lower = max(_MIN_EXPONENT, int(np.ceil(np.log(rounding) / np.log(ALPHA_STEP))))
     tried: dict[float, float] = {}
 
     def error_at(power):
-        alpha = float(ALPHA_STEP**power)
+        alpha = unit * float(ALPHA_STEP**power)
         if alpha not in tried:
             tried[alpha] = error_of(alpha)
         return tried[alpha]
 
-    best = int(np.clip(round(np.log(start) / np.log(ALPHA_STEP)), lower, _MAX_EXPONENT))
+    best = int(np.clip(round(np.log(start / unit) / np.log(ALPHA_STEP)), lower, _MAX_EXPONENT))
     if error_at(best) < skip_above or np.isinf(error_at(best)):
         best = downhill(error_at, best, lower, _MAX_EXPONENT)
-    return PenaltySearchResult(float(ALPHA_STEP**best), error_at(best), n_units, tried)
+    return PenaltySearchResult(unit * float(ALPHA_STEP**best), error_at(best), n_units, tried)
 
 
 def downhill(error_at: Callable[[int], float], best: int, lower: int, upper: int) -> int:

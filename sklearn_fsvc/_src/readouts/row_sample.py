@@ -246,6 +246,13 @@ class Sample:
         )
         return replace(self, rows=rows, key_limit=self.key_limit - log_factor)
 
+    def divided(self, scale: float) -> Self:
+        """Return the sample with weights divided by a number."""
+        if self.rows is None:
+            return self
+        rows = self.rows
+        return replace(self, rows=replace(rows, weight=rows.weight / scale, sums=rows.sums / scale))
+
     def _add_rows(self, new):
         """Return the sample with more rows, whose weights are negative if they are removed.
 

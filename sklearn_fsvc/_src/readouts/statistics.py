@@ -79,6 +79,10 @@ class RidgeStatistics(Moments):
             times the rounding error of sums that were rounded anyway.
         """
         # The sums were rounded before the mean was subtracted, in proportion to `raw_trace`.
+        if self.has_float64_fallback and alpha < self.n * self.rounding:
+            # A penalty below the rounding of the sums. In directions without variance, rounding
+            # may be of either sign; divided by the penalty, it would be most of the solution.
+            return None
         raw_trace = float((self.gram.diagonal() + alpha).sum())
         trace = raw_trace - float((self.algebra.to_host(self.h) ** 2).sum()) / self.n
         min_eigenvalue = float(condition_factor * np.finfo(float).eps * trace)

@@ -82,10 +82,19 @@ class CandidateGroup:
             return [layer]
         return [replace(layer, kernel=get_kernel(k), radius=float(radius)) for k, radius in kernels]
 
-    def members_with(self, kernel: KernelRadius, layer: Any) -> list[tuple[int, Any, int]]:
-        """Return (units of the layer, alpha, candidate) of the members with this kernel."""
+    def members_with(
+        self, kernel: KernelRadius, layer: Any, alpha_scale: float = 1.0
+    ) -> list[tuple[int, Any, int]]:
+        """Return (units of the layer, penalty, candidate) of the members with this kernel.
+
+        Penalties are divided by `alpha_scale`.
+        """
+
+        def penalty(alpha):
+            return alpha if is_option(alpha, "auto") else alpha / alpha_scale
+
         return [
-            (layer.width_of(p["n_hidden"]), p["alpha"], candidate)
+            (layer.width_of(p["n_hidden"]), penalty(p["alpha"]), candidate)
             for candidate, p in self.members.items()
             if _kernel_and_radius(p) == kernel
         ]
@@ -217,11 +226,11 @@ class NetworkBuilder:
         """
         n_units = solution.W.shape[1]
         units = self.parts.units.leading(n_units).with_shape_of(layer)
-        history = SearchHistory(self.history.start, list(self.history.rows))
+        history = replace(self.history, rows=list(self.history.rows))
         if isinstance(alpha, PenaltySearchResult):
             history.add(units.layer, alpha)
             alpha = alpha.alpha
-        fitted = {"alpha_": alpha}
+        fitted = {"alpha_": alpha * history.alpha_scale}
         if loo is not None:
             fitted |= self._calibration(units, solution, alpha, loo, scores)
         try:
@@ -276,7 +285,8 @@ def solve_group(
     """
     networks, problems = {}, {}
     for kernel, layer, of_layer in zip(group.kernels, layers, statistics, strict=True):
-        members, start = group.members_with(kernel, layer), builder.history.first_alpha(layer)
+        members = group.members_with(kernel, layer, builder.history.alpha_scale)
+        start = builder.history.first_alpha(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
         search = partial(_search_held_out, of_layer, start)
         if search_of is not None:

@@ -94,9 +94,10 @@ def fit_split(group: CandidateGroup, plan: SearchPlan, split: int, number: int) 
     parts = parts_of(network)
     with get_engine(network.device, *work_of_fit(X, parts.units.n_activations)) as engine:
         parts, samples = network._validate_training_data(parts, engine, *data)
+        samples, scale = samples.with_unit_weights()
         samples, job = samples.on_device(plan.job(network, engine))
         callback_task = plan.passes.subtask(plan.name(split), None, number)
-        shared = SharedPass.begin(group, plan, network, parts, job, samples, callback_task)
+        shared = SharedPass.begin(group, plan, network, parts, job, samples, scale, callback_task)
         # A temporary: the statistics are freed before the samples are scored.
         fitted = shared.solve(
             shared.cv_statistics(samples, f"{plan.name(split)}, statistics"),
@@ -123,13 +124,14 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
     with get_engine(network.device, *work_of_fit(plan.X, network.n_hidden)) as engine:
         metadata = get_metadata(**plan.fit_params)
         parts, samples = network._validate_training_data(parts, engine, plan.X, plan.y, *metadata)
+        samples, scale = samples.with_unit_weights()
         samples, job = samples.on_device(plan.job(network, engine))
         # Those of each fold, of all samples, their difference and its factor.
         statistics_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
         if statistics_bytes > job.memory_limit // 2 or not _have_same_targets(plan, samples):
             return None
         callback_task = plan.passes.subtask("all splits", None, number)
-        shared = SharedPass.begin(group, plan, network, parts, job, samples, callback_task)
+        shared = SharedPass.begin(group, plan, network, parts, job, samples, scale, callback_task)
         shared = replace(shared, job=shared._job.reserve(statistics_bytes))
         folds, total = _fold_statistics(shared, samples, held_out)
         shared_time = (perf_counter() - start) / len(folds)
@@ -177,13 +179,15 @@ class SharedPass:
         parts: Parts,
         job: Job,
         samples: Samples,
+        scale: float,
         callback_task: FitTask,
     ) -> "SharedPass":
-        """Select the units, and begin the callback task."""
-        job, history = (
-            replace(job, task=callback_task.begin()),
-            SearchHistory(parts.units.first_alpha),
-        )
+        """Select the units, and begin the callback task.
+
+        `samples` and `scale` are as of `Samples.with_unit_weights`.
+        """
+        job = replace(job, task=callback_task.begin())
+        history = SearchHistory(parts.units.first_alpha, alpha_scale=scale)
         units = with_center_targets(parts.units.fit(job, samples, history), parts.task, samples)
         layers = group.layers(cast_layer(units.layer, samples.X))
         return cls(group, plan, network, replace(parts, units=units), layers, history, job)
@@ -241,7 +245,8 @@ class SharedPass:
         differences, so that they cannot be summed again if they turn out to be ill-conditioned.
         """
         rounding = n_samples * np.finfo(np.float32).eps
-        is_small = self.group.smallest_alpha < _SAFE_ALPHA * rounding
+        smallest = self.group.smallest_alpha / self.history.alpha_scale
+        is_small = smallest < _SAFE_ALPHA * rounding
         standard = self._job.engine.statistics_dtype(self.layers[0])
         return np.dtype(np.float64) if is_small else standard
 

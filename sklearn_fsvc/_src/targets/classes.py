@@ -124,13 +124,23 @@ class ClassTarget(TargetSpec):
         return self.with_fitted(classes_=labels.classes, multilabel_=labels.is_multilabel)
 
     def _encoded_samples(self, X, codes, sample_weight):
-        weight = validate_weights(X, sample_weight, self.class_weights(codes))
+        weight = validate_weights(X, sample_weight)
+        class_weights = self.class_weights(codes, weight)
+        if class_weights is not None:
+            weight = validate_weights(X, sample_weight, class_weights)
         return Samples(X, self.labels.one_hot(codes), weight)
 
-    def class_weights(self, codes: npt.NDArray) -> npt.NDArray | None:
-        """Return the class weight of each sample, (n_samples,); None without `class_weight`."""
+    def class_weights(
+        self, codes: npt.NDArray, weight: npt.NDArray | None = None
+    ) -> npt.NDArray | None:
+        """Return the class weight of each sample, (n_samples,); None without `class_weight`.
+
+        "balanced" gives the classes of each output the same sum of sample weights `weight`.
+        """
         if self.class_weight is None:
             return None
+        if weight is not None and is_option(self.class_weight, "balanced"):
+            return np.prod([_balanced_weights(column, weight) for column in codes.T], axis=0)
         weights = compute_sample_weight(self.class_weight, self.labels.decode(codes))
         is_valid = np.isfinite(weights) & (weights >= 0)
         if not is_valid.all():
@@ -281,6 +291,12 @@ class ClassTarget(TargetSpec):
                 "pass a dict, or sample_weight."
             )
         return None
+
+
+def _balanced_weights(codes, weight):
+    """Return the weight of each sample's class, inverse to the sum of the weights of the class."""
+    sums = np.bincount(codes, weight)
+    return np.divide(weight.sum(), np.count_nonzero(sums) * sums, where=sums > 0, out=sums)[codes]
 
 
 def calibrations_of(fitted: Any) -> list[Calibration]:
