@@ -230,6 +230,12 @@ class Units(Part, ABC):
         """Return `support_`; None if the units are not at training samples."""
         return None if self.support_ is UNSET else self.support_
 
+    def of_rows(self, rows: npt.NDArray[np.intp] | None) -> Self:
+        """Return the units with `support_` as indices into an array of which `rows` were taken."""
+        if rows is None or self.support is None:
+            return self
+        return self.update_fitted(support_=rows[self.support])
+
     @property
     def sample_centers(self) -> Any:
         """Return the training samples that are the centres of the units; None if none are."""

@@ -41,6 +41,8 @@ class Samples:
     validation: "Samples | None" = None
     # (n_samples,), int, on the host, or None: the unit that is centred at each sample, -1 for none.
     unit_at_sample: npt.NDArray[np.intp] | None = None
+    # (n_samples,), int, on the host: their row numbers in the X of `fit`, if copies were merged.
+    rows: npt.NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -80,8 +82,8 @@ class Samples:
             validation, _ = validation.with_unit_weights()
         weight = self.weight
         if weight is not None:
-            mean = weight[weight > 0].mean()
-            if mean > MAX_COPIES or (weight != np.rint(weight)).any():
+            mean = weight.sum() / np.count_nonzero(weight)
+            if mean > MAX_COPIES or (weight % 1).any():
                 scale = power_of_two_near(mean)
                 weight = weight / scale
         return replace(self, weight=weight, validation=validation), scale

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_y, check_is_fitted
 
+from ..data.copies import merge_copies
 from ..data.dask_blocks import is_dask_collection, open_input
 from ..data.job import Job
 from ..data.map_reduce import run_parallel, slice_rows, split_into_shares
@@ -80,7 +81,8 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         parts, samples = self._validate_training_data(parts, job.engine, *data)
         task, readout, scale = parts.task, None, 1.0
         if task is not None and parts.readout.fits_units:
-            samples, scale = samples.with_unit_weights()
+            samples, scale = merge_copies(samples).with_unit_weights()
+        samples = parts.units.order_samples(samples)
         # A transformer whose layer is drawn at random reads its data once at most.
         if task is not None or parts.units.needs_multiple_passes:
             samples, job = samples.on_device(job)
@@ -94,6 +96,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             readout = parts.readout.train(ReadoutTraining(job, samples, units, task, history))
             rows = history.rows[n_rows:]
             report.readout(readout, {scale * row["alpha"]: row["error"] for row in rows})
+        units = units.of_rows(samples.rows)
         self._set_fitted(Parts(units, task, readout), job.engine.name, history.table)
 
     def _set_fitted(
@@ -122,7 +125,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         return parts
 
     def _validate_training_data(self, parts, engine, X, y, sample_weight, groups, validation=None):
-        """Return the parts with a fitted target specification, and the `Samples` in their order."""
+        """Return the parts with a fitted target specification, and the `Samples`."""
         if parts.task is None:
             X, y = validate_samples(self, engine, X, reset=True), to_host(y)
             required_by = parts.units.labels_required_by()
@@ -137,7 +140,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             samples = replace(samples, groups=groups, validation=validation)
             parts = replace(parts, task=task)
             parts.readout.check_samples(samples)
-        return parts, parts.units.order_samples(samples)
+        return parts, samples
 
     def _snapshot(self):
         """Return a copy of the estimator, which no other thread changes."""

@@ -40,7 +40,7 @@ _RBF = read_entries(
         Distance between samples and centres. "auto" is the Manhattan distance, unless Gaussian
         units of Euclidean distances have a validation error that is clearly lower, by 7 %; they
         suit smooth targets, such as linear ones. They are candidates for floating-point data if
-        `kernel` and `radius` are "auto" and `precision` is no number. Centres are selected with
+        `kernel` and `radius` are "auto" and `precision` is not 8 or 15. Centres are selected with
         Manhattan distances all the same. Manhattan distances of uint8 samples are exact: they are
         computed in integers.
 
@@ -125,19 +125,22 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
             default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.
-        "learned" weights are the root mean squared gradients of a small network with respect to
-        each feature, iterated three times [2]_ and scaled to a maximum of 1. They, or weights that
-        give all features the same standard deviation, are used if that reduces the validation
-        error; or those that minimise the leave-one-out error of Laplacian units [3]_, if that
-        reduces it much more. "refined" uses these whatever the validation error, which is that of
-        small networks; it is "learned" if there are fewer than about 12 samples per feature, more
-        than 300 features, or more than 100 classes. "auto" learns weights for floating-point data
-        and leaves uint8 data unweighted; it is None with the readouts "lms" and "none". "map"
-        learns a linear map, of at most 500 features: the square root of the average gradient outer
-        product [2]_, whose diagonal has the squares of the weights from gradients. It is used if it
-        lowers the validation error, and suits targets that depend on linear combinations of
-        features, best with ``metric="euclidean"``. A matrix of shape (n_features, n_inputs) is a
-        map: samples x become ``x A``.
+
+        - "learned": the root mean squared gradients of a small network with respect to each
+          feature, iterated three times [2]_ and scaled to a maximum of 1.
+        - "refined": weights that minimise the leave-one-out error of Laplacian units [3]_. With
+          fewer than about 12 samples per feature, more than 300 features, or more than 100
+          classes, it is "learned".
+        - "auto": of no weights, weights of equal standard deviations, "learned" and "refined",
+          those with the lowest validation error, which refined ones must reduce clearly. For
+          integers, and with the readouts "lms" and "none", it is None.
+        - "map": a linear map, of at most 500 features: the square root of the average gradient
+          outer product [2]_, whose diagonal has the squares of the weights from gradients. It is
+          used if it lowers the validation error, and suits targets that depend on linear
+          combinations of features, best with ``metric="euclidean"``.
+        - An array: the weights, or a map of shape (n_features, n_inputs): samples x become
+          ``x A``.
+        - None: no weights.
     %(layer)s
     readout : {"ridge", "softmax", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
@@ -223,7 +226,8 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     then kernel and radius jointly, then the metric, for which a network of 1000 units decides, each
     with its best penalty. The networks that select the kernel, the radius and the metric never have
     more units than `n_hidden`. The penalty of the network itself is selected last, by the
-    leave-one-out error for up to 6000 samples; of more than 1000 units, half are evaluated.
+    leave-one-out error for up to 6000 samples; of more than 1000 units, and on validation sets,
+    half are evaluated.
 
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and

@@ -189,8 +189,9 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
             Targets of any numeric dtype, converted to float64. The fit does not depend on their
             unit or origin. None if the chunks of X contain it; for tables, the name of its column.
         sample_weight : array-like of shape (n_samples,) or str, optional
-            Weights of the samples in the readout. A weight of 0 has the effect of removing the
-            sample. For tables, the name of a column. All other columns are features.
+            Weights of the samples in the readout; only their ratios matter, unless `alpha` is a
+            number. A weight of 0 has the effect of removing the sample. For tables, the name of a
+            column. All other columns are features.
         groups : array-like of shape (n_samples,), optional
             Group of each sample, such as its patient: hyperparameters that are "auto" are validated
             on other groups. With metadata routing it is requested by default.

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params, _num_samples
 
+from ..data.copies import merge_copies
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.sources import select_rows
@@ -94,7 +95,8 @@ def fit_split(group: CandidateGroup, plan: SearchPlan, split: int, number: int) 
     parts = parts_of(network)
     with get_engine(network.device, *work_of_fit(X, parts.units.n_activations)) as engine:
         parts, samples = network._validate_training_data(parts, engine, *data)
-        samples, scale = samples.with_unit_weights()
+        samples, scale = merge_copies(samples).with_unit_weights()
+        samples = parts.units.order_samples(samples)
         samples, job = samples.on_device(plan.job(network, engine))
         callback_task = plan.passes.subtask(plan.name(split), None, number)
         shared = SharedPass.begin(group, plan, network, parts, job, samples, scale, callback_task)
@@ -124,7 +126,7 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
     with get_engine(network.device, *work_of_fit(plan.X, network.n_hidden)) as engine:
         metadata = get_metadata(**plan.fit_params)
         parts, samples = network._validate_training_data(parts, engine, plan.X, plan.y, *metadata)
-        samples, scale = samples.with_unit_weights()
+        samples, scale = parts.units.order_samples(samples).with_unit_weights()
         samples, job = samples.on_device(plan.job(network, engine))
         # Those of each fold, of all samples, their difference and its factor.
         statistics_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
@@ -277,9 +279,11 @@ class SharedPass:
             As from a fit to the training samples only; by default that of all samples.
         """
         job, layers = self._job, self.layers
+        units = self.parts.units.of_rows(samples.rows)
         builder = NetworkBuilder(
-            self.network, self.parts, task or self.parts.task, job.engine, self.history
-        )
+            self.network, replace(self.parts, units=units), task or self.parts.task, job.engine,
+            self.history,
+        )  # fmt: skip
         loo_of = None
         if self.plan.needs_probabilities and builder.task.needs_loo_scores:
             sample = builder.task.draw_sample(job, samples, rows)

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.copies import merge_copies
 from ..data.dask_blocks import open_input
 from ..data.map_reduce import slice_rows
 from ..data.sources import Source
@@ -310,8 +311,9 @@ class StackedParts:
         task, samples = self.task.fit_encode(X, y, sample_weight)
         encoded = None if validation is None else validation.encode(task)
         samples = replace(samples, groups=encode_groups(X, groups), validation=encoded)
+        samples = merge_copies(samples)
         pairs, final = self.base.clone_for(samples)
-        y = task.base_target(y, samples)
+        y = task.base_target(y if samples.rows is None else y[samples.rows], samples)
         if validation is not None and encoded is not None:
             y_val = task.base_target(validation.y, encoded)
             validation = ValidationSet(encoded.X, y_val, encoded.weight)
@@ -321,6 +323,10 @@ class StackedParts:
         self.base.reserve_memory(pairs, final, training_set.sample)
         report = FitReport(f"{self.base.owner} fit", self.base.verbose)
         left_out = fit_base_estimators(pairs, training_set, fit_task, report)
+        networks = [network for _, network in pairs]
+        for network in networks:
+            if samples.rows is not None and hasattr(network, "support_"):
+                network.support_ = samples.rows[network.support_]
         by_fold = samples.groups is not None and validation is None
         ensemble = self.weighting.combine(task, left_out, training_set.scored_sample, by_fold)
         # A final estimator trained on a sample that lacks a class could not predict it.
@@ -335,7 +341,6 @@ class StackedParts:
             named_estimators_=dict(pairs[k] for k in ensemble.used),
             final_estimator_=ensemble.final_estimator,
         )
-        networks = [network for _, network in pairs]
         scored = training_set.scored_sample.rows.X
         weighting = self.weighting.with_ensemble(task, ensemble, scored, networks)
         names = [name for name, _ in pairs]

@@ -162,7 +162,7 @@ def test_ambiguous_y_and_weights_are_refused(given, named, error):
 
 def test_a_chunk_that_exceeds_the_memory_is_refused():
     with pytest.raises(
-        ValueError, match=r"max_memory=14399 bytes.* a chunk of 200 rows of X needs"
+        ValueError, match=r"a chunk of 200 rows of X needs 14.1 KiB, and 14.1 KiB are"
     ):
         open_source(ChunkFunction(X, chunk=200), 14399)
     open_source(ChunkFunction(X, chunk=200), 14400)

@@ -40,6 +40,7 @@ class ArraySource(Source):
         self._array, self._rows, self.names = array, rows, names
         self.shape = len(array) if rows is None else len(rows), array.shape[1]
         self.dtype = supported_dtype(array.dtype, "X")
+        self.is_converted = self.dtype != array.dtype
         self.tile_rows = max(1, len(self))
         row_bytes = max(1, self.shape[1] * self.dtype.itemsize)
         self._step = max(1, count_fitting(_CONVERTED_BYTES, row_bytes, maximum=self.tile_rows))

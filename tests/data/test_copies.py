@@ -1,0 +1,117 @@
+"""Copies of samples become one sample with a weight."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    RBFRegressor,
+    StackedRegressor,
+    TanhClassifier,
+    TanhRegressor,
+)
+from sklearn_fsvc._src.data.copies import merge_copies
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
+
+N = 200
+ESTIMATORS = {
+    "TanhRegressor": TanhRegressor(50, random_state=0),
+    "loo": TanhRegressor(50, alpha="loo", random_state=0),
+    "RBFRegressor": RBFRegressor(random_state=0),
+    "TanhClassifier": TanhClassifier(50, random_state=0),
+    "RBFClassifier": RBFClassifier(random_state=0),
+}
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(N, 4))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=N)
+
+
+def samples_of(X, codes=None, **params):
+    codes = np.zeros(len(X), int) if codes is None else codes
+    return Samples(X, OneHotTargets(codes, 2), **params)
+
+
+def test_copies_are_merged_in_the_order_of_the_first_ones(rng):
+    X, codes = rng.normal(size=(50, 3)), rng.integers(2, size=50)
+    order = rng.permutation(np.repeat(np.arange(50), rng.integers(1, 4, 50)))
+    weight = rng.random(len(order))
+    merged = merge_copies(samples_of(X[order], codes[order], weight=weight))
+    first = [int(np.flatnonzero(order == i)[0]) for i in range(50)]
+    np.testing.assert_array_equal(merged.rows, sorted(first))
+    np.testing.assert_array_equal(merged.X, X[order][merged.rows])
+    np.testing.assert_array_equal(merged.targets.all_codes[:, 0], codes[order][merged.rows])
+    expected = [weight[order == order[row]].sum() for row in merged.rows]
+    np.testing.assert_allclose(merged.weight, expected)
+    assert merge_copies(samples_of(X[order])).weight.sum() == len(order)
+
+
+def test_samples_that_are_not_copies_are_kept(rng):
+    X = rng.normal(size=(100, 3))
+    twice = np.tile(X, (2, 1))
+    few_copies = np.concatenate([X, X[:9]])
+    coincidences = rng.integers(3, size=(200, 4)).astype(float)
+    groups = np.arange(200)
+    for samples in (
+        samples_of(X), samples_of(few_copies), samples_of(coincidences),
+        samples_of((20 * twice).astype(np.int8)), samples_of(twice, groups=groups),
+        samples_of(twice, validation=samples_of(X)),
+        samples_of(twice, np.repeat([0, 1], 100)),  # other targets
+    ):  # fmt: skip
+        assert merge_copies(samples) is samples
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_copies_are_equivalent_to_weights(name, data):
+    X, y = data
+    y = y > 0 if name.endswith("Classifier") else y
+    copies = np.tile(np.arange(N), 3)
+    model = ESTIMATORS[name]
+    copied = clone(model).fit(X[copies], y[copies])
+    weighted = clone(model).fit(X, y, sample_weight=np.full(N, 3.0))
+    score = "decision_function" if name.endswith("Classifier") else "predict"
+    np.testing.assert_allclose(*(getattr(m, score)(X) for m in (copied, weighted)), atol=1e-8)
+    assert copied.alpha_ == weighted.alpha_
+
+
+def test_the_rows_of_centres_are_those_of_the_given_samples(data, rng):
+    X, y = data
+    order = rng.permutation(np.tile(np.arange(N), 2))
+    model = RBFRegressor(100, random_state=0).fit(X[order], y[order])
+    np.testing.assert_array_equal(X[order][model.support_], model.centers_)
+    ensemble = StackedRegressor(
+        [("rbf", RBFRegressor(100, random_state=0)), ("tanh", TanhRegressor(50, random_state=0))],
+        final_estimator=None, random_state=0,
+    ).fit(X[order], y[order])  # fmt: skip
+    network = ensemble.named_estimators_["rbf"]
+    np.testing.assert_array_equal(X[order][network.support_], network.centers_)
+
+
+def test_copies_do_not_narrow_the_intervals_of_an_ensemble(data, rng):
+    X, y = data
+    model = StackedRegressor(random_state=0).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    new = rng.normal(size=(500, 4))
+    y_new = np.sin(2 * new[:, 0]) + new[:, 1] * new[:, 2] + 0.3 * rng.normal(size=500)
+    low, high = model.predict_interval(new, confidence_level=0.9).T
+    assert np.mean((low < y_new) & (y_new < high)) > 0.8
+
+
+def test_a_search_merges_copies_as_its_candidates_do(data, rng):
+    X, y = data
+    order = rng.permutation(np.tile(np.arange(N), 2))
+    grid = {"n_hidden": [30, 60]}
+    ours, theirs = (
+        search(RBFClassifier(random_state=0), grid, cv=2).fit(X[order], y[order] > 0)
+        for search in (HiddenSizeSearchCV, GridSearchCV)
+    )
+    scores = (s.cv_results_["mean_test_score"] for s in (ours, theirs))
+    np.testing.assert_allclose(*scores)
+    np.testing.assert_array_equal(
+        ours.best_estimator_.support_, theirs.best_estimator_.support_
+    )  # fmt: skip
