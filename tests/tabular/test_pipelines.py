@@ -20,6 +20,7 @@ from sklearn_fsvc import (
     TanhProjector,
     make_tabular_pipeline,
 )
+from sklearn_fsvc.inspection import explain, shapley_values
 from tabular.tables import convert, make_frame, preprocessing, score
 
 
@@ -213,6 +214,53 @@ def test_set_output(mixed, library):
     assert isinstance(H, module.DataFrame)
     assert list(H.columns) == list(pipeline[:-1].get_feature_names_out())
     np.testing.assert_array_equal(H.to_numpy(), expected)
+
+
+@pytest.fixture
+def all_kinds(rng):
+    """Columns of all kinds, with interactions; return X and y."""
+    size, shop = rng.normal(size=(2, 300)), rng.integers(40, size=300)
+    plug, socket = rng.choice(list("ab"), size=(2, 300))
+    words = rng.choice(["red", "blue", "large", "small", "new", "old"], size=(300, 5))
+    X = pd.DataFrame({
+        "size": np.where(rng.random(300) < 0.1, np.nan, size[0]),
+        "limit": size[1],
+        "plug": plug,
+        "socket": socket,
+        "shop": [f"shop {code}" for code in shop],
+        "sold": pd.date_range("2024-01-01", periods=300),
+        "text": [" ".join(each) for each in words],
+    })  # fmt: skip
+    return X, 3.0 * (size[0] < size[1]) + 2.0 * (plug == socket) + 2.0 * (shop > 20)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("estimator", [RBFClassifier, RBFRegressor])
+def test_global_output_setting(all_kinds, library, estimator):
+    """Features, predictions and explanations are the same, and only the result is a DataFrame."""
+    module = pytest.importorskip(library)
+    X, y = all_kinds
+    y = y > 3 if estimator is RBFClassifier else y
+    network = estimator(50, kernel="laplacian", random_state=0)
+    plain = make_tabular_pipeline(network).fit(X, y)
+    names = plain[:-1].get_feature_names_out().tolist()
+    for part in ("mean(shop)", "plug*socket", "sold_weekday", "text_0", "missingindicator_size"):
+        assert any(name.endswith(part) for name in names)
+    with sklearn.config_context(transform_output=library):
+        model = make_tabular_pipeline(clone(network)).fit(X, y)
+        H = model[:-1].transform(X)
+        predicted = model.predict(X)
+        found = explain(model, X[:3])
+        numbers = make_tabular_pipeline(clone(network)).fit(X[["size", "limit"]], y)
+        values = shapley_values(numbers, X[["size", "limit"]][:3], X[["size", "limit"]][:20])
+        search = HiddenSizeSearchCV(model, cv=2, error_score="raise").fit(X, y)
+    assert isinstance(H, module.DataFrame)
+    assert list(H.columns) == names
+    np.testing.assert_array_equal(H.to_numpy(), plain[:-1].transform(X))
+    np.testing.assert_array_equal(predicted, plain.predict(X))
+    np.testing.assert_array_equal(found.support, explain(plain, X[:3]).support)
+    assert np.isfinite(values.values).all()
+    assert np.isfinite(search.best_score_)
 
 
 def test_estimators_of_any_type(mixed):

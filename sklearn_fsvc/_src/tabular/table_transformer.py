@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
+from sklearn import config_context  # type: ignore[attr-defined]
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
@@ -29,7 +30,7 @@ class TableTransformer(ColumnTransformer):
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         X = _as_table(X)
-        with self._explain_errors(X, self.transformers):
+        with self._explain_errors(X, self.transformers), _arrays_between_steps():
             H = super().fit_transform(X, y, **params)
         if names := rounded(X, _columns_of("numerical", self.transformers_, X)):
             warn(
@@ -42,7 +43,7 @@ class TableTransformer(ColumnTransformer):
     def transform(self, X: Any, **params: Any) -> Any:
         check_is_fitted(self)
         X = self._fitted_columns(_as_table(X))
-        with self._explain_errors(X, self.transformers_):
+        with self._explain_errors(X, self.transformers_), _arrays_between_steps():
             return super().transform(X, **params)
 
     def _fitted_columns(self, X: Any) -> Any:
@@ -82,6 +83,14 @@ class TableTransformer(ColumnTransformer):
             elif why := explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
                 raise TypeError(why) from error
             raise
+
+
+def _arrays_between_steps() -> Any:
+    """Return a context without the global `transform_output`, which is for the result only.
+
+    The steps compute with arrays, and some use sparse ones. The result is converted afterwards.
+    """
+    return config_context(transform_output="default")
 
 
 def _columns_of(name, transformers, X):
