@@ -16,6 +16,13 @@ from scipy.sparse import issparse
 _MAX_EXACT = 2**53
 
 
+class InvalidColumn(ValueError):
+    """Error of a transformer of some columns: the position among them, and what is wrong."""
+
+    def __str__(self) -> str:
+        return "Column {} of X {}".format(*self.args)
+
+
 def check_dimensions(X: Any) -> None:
     """Raise ValueError for a table without two dimensions."""
     if len(X.shape) != 2:
@@ -36,6 +43,13 @@ def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
     else:
         kinds = [_kind_of_dtype(X.dtype)] * n_columns
     return list(range(n_columns)), [X.dtype] * n_columns, kinds
+
+
+def temporal_columns(X: Any) -> list[int]:
+    """Return the positions of columns whose dtype is of dates, times or durations."""
+    if not hasattr(X, "columns"):
+        return list(range(X.shape[1])) if X.dtype.kind in "mM" else []
+    return [j for j, dtype in enumerate(X.dtypes) if _kind_of_dtype(dtype) == "datetime"]
 
 
 def iterate_columns(X: Any) -> Iterator[Any]:
@@ -93,6 +107,16 @@ def _is_rounded(X: Any, j: int) -> bool:
     return len(np.unique(values)) > len(np.unique(values.astype(np.float64)))
 
 
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or pandas.NA."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # the truth value of pandas.NA is undefined
+        return True
+    except ValueError:  # an array, which is compared elementwise
+        return False
+
+
 def is_nested(value: Any) -> bool:
     """Return whether a value contains others: a list, an array or a table in a cell."""
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
@@ -132,7 +156,7 @@ def explain_missing_targets(y: Any) -> str | None:
     targets = np.asarray(y, dtype=object)
     if not targets.ndim:  # a sparse matrix, or not an array at all
         return None
-    rows = [row for row, value in enumerate(targets) if any(map(_is_missing, np.ravel(value)))]
+    rows = [row for row, value in enumerate(targets) if any(map(is_missing, np.ravel(value)))]
     if not rows:
         return None
     return (
@@ -161,7 +185,7 @@ def explain_text(X: Any, columns: Sequence[int]) -> str | None:
     cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
     for j in columns:
         for row, value in enumerate(cells[:, j]):
-            if not _is_missing(value) and not _are_numbers(value):
+            if not is_missing(value) and not _are_numbers(value):
                 return (
                     f"Column {names[j]!r} of X holds {value!r} in row {row}, and numbers in fit; "
                     "convert it with pandas.to_numeric(..., errors='coerce'), where text becomes "
@@ -214,7 +238,7 @@ def explain_invalid_categories(X: Any, columns: Sequence[int]) -> str | None:
     """
     cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
     for j in columns:
-        values = [value for value in cells[:, j] if not _is_missing(value)]
+        values = [value for value in cells[:, j] if not is_missing(value)]
         types = sorted({_type_name(value) for value in values})
         if len(types) > 1:
             return (
@@ -242,12 +266,3 @@ def _are_ordered(values: Sequence[Any]) -> bool:
     except (TypeError, ValueError, ArithmeticError):
         return False
     return True
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # the truth value of pandas.NA is undefined
-        return True
-    except ValueError:  # an array, which is compared elementwise
-        return False

@@ -90,7 +90,9 @@ def make_tabular_pipeline(
         for parameters of a preset in addition to an estimator. By `fit`, for columns that do not
         exist, or that contain none of numbers, categories, dates and text; for categories of mixed
         types, or that are lists, tuples and the like; for sparse X and lists of dictionaries; and
-        for infinite values.
+        for infinite values. By `fit` and `predict`, for values in a column of dates that are not
+        dates, and by `predict`, for dates in other columns, and for times with a time zone in only
+        one of `fit` and `predict`.
 
     Warns
     -----
@@ -137,9 +139,9 @@ def make_tabular_pipeline(
     **Dates** become the days since 1970, the position in the year as sine and cosine, and the
     weekday; if there are times of day, the hour, and the position in the day as sine and cosine. A
     time of day becomes these three, a period the features of its first day, and a duration a number
-    of days. All are then scaled by ranks; columns with missing values get an indicator. Strings are
-    dates if they begin with a year, a month and a day, as in 2026-01-31. Other formats are
-    ambiguous, and cause a warning.
+    of days. Times with a time zone are local times in the zone of `fit`. All are then scaled by
+    ranks; columns with missing values get an indicator. Strings are dates if they begin with a
+    year, a month and a day, as in 2026-01-31. Other formats are ambiguous, and cause a warning.
 
     **Text** is a column of strings of which more than 100 of the first 1000 are distinct, with 2.5
     words each on average. It becomes 30 components of a latent semantic analysis of character

@@ -14,13 +14,16 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.columns import (
+    InvalidColumn,
     as_data_frame,
     check_dimensions,
+    describe_columns,
     explain_infinity,
     explain_invalid_categories,
     explain_text,
     explain_unsupported_container,
     rounded,
+    temporal_columns,
 )
 from ..utils.user_warnings import warn
 
@@ -32,6 +35,7 @@ class TableTransformer(ColumnTransformer):
         X = _as_table(X)
         with self._explain_errors(X, self.transformers), _arrays_between_steps():
             H = super().fit_transform(X, y, **params)
+        self._temporal = temporal_columns(X)
         if names := rounded(X, _columns_of("numerical", self.transformers_, X)):
             warn(
                 f"Columns {names!r} of X contain integers beyond 2**53, of which some are distinct "
@@ -43,6 +47,7 @@ class TableTransformer(ColumnTransformer):
     def transform(self, X: Any, **params: Any) -> Any:
         check_is_fitted(self)
         X = self._fitted_columns(_as_table(X))
+        self._check_temporal(X)
         with self._explain_errors(X, self.transformers_), _arrays_between_steps():
             return super().transform(X, **params)
 
@@ -68,12 +73,27 @@ class TableTransformer(ColumnTransformer):
             )
         return X[list(names)]
 
+    def _check_temporal(self, X: Any) -> None:
+        """Raise ValueError for dates and durations in a column that contained others in `fit`."""
+        as_in_fit = {*self._temporal, *_columns_of("datetime", self.transformers_, X)}
+        for j in temporal_columns(X):
+            if j not in as_in_fit:
+                names, dtypes, _ = describe_columns(X)
+                raise ValueError(
+                    f"Column {names[j]!r} of X ({dtypes[j]}) holds dates or durations, and did not "
+                    "in fit; convert it to the type that it had in fit."
+                )
+
     @contextmanager
     def _explain_errors(self, X: Any, transformers: list[tuple]) -> Iterator[None]:
         """Replace errors of the steps, which lack the name of the column, by an explanation."""
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # sums of huge values
                 yield
+        except InvalidColumn as error:
+            position, problem = error.args
+            name = describe_columns(X)[0][_columns_of("datetime", transformers, X)[position]]
+            raise ValueError(f"Column {name!r} of X {problem}") from error
         except (TypeError, ValueError, ArithmeticError) as error:
             if "infinity" in str(error):
                 if (why := explain_infinity(X)) is not None:
