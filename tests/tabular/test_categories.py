@@ -11,7 +11,12 @@ from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhRegressor, make_tabular_pipeline
-from sklearn_fsvc._src.tabular.categories import CategoryEncoder
+from sklearn_fsvc._src.tabular.categories import (
+    CategoryEncoder,
+    category_codes,
+    fit_ordinal,
+    unify_missing,
+)
 from tabular.tables import make_frame, preprocessing
 
 
@@ -45,6 +50,43 @@ def test_missing_values_of_polars_are_a_category():
         column = pl.DataFrame({"c": pl.Series(["b", None, "a"], dtype=dtype)})
         H = preprocessing().fit_transform(column)
         np.testing.assert_array_equal(H, [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0]])
+
+
+def make_missing(container):
+    """Return the same categories, some of which are missing, in a container."""
+    values = ["b", None, "a", None, "b"]
+    if container == "array with None":
+        return np.array(values, dtype=object)[:, None]
+    if container == "array with NaN":
+        return np.array([np.nan if v is None else v for v in values], dtype=object)[:, None]
+    if container == "array with NA":
+        return np.array([pd.NA if v is None else v for v in values], dtype=object)[:, None]
+    dtype = object if container == "pandas with None" else "category"
+    if container == "polars":
+        return make_frame("polars", x0=values)
+    return pd.DataFrame({"x0": pd.Series(values, dtype=dtype)})
+
+
+CONTAINERS = [
+    "pandas", "pandas with None", "polars", "array with None", "array with NaN", "array with NA",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:X ")  # of names in only one of fit and transform
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_missing_values_are_the_same_category_in_all_containers(container):
+    """With the same feature name; also of interactions."""
+    X = make_missing(container)
+    encoder = CategoryEncoder().fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["x0_a", "x0_b", "x0_nan"]
+    expected = encoder.transform(X)
+    np.testing.assert_array_equal(expected.argmax(axis=1), [1, 2, 0, 2, 1])
+    codes = category_codes(fit_ordinal(unify_missing(X)), unify_missing(X))
+    for other in CONTAINERS:
+        H = encoder.transform(make_missing(other))
+        np.testing.assert_array_equal(H, expected)
+        new = category_codes(fit_ordinal(unify_missing(X)), unify_missing(make_missing(other)))
+        np.testing.assert_array_equal(new, codes)
 
 
 def encode(name, values):

@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import input_names, is_nested
+from ..data.columns import input_names, is_missing, is_nested
 from ..utils.parameters import check_positive_integer
 from ..utils.user_warnings import warn
 from .dates import resembles_date
@@ -55,12 +55,17 @@ _ADVICE = {
 }
 
 
-def unify_missing(X: Any) -> Any:
-    """Return X with NaN for all values that pandas counts as missing.
+def unify_missing(X: Any) -> npt.NDArray:
+    """Return X as an array, with NaN for all missing values, whatever the container.
 
     Encoders do not support pandas.NA, and None and NaN would be two categories.
     """
-    return X.astype(object).where(X.notna(), np.nan) if hasattr(X, "notna") else X
+    if hasattr(X, "notna"):
+        return X.astype(object).where(X.notna(), np.nan).to_numpy(dtype=object)
+    X = np.asarray(X)  # as encoders convert DataFrames of polars
+    if X.dtype.kind != "O":
+        return X
+    return np.where(np.vectorize(is_missing, otypes=[bool])(X), np.nan, X)
 
 
 def fit_ordinal(X: Any, max_categories: int | None = None) -> OrdinalEncoder:
