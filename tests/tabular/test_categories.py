@@ -151,6 +151,17 @@ def test_named_columns_are_categorical_without_a_warning(values):
         np.testing.assert_array_equal(preprocessing().fit_transform(X), H)
 
 
+@pytest.mark.parametrize("name", ["string", "large_string"])
+def test_warning_for_strings_of_pyarrow(name):
+    """Of numbers and dates as text, as for other strings."""
+    pa = pytest.importorskip("pyarrow")
+    dtype = pd.ArrowDtype(getattr(pa, name)())
+    dates = [f"{1 + i % 9}/{1 + i % 7}/2026" for i in range(300)]
+    X = pd.DataFrame({"a": [f"{i}" for i in range(300)], "b": dates})
+    with pytest.warns(UserWarning, match=r"(?s)'b': dates as text.*'a': numbers as text"):
+        preprocessing().fit(X.astype(dtype))
+
+
 @pytest.mark.parametrize("dtype", ["int64", "category"])
 def test_advice_for_many_integers(dtype):
     """Not to convert them to numbers."""

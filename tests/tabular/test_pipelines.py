@@ -1,6 +1,7 @@
 """make_tabular_pipeline: features by column type, its parameters, errors and estimators."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -125,6 +126,18 @@ def test_feature_types_of_pandas_dtypes():
     assert list(names[: len(expected)]) == expected
     assert all(name.startswith("categorical__categorical__") for name in names[len(expected) :])
     assert len(names) == 5 + 2 * 6
+
+
+def test_decimals_of_pyarrow_are_numerical():
+    pa = pytest.importorskip("pyarrow")
+    numbers = [Decimal("1.5"), None, Decimal("-2.25"), Decimal("3.0")]
+    for dtype in (pa.decimal128(10, 2), pa.decimal256(40, 2)):
+        X = pd.DataFrame({"a": pd.Series(numbers, dtype=pd.ArrowDtype(dtype))})
+        fitted = preprocessing().fit(X)
+        floats = pd.DataFrame({"a": [1.5, np.nan, -2.25, 3.0]})
+        assert fitted.get_feature_names_out()[0] == "numerical__a"
+        np.testing.assert_array_equal(fitted.transform(X), preprocessing().fit_transform(floats))
+        np.testing.assert_array_equal(fitted.transform(X), fitted.transform(floats))
 
 
 def test_feature_types_of_polars_dtypes():

@@ -75,7 +75,7 @@ def _kind_of_dtype(dtype: Any) -> str:
         if dtype.is_temporal():
             return "datetime"
         return "other" if dtype.is_nested() else "category"
-    if dtype.kind in "iuf":
+    if dtype.kind in "iuf" or str(dtype).startswith("decimal"):  # decimals of pyarrow
         return "number"
     if hasattr(dtype, "freq"):  # periods of pandas
         return "datetime"

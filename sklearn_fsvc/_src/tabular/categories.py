@@ -1,5 +1,6 @@
 """CategoryEncoder: one-hot features of categories, and mean targets where there are many."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -303,8 +304,9 @@ def _are_categorical_dtypes(X):
     """
     if not hasattr(X, "columns"):
         return np.ones(X.shape[1], dtype=bool)
-    dtypes = [str(dtype).partition("(")[0].lower() for dtype in X.dtypes]
-    return np.array([dtype not in ("object", "str", "string") for dtype in dtypes])
+    # "String" of polars, "string[pyarrow]" of pandas.
+    names = [re.split(r"\W", str(dtype).lower())[0] for dtype in X.dtypes]
+    return np.array([not name.startswith(("object", "str", "large_str")) for name in names])
 
 
 def _classify(known, is_category, n_samples, is_many):
