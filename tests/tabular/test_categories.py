@@ -331,6 +331,55 @@ def test_libraries_give_the_same_means(library):
     np.testing.assert_array_equal(H, expected)
 
 
+@pytest.mark.parametrize(
+    ("fitted", "values", "message"),
+    [
+        (list("123"), [1, 2, 3], "contains 1, and contained '1' in fit; .* the type of fit, str"),
+        ([1, 2, 3], list("123"), "contains '1', and contained 1 in fit; .* the type of fit, int"),
+        ([True, False, True], ["True", "False", None], "contains 'True', and contained False"),
+        (["a", "b", None], [None, "x", "y"], "contains 'x', and contained 'a' in fit"),
+    ],
+)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_warning_for_columns_of_unknown_categories(library, fitted, values, message):
+    """One warning for each such column and call, also with interactions."""
+    known = list("uvw")
+    table = make_frame(library, c=fitted * 20, d=known * 20)
+    model = make_tabular_pipeline(
+        TanhClassifier(5, random_state=0), categorical_features=["c", "d"]
+    ).fit(table, np.arange(60) % 2)
+    new = make_frame(library, c=values, d=known)
+    expected = rf"Column 'c' of X: none of its values occurred in fit\. It {message}"
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=expected) as caught:
+            model.predict(new)
+        assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("fitted", "values"),
+    [
+        ([1, 2, 3], [1.0, 7.0, 8.0]),
+        (["a", "b", None], ["x", None, None]),
+        (["a", "b", "c"], [None] * 3),
+        ([None] * 3, ["a", "b", "c"]),
+        (["a", "b", "c"], ["x", "y", "c"]),
+    ],
+    ids=["same numbers", "one value", "missing", "missing in fit", "one known"],
+)
+def test_no_warning_for_unknown_categories(fitted, values):
+    encoder = CategoryEncoder().fit(pd.DataFrame({"c": pd.Series(fitted, dtype=object)}))
+    encoder.transform(pd.DataFrame({"c": pd.Series(values, dtype=object)}))
+
+
+def test_columns_of_arrays_in_warnings():
+    """Their positions are those among the categorical columns."""
+    X = np.array([[0.5, "a", "1"], [1.5, "b", "2"]], dtype=object)
+    fitted = preprocessing(categorical_features=[1, 2]).fit(X)
+    with pytest.warns(UserWarning, match="Column 1 of the categorical columns of X: none of its"):
+        fitted.transform(np.array([[0.5, "a", 1], [1.5, "b", 2]], dtype=object))
+
+
 def test_invalid_max_categories():
     encoder = CategoryEncoder(max_categories=0)
     with pytest.raises(ValueError, match="max_categories=0"):

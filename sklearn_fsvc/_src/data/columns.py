@@ -117,6 +117,11 @@ def is_missing(value: Any) -> bool:
         return False
 
 
+def as_python(value: Any) -> Any:
+    """Return a scalar of NumPy as one of Python, which is shorter in messages."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def is_nested(value: Any) -> bool:
     """Return whether a value contains others: a list, an array or a table in a cell."""
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes))

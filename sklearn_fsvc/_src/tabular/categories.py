@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import input_names, is_missing, is_nested
+from ..data.columns import as_python, input_names, is_missing, is_nested
 from ..utils.parameters import check_positive_integer
 from ..utils.user_warnings import warn
 from .dates import resembles_date
@@ -129,7 +129,8 @@ class CategoryEncoder(CrossFittedEncoder):
     Warns
     -----
     UserWarning
-        By `fit`, of columns that are hardly categorical, with the remedy.
+        By `fit`, of columns that are hardly categorical, with the remedy. By `transform`, of
+        columns with two values or more, none of which is a category of `fit`.
     """
 
     def __init__(
@@ -172,7 +173,9 @@ class CategoryEncoder(CrossFittedEncoder):
         """Return the encoding of new samples, by the means of all training samples."""
         check_is_fitted(self, "positions_")
         validate_data(self, X, reset=False, skip_check_array=True)
-        codes = category_codes(self.encoder_, unify_missing(X))
+        X = unify_missing(X)
+        codes = category_codes(self.encoder_, X)
+        self._warn_unknown(X, codes)
         return self._stack(codes, {j: means[codes[:, j]] for j, means in self.means_.items()})
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
@@ -274,12 +277,11 @@ class CategoryEncoder(CrossFittedEncoder):
 
     def _warn_doubtful(self, targeted, is_category, n_samples):
         """Warn once, of all columns that should be encoded in another way, or be dropped."""
-        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         doubtful: dict[str | None, list[str]] = {}
         for j, known in enumerate(self.encoder_.categories_):
             is_many = self._exceeds_limit(known) and j not in targeted
             kind = _classify(known, is_category[j], n_samples, is_many)
-            doubtful.setdefault(kind, []).append(repr(names[j]))
+            doubtful.setdefault(kind, []).append(self._name(j))
         lines = [
             f"\n  {', '.join(doubtful[kind])}: {text.format(max_categories=self.max_categories)}."
             for kind, text in _ADVICE.items()
@@ -287,6 +289,25 @@ class CategoryEncoder(CrossFittedEncoder):
         ]
         if lines:
             warn(f"Some columns of X are treated as categorical, but contain:{''.join(lines)}")
+
+    def _warn_unknown(self, X, codes):
+        """Warn of columns without any category of `fit`, as of numbers that were texts there."""
+        for j, known in enumerate(self.encoder_.categories_):
+            if (codes[:, j] > UNKNOWN_CODE).any():
+                continue
+            values, fitted = ([v for v in each if not is_missing(v)] for each in (X[:, j], known))
+            if len(values) > 1 and fitted:
+                value, category = as_python(values[0]), as_python(fitted[0])
+                warn(
+                    f"Column {self._name(j)} of X: none of its values occurred in fit. It contains "
+                    f"{value!r}, and contained {category!r} in fit; if only the types differ, "
+                    f"convert the column to the type of fit, {type(category).__name__}."
+                )
+
+    def _name(self, j):
+        """Return the name of a column; in arrays, its position among the categorical ones."""
+        names = getattr(self, "feature_names_in_", None)
+        return f"{j} of the categorical columns" if names is None else repr(names[j])
 
 
 def _log_counts(codes, n_codes):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import InvalidColumn, input_names, is_missing, iterate_columns
+from ..data.columns import InvalidColumn, as_python, input_names, is_missing, iterate_columns
 
 # Dates as text are recognised if the year is first: 01/02/2024 may be January or February.
 _ISO_DATE = re.compile(r"\s*\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)")
@@ -192,12 +192,10 @@ def _read_objects(j, values, kind, zone):
 
 def _describe_invalid(value, row, kind):
     """Return what is wrong with a value that is no date."""
-    if isinstance(value, np.generic):
-        value = value.item()
     example = " such as 2026-01-31" if kind == "dates" else ""
     missing = ", with errors='coerce' if such values are missing" if isinstance(value, str) else ""
     return (
-        f"holds {value!r} in row {row}, and {kind}{example} in fit; convert it with "
+        f"holds {as_python(value)!r} in row {row}, and {kind}{example} in fit; convert it with "
         f"{_CONVERSIONS[kind]}{missing}."
     )
 

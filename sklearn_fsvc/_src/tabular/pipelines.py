@@ -101,7 +101,8 @@ def make_tabular_pipeline(
         samples, such as IDs, more than 100 categories for a transformer, and numbers and dates that
         are stored as text, unless the columns are named in `categorical_features`. And about
         columns of integers beyond :math:`2^{53}` that are distinct,
-        but equal in float64.
+        but equal in float64. By `predict`, about a categorical feature with two values or more of
+        which none occurred in `fit`, for example since they have another type.
 
     See Also
     --------
