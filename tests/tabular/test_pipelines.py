@@ -21,6 +21,7 @@ from sklearn_fsvc import (
     TanhProjector,
     make_tabular_pipeline,
 )
+from sklearn_fsvc._src.tabular.interactions import InteractionEncoder
 from sklearn_fsvc.inspection import explain, shapley_values
 from tabular.tables import convert, make_frame, preprocessing, score
 
@@ -229,6 +230,35 @@ def test_set_output(mixed, library):
     np.testing.assert_array_equal(H.to_numpy(), expected)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ({"s": ["nan", "c", None] * 9}, ["s_c", "s_nan", "s_nan_2"]),
+        (
+            {"a": ["1_b", "c", "c"] * 9, "a_1": ["b", "x", "b"] * 9},
+            ["a_1_b", "a_c", "a_1_b_2", "a_1_x"],
+        ),
+    ],
+)
+def test_feature_names_are_unique(library, columns, names):
+    """A text "nan" and a missing value would have the same name; DataFrames need different ones."""
+    X = make_frame(library, **columns)
+    transformer = preprocessing().set_output(transform=library)
+    H = transformer.fit_transform(X)
+    assert list(H.columns) == [f"categorical__{name}" for name in names]
+    assert list(H.columns) == transformer.get_feature_names_out().tolist()
+
+
+def test_names_of_interactions_are_unique(rng):
+    X = rng.choice(list("xyz"), size=(300, 3))
+    frame = pd.DataFrame(X, columns=["a", "b", "a*b"])
+    y = 2 * (X[:, 0] == X[:, 1]) + (X[:, 1] == X[:, 2])
+    names = InteractionEncoder("regression").fit(frame, y).get_feature_names_out().tolist()
+    assert names[:4] == ["a", "b", "a*b", "a*b_2"]
+    assert len(set(names)) == len(names)
+
+
 @pytest.fixture
 def all_kinds(rng):
     """Columns of all kinds, with interactions; return X and y."""
@@ -354,6 +384,16 @@ def test_invalid_targets(mixed, preset):
     for task in ("classifier", "regressor"):
         with pytest.raises(ValueError, match=r"NaN or None in 1 of 60 rows, row 7 first"):
             make_tabular_pipeline(task, preset=preset).fit(X, missing)
+
+
+def test_columns_of_the_same_name():
+    """In fit; in transform only if they are used."""
+    twice = pd.DataFrame([[1.0, 2.0, 3.0]] * 4, columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match=r"same name: \['a'\]\. Rename them, or keep the first"):
+        preprocessing().fit(twice)
+    with pytest.raises(ValueError, match=r"same name: \['a'\]"):
+        preprocessing().fit(twice.iloc[:, :2]).transform(twice)
+    preprocessing().fit(twice[["b"]]).transform(twice)
 
 
 def test_list_columns_are_not_supported():

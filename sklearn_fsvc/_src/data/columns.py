@@ -4,12 +4,15 @@ The functions `explain_...` return the message for invalid input, None for valid
 called after scikit-learn has raised an error, so that valid input costs nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, count
 from numbers import Number
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 
 # float64 represents every integer up to this magnitude.
@@ -27,6 +30,16 @@ def check_dimensions(X: Any) -> None:
     """Raise ValueError for a table without two dimensions."""
     if len(X.shape) != 2:
         raise ValueError(f"X has shape {X.shape}, and must have two dimensions; reshape it.")
+
+
+def check_unique_names(X: Any) -> None:
+    """Raise ValueError for a DataFrame with several columns of the same name."""
+    counts = Counter(getattr(X, "columns", ()))
+    if repeated := [name for name, number in counts.items() if number > 1]:
+        raise ValueError(
+            f"X has several columns of the same name: {repeated!r}. Rename them, or keep the first "
+            "of each: X.loc[:, ~X.columns.duplicated()]."
+        )
 
 
 def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
@@ -65,6 +78,15 @@ def input_names(transformer: Any, input_features: Any) -> Sequence[Any]:
     """
     names = getattr(transformer, "feature_names_in_", input_features)
     return [f"x{j}" for j in range(transformer.n_features_in_)] if names is None else names
+
+
+def unique_names(names: Iterable[str]) -> npt.NDArray[np.object_]:
+    """Return names of features, of which repeated ones get a suffix: "a_nan", then "a_nan_2"."""
+    result: dict[str, None] = {}  # in order
+    for name in names:
+        candidates = chain([name], (f"{name}_{k}" for k in count(2)))
+        result[next(each for each in candidates if each not in result)] = None
+    return np.array(list(result), dtype=object)
 
 
 def _kind_of_dtype(dtype: Any) -> str:

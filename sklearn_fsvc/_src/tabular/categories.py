@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import as_python, input_names, is_missing, is_nested
+from ..data.columns import as_python, input_names, is_missing, is_nested, unique_names
 from ..utils.parameters import check_positive_integer
 from ..utils.user_warnings import warn
 from .dates import resembles_date
@@ -187,7 +187,7 @@ class CategoryEncoder(CrossFittedEncoder):
                 f"mean({name}){suffix}" for suffix in self._output_suffixes if j in self.means_
             ]
             result += [f"log_count({name})"] * (j in self.log_counts_)
-        return np.array(result, dtype=object)
+        return unique_names(result)  # "nan" may be a text
 
     def feature_origins(self) -> list[tuple[int, ...]]:
         """Return for each encoded feature the columns that it is computed from: a single one."""

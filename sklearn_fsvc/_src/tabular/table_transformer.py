@@ -17,6 +17,7 @@ from ..data.columns import (
     InvalidColumn,
     as_data_frame,
     check_dimensions,
+    check_unique_names,
     describe_columns,
     explain_infinity,
     explain_invalid_categories,
@@ -33,6 +34,7 @@ class TableTransformer(ColumnTransformer):
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         X = _as_table(X)
+        check_unique_names(X)
         with self._explain_errors(X, self.transformers), _arrays_between_steps():
             H = super().fit_transform(X, y, **params)
         self._temporal = temporal_columns(X)
@@ -71,7 +73,9 @@ class TableTransformer(ColumnTransformer):
                 f"X has no columns {missing!r}, which it had in fit; its columns are "
                 f"{list(X.columns)!r}."
             )
-        return X[list(names)]
+        X = X[list(names)]
+        check_unique_names(X)
+        return X
 
     def _check_temporal(self, X: Any) -> None:
         """Raise ValueError for dates and durations in a column that contained others in `fit`."""
