@@ -233,6 +233,16 @@ def as_data_frame(X: Any) -> Any:
     return X
 
 
+def densify_columns(X: Any) -> Any:
+    """Return a DataFrame of pandas with dense columns, any other X as it is.
+
+    scikit-learn would warn of sparse ones in each transformer.
+    """
+    columns = zip(X.columns, X.dtypes, strict=True) if hasattr(X, "columns") else ()
+    dense = {name: dtype.subtype for name, dtype in columns if str(dtype).startswith("Sparse")}
+    return X.astype(dense) if dense else X
+
+
 def explain_unsupported_container(X: Any, name: str = "X") -> str | None:
     """Return the message for a container of samples that is neither a DataFrame nor an array."""
     if issparse(X):  # one of its formats is a dictionary

@@ -11,13 +11,14 @@ import numpy as np
 from sklearn import config_context  # type: ignore[attr-defined]
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.columns import (
     InvalidColumn,
     as_data_frame,
     check_dimensions,
     check_unique_names,
+    densify_columns,
     describe_columns,
     explain_infinity,
     explain_invalid_categories,
@@ -65,7 +66,7 @@ class TableTransformer(ColumnTransformer):
                 raise ValueError(
                     f"X has {X.shape[1]} features, and had {self.n_features_in_} in fit."
                 )
-            return X
+            return X if names is None else self._with_names(X)
         if list(X.columns) == list(names):
             return X
         if missing := [name for name in names if name not in X.columns]:
@@ -75,6 +76,17 @@ class TableTransformer(ColumnTransformer):
             )
         X = X[list(names)]
         check_unique_names(X)
+        return X
+
+    def _with_names(self, X: Any) -> Any:
+        """Return an array with the names of `fit`, and warn, so that each step does not warn."""
+        if not isinstance(X, np.ndarray):
+            return X
+        with suppress(ImportError):
+            from pandas import DataFrame
+
+            validate_data(self, X, reset=False, skip_check_array=True)  # warns
+            return DataFrame(X, columns=self.feature_names_in_, copy=False)
         return X
 
     def _check_temporal(self, X: Any) -> None:
@@ -127,11 +139,16 @@ def _columns_of(name, transformers, X):
 
 
 def _as_table(X):
-    """Return X, with lists as arrays and pyarrow as pandas; TypeError for other containers."""
+    """Return X, with lists as arrays, pyarrow as pandas, and dense columns.
+
+    TypeError for other containers.
+    """
     X = as_data_frame(X)
     why = explain_unsupported_container(X)
     if why is None:
         # scikit-learn converts lists to the same array, after the columns have been selected.
         is_list = isinstance(X, (list, tuple))
-        return check_array(X, dtype=object, ensure_all_finite="allow-nan") if is_list else X
+        if is_list:
+            return check_array(X, dtype=object, ensure_all_finite="allow-nan")
+        return densify_columns(X)
     raise TypeError(why)
