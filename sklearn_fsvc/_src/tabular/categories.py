@@ -103,6 +103,8 @@ class CategoryEncoder(CrossFittedEncoder):
     `fit_transform` is cross-fitted, as in scikit-learn's TargetEncoder: a training sample is
     encoded by the samples of other folds, so that its own target is not used. Unknown categories
     are encoded as the overall mean, and by one-hot features of zeros or as an infrequent one.
+    Sample weights of the last step of a pipeline do not reach the means: remove samples of weight 0
+    before `fit`.
 
     Parameters
     ----------

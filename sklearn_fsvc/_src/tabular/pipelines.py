@@ -130,10 +130,12 @@ def make_tabular_pipeline(
     of the category's frequency, if mean targets are correlated with it. A feature with more than
     100 categories has no one-hot features. The mean is shrunk towards the overall mean by empirical
     Bayes, from the variances of the target within and between categories. It is cross-fitted as
-    interaction features are, see below. Beyond 100 encoded features in total, and for transformers,
-    the 99 most frequent categories have one-hot features, and all others share one. With 800
-    categories among 12,000 samples the accuracy of an RBF network rises from 69 to 86 % in a
-    synthetic example (LightGBM: 86 %; ``benchmarks/categories.py``).
+    interaction features are, see below. Sample weights of the last step do not reach the
+    preprocessing: remove samples of weight 0 before `fit`, since the means would include their
+    targets. Beyond 100 encoded features in total, and for transformers, the 99 most frequent
+    categories have one-hot features, and all others share one. With 800 categories among 12,000
+    samples the accuracy of an RBF network rises from 69 to 86 % in a synthetic example (LightGBM:
+    86 %; ``benchmarks/categories.py``).
     ``set_params(preprocessing__categorical__max_categories=None)`` keeps all one-hot features, and
     ``preprocessing__categorical__task=None`` removes the means.
 
