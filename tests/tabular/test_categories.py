@@ -11,7 +11,12 @@ from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhRegressor, make_tabular_pipeline
-from sklearn_fsvc._src.tabular.categories import CategoryEncoder
+from sklearn_fsvc._src.tabular.categories import (
+    CategoryEncoder,
+    category_codes,
+    fit_ordinal,
+    unify_missing,
+)
 from tabular.tables import make_frame, preprocessing
 
 
@@ -45,6 +50,43 @@ def test_missing_values_of_polars_are_a_category():
         column = pl.DataFrame({"c": pl.Series(["b", None, "a"], dtype=dtype)})
         H = preprocessing().fit_transform(column)
         np.testing.assert_array_equal(H, [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0]])
+
+
+def make_missing(container):
+    """Return the same categories, some of which are missing, in a container."""
+    values = ["b", None, "a", None, "b"]
+    if container == "array with None":
+        return np.array(values, dtype=object)[:, None]
+    if container == "array with NaN":
+        return np.array([np.nan if v is None else v for v in values], dtype=object)[:, None]
+    if container == "array with NA":
+        return np.array([pd.NA if v is None else v for v in values], dtype=object)[:, None]
+    dtype = object if container == "pandas with None" else "category"
+    if container == "polars":
+        return make_frame("polars", x0=values)
+    return pd.DataFrame({"x0": pd.Series(values, dtype=dtype)})
+
+
+CONTAINERS = [
+    "pandas", "pandas with None", "polars", "array with None", "array with NaN", "array with NA",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:X ")  # of names in only one of fit and transform
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_missing_values_are_the_same_category_in_all_containers(container):
+    """With the same feature name; also of interactions."""
+    X = make_missing(container)
+    encoder = CategoryEncoder().fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["x0_a", "x0_b", "x0_nan"]
+    expected = encoder.transform(X)
+    np.testing.assert_array_equal(expected.argmax(axis=1), [1, 2, 0, 2, 1])
+    codes = category_codes(fit_ordinal(unify_missing(X)), unify_missing(X))
+    for other in CONTAINERS:
+        H = encoder.transform(make_missing(other))
+        np.testing.assert_array_equal(H, expected)
+        new = category_codes(fit_ordinal(unify_missing(X)), unify_missing(make_missing(other)))
+        np.testing.assert_array_equal(new, codes)
 
 
 def encode(name, values):
@@ -107,6 +149,17 @@ def test_named_columns_are_categorical_without_a_warning(values):
         np.testing.assert_array_equal(preprocessing().fit_transform(X.astype("category")), H)
     with pytest.warns(UserWarning, match="'c': .* as text"):
         np.testing.assert_array_equal(preprocessing().fit_transform(X), H)
+
+
+@pytest.mark.parametrize("name", ["string", "large_string"])
+def test_warning_for_strings_of_pyarrow(name):
+    """Of numbers and dates as text, as for other strings."""
+    pa = pytest.importorskip("pyarrow")
+    dtype = pd.ArrowDtype(getattr(pa, name)())
+    dates = [f"{1 + i % 9}/{1 + i % 7}/2026" for i in range(300)]
+    X = pd.DataFrame({"a": [f"{i}" for i in range(300)], "b": dates})
+    with pytest.warns(UserWarning, match=r"(?s)'b': dates as text.*'a': numbers as text"):
+        preprocessing().fit(X.astype(dtype))
 
 
 @pytest.mark.parametrize("dtype", ["int64", "category"])
@@ -276,6 +329,55 @@ def test_libraries_give_the_same_means(library):
     H = CategoryEncoder("regression").fit_transform(table, odds)
     expected = CategoryEncoder("regression").fit_transform(X[["shop"]].to_numpy(), odds)
     np.testing.assert_array_equal(H, expected)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "values", "message"),
+    [
+        (list("123"), [1, 2, 3], "contains 1, and contained '1' in fit; .* the type of fit, str"),
+        ([1, 2, 3], list("123"), "contains '1', and contained 1 in fit; .* the type of fit, int"),
+        ([True, False, True], ["True", "False", None], "contains 'True', and contained False"),
+        (["a", "b", None], [None, "x", "y"], "contains 'x', and contained 'a' in fit"),
+    ],
+)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_warning_for_columns_of_unknown_categories(library, fitted, values, message):
+    """One warning for each such column and call, also with interactions."""
+    known = list("uvw")
+    table = make_frame(library, c=fitted * 20, d=known * 20)
+    model = make_tabular_pipeline(
+        TanhClassifier(5, random_state=0), categorical_features=["c", "d"]
+    ).fit(table, np.arange(60) % 2)
+    new = make_frame(library, c=values, d=known)
+    expected = rf"Column 'c' of X: none of its values occurred in fit\. It {message}"
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=expected) as caught:
+            model.predict(new)
+        assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("fitted", "values"),
+    [
+        ([1, 2, 3], [1.0, 7.0, 8.0]),
+        (["a", "b", None], ["x", None, None]),
+        (["a", "b", "c"], [None] * 3),
+        ([None] * 3, ["a", "b", "c"]),
+        (["a", "b", "c"], ["x", "y", "c"]),
+    ],
+    ids=["same numbers", "one value", "missing", "missing in fit", "one known"],
+)
+def test_no_warning_for_unknown_categories(fitted, values):
+    encoder = CategoryEncoder().fit(pd.DataFrame({"c": pd.Series(fitted, dtype=object)}))
+    encoder.transform(pd.DataFrame({"c": pd.Series(values, dtype=object)}))
+
+
+def test_columns_of_arrays_in_warnings():
+    """Their positions are those among the categorical columns."""
+    X = np.array([[0.5, "a", "1"], [1.5, "b", "2"]], dtype=object)
+    fitted = preprocessing(categorical_features=[1, 2]).fit(X)
+    with pytest.warns(UserWarning, match="Column 1 of the categorical columns of X: none of its"):
+        fitted.transform(np.array([[0.5, "a", 1], [1.5, "b", 2]], dtype=object))
 
 
 def test_invalid_max_categories():

@@ -86,11 +86,135 @@ def test_missing_dates(library):
     assert H[1, -1] > H[0, -1]
 
 
-def test_texts_that_are_no_dates_are_missing():
-    X = pd.DataFrame({"when": ["2024-01-01", "2024-13-01", "soon", None, "2024-01-02 12:30"]})
-    features = encode(X)
-    np.testing.assert_array_equal(features["when_missing"], [0, 1, 1, 1, 0])
-    np.testing.assert_array_equal(features["when_hour"][[0, 4]], [0, 12.5])
+def test_times_of_day_in_a_text():
+    features = encode(pd.DataFrame({"when": ["2024-01-01", None, "2024-01-02 12:30"]}))
+    np.testing.assert_array_equal(features["when_missing"], [0, 1, 0])
+    np.testing.assert_array_equal(features["when_hour"][[0, 2]], [0, 12.5])
+
+
+INVALID = [
+    (["2024-01-01", "07/31/2024", None], "'07/31/2024' in row 1, and dates such as .*errors='coe"),
+    (["soon"] * 3, "'soon' in row 0, .* convert it with pandas.to_datetime"),
+    (["2024-13-01"] * 3, "'2024-13-01' in row 0"),
+    ([None, "", ""], "'' in row 1"),
+    (np.arange(3) * 10**18, "0 in row 0, and dates"),
+    ([np.nan, 1.5, 2.0], "1.5 in row 1"),
+    ([True, False, True], "True in row 0"),
+    (pd.Series([None, 7, timedelta(1)], dtype=object), "7 in row 1"),
+    (np.array([1, 2, 3], "m8[s]"), "durations, and dates in fit"),
+    ([time(1), time(2), time(3)], "times of day, and dates in fit"),
+    ([time(1), date(2024, 1, 1), None], "dates and times of day"),
+]
+
+
+@pytest.mark.parametrize("dates", [DATES, pd.to_datetime(DATES)], ids=["text", "datetime64"])
+@pytest.mark.parametrize(("values", "message"), INVALID)
+def test_values_that_are_no_dates(dates, values, message):
+    """In predict; the error names the column."""
+    fitted = preprocessing().fit(pd.DataFrame({"a": range(4), "when": dates}))
+    with pytest.raises(ValueError, match=f"Column 'when' of X holds {message}"):
+        fitted.transform(pd.DataFrame({"a": range(3), "when": values}))
+
+
+def test_values_that_are_no_dates_after_the_first_thousand():
+    dates = pd.date_range("2000-01-01", periods=1200).astype(str).tolist()
+    X = pd.DataFrame({"a": range(1300), "when": [*dates, *["31/01/2024"] * 100]})
+    with pytest.raises(ValueError, match="Column 'when' of X holds '31/01/2024' in row 1200"):
+        preprocessing().fit(X)
+    with pytest.raises(ValueError, match="Column 1 of X holds '31/01/2024' in row 1200"):
+        preprocessing().fit(X.to_numpy())
+
+
+@pytest.mark.parametrize("values", [[None] * 2, [np.nan] * 2, pd.to_datetime([None] * 2)])
+@pytest.mark.parametrize("fitted", [DATES, pd.timedelta_range("1h", periods=4)])
+def test_columns_without_values_are_missing(fitted, values):
+    encoder = DatetimeEncoder().fit(pd.DataFrame({"when": fitted}))
+    assert np.isnan(encoder.transform(pd.DataFrame({"when": values}))).all()
+
+
+@pytest.mark.parametrize(
+    ("fitted", "values", "message"),
+    [
+        (
+            pd.timedelta_range("1h", periods=3),
+            pd.to_datetime(DATES[:3]),
+            "'c' of X holds dates, an",
+        ),
+        (pd.timedelta_range("1h", periods=3), range(3), "'c' of X holds 0 .*pandas.to_timedelta"),
+        ([time(1), time(2), time(3)], pd.to_datetime(DATES[:3]), "'c' of X holds dates, and times"),
+        ([1.0, 2.0, 3.0], pd.to_datetime(DATES[:3]), r"'c' of X \(datetime64.* convert it to the"),
+        ([1.0, 2.0, 3.0], pd.timedelta_range("1h", periods=3), r"'c' of X \(timedelta64"),
+        ([True, False, True], pd.to_datetime(DATES[:3]), r"'c' of X \(datetime64"),
+    ],
+)
+def test_dates_and_durations_instead_of_others(fitted, values, message):
+    transformer = preprocessing().fit(pd.DataFrame({"a": range(3), "c": fitted}))
+    with pytest.raises(ValueError, match=f"Column {message}"):
+        transformer.transform(pd.DataFrame({"a": range(3), "c": values}))
+
+
+def test_arrays_of_dates_instead_of_numbers():
+    fitted = preprocessing().fit(np.eye(3))
+    with pytest.raises(ValueError, match=r"Column 0 of X \(datetime64.*holds dates"):
+        fitted.transform(np.zeros((3, 3), "M8[s]"))
+
+
+def make_times(zone, kind="pandas"):
+    """Return the same instants in any time zone, as a table with a column "t"."""
+    times = pd.date_range("2024-03-30", periods=40, freq="5h", tz="UTC").tz_convert(zone)
+    X = pd.DataFrame({"t": times})
+    if kind == "polars":
+        return pytest.importorskip("polars").from_pandas(X)
+    if kind == "pyarrow":
+        dtype = pytest.importorskip("pyarrow").timestamp("us", tz=zone)
+        return X.astype(pd.ArrowDtype(dtype))
+    if kind == "text":
+        return pd.DataFrame({"t": [time.isoformat() for time in times]})
+    return X.astype(object) if kind == "object" else X
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "+05:30"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "text", "object"])
+def test_other_time_zones_are_converted_to_that_of_fit(zone, kind):
+    """The same instants have the same features, also in summer."""
+    if zone == "+05:30" and kind == "polars":
+        pytest.skip("polars has no such time zones")
+    if zone == "Europe/Berlin" and kind == "text":
+        pytest.skip("two UTC offsets")
+    encoder = DatetimeEncoder()
+    H = encoder.fit_transform(make_times(zone, kind))
+    hours = H[:, encoder.features_[0].index("hour")]
+    local = make_times(zone)["t"].dt
+    np.testing.assert_array_equal(hours, local.hour + local.minute / 60)
+    for other in ("America/Los_Angeles", "UTC", "+05:30"):
+        for other_kind in ("pandas", "polars", "pyarrow", "text", "object"):
+            if other != "+05:30" or other_kind != "polars":
+                np.testing.assert_array_equal(encoder.transform(make_times(other, other_kind)), H)
+
+
+def test_texts_with_several_offsets_are_in_local_time():
+    X = make_times("Europe/Berlin", "text")
+    encoder = DatetimeEncoder().fit(X)
+    hours = encoder.transform(X)[:, encoder.features_[0].index("hour")]
+    np.testing.assert_array_equal(hours, make_times("Europe/Berlin")["t"].dt.hour)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "text"])
+def test_times_with_and_without_a_time_zone(kind):
+    aware = make_times("UTC", kind)
+    naive = pd.DataFrame({"t": make_times("UTC")["t"].dt.tz_localize(None)})
+    with pytest.raises(ValueError, match=r"Column 't' of X has no time zone, .*tz_localize\('UTC'"):
+        preprocessing().fit(aware).transform(naive)
+    with pytest.raises(ValueError, match="Column 't' of X has the time zone UTC, and had none in"):
+        preprocessing().fit(naive).transform(aware)
+
+
+def test_texts_with_and_without_a_time_zone():
+    X = pd.DataFrame({"t": ["2024-01-01T06:00Z", "2024-01-02T06:00", "2024-01-03T06:00Z"]})
+    with pytest.raises(
+        ValueError, match="Column 't' of X holds times with a time zone and without"
+    ):
+        preprocessing().fit(X)
 
 
 def test_time_zone_in_a_text():

@@ -1,6 +1,7 @@
 """make_tabular_pipeline: features by column type, its parameters, errors and estimators."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,8 @@ from sklearn_fsvc import (
     TanhProjector,
     make_tabular_pipeline,
 )
+from sklearn_fsvc._src.tabular.interactions import InteractionEncoder
+from sklearn_fsvc.inspection import explain, shapley_values
 from tabular.tables import convert, make_frame, preprocessing, score
 
 
@@ -126,6 +129,18 @@ def test_feature_types_of_pandas_dtypes():
     assert len(names) == 5 + 2 * 6
 
 
+def test_decimals_of_pyarrow_are_numerical():
+    pa = pytest.importorskip("pyarrow")
+    numbers = [Decimal("1.5"), None, Decimal("-2.25"), Decimal("3.0")]
+    for dtype in (pa.decimal128(10, 2), pa.decimal256(40, 2)):
+        X = pd.DataFrame({"a": pd.Series(numbers, dtype=pd.ArrowDtype(dtype))})
+        fitted = preprocessing().fit(X)
+        floats = pd.DataFrame({"a": [1.5, np.nan, -2.25, 3.0]})
+        assert fitted.get_feature_names_out()[0] == "numerical__a"
+        np.testing.assert_array_equal(fitted.transform(X), preprocessing().fit_transform(floats))
+        np.testing.assert_array_equal(fitted.transform(X), fitted.transform(floats))
+
+
 def test_feature_types_of_polars_dtypes():
     pl = pytest.importorskip("polars")
     numerical = {
@@ -215,6 +230,82 @@ def test_set_output(mixed, library):
     np.testing.assert_array_equal(H.to_numpy(), expected)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ({"s": ["nan", "c", None] * 9}, ["s_c", "s_nan", "s_nan_2"]),
+        (
+            {"a": ["1_b", "c", "c"] * 9, "a_1": ["b", "x", "b"] * 9},
+            ["a_1_b", "a_c", "a_1_b_2", "a_1_x"],
+        ),
+    ],
+)
+def test_feature_names_are_unique(library, columns, names):
+    """A text "nan" and a missing value would have the same name; DataFrames need different ones."""
+    X = make_frame(library, **columns)
+    transformer = preprocessing().set_output(transform=library)
+    H = transformer.fit_transform(X)
+    assert list(H.columns) == [f"categorical__{name}" for name in names]
+    assert list(H.columns) == transformer.get_feature_names_out().tolist()
+
+
+def test_names_of_interactions_are_unique(rng):
+    X = rng.choice(list("xyz"), size=(300, 3))
+    frame = pd.DataFrame(X, columns=["a", "b", "a*b"])
+    y = 2 * (X[:, 0] == X[:, 1]) + (X[:, 1] == X[:, 2])
+    names = InteractionEncoder("regression").fit(frame, y).get_feature_names_out().tolist()
+    assert names[:4] == ["a", "b", "a*b", "a*b_2"]
+    assert len(set(names)) == len(names)
+
+
+@pytest.fixture
+def all_kinds(rng):
+    """Columns of all kinds, with interactions; return X and y."""
+    size, shop = rng.normal(size=(2, 300)), rng.integers(40, size=300)
+    plug, socket = rng.choice(list("ab"), size=(2, 300))
+    words = rng.choice(["red", "blue", "large", "small", "new", "old"], size=(300, 5))
+    X = pd.DataFrame({
+        "size": np.where(rng.random(300) < 0.1, np.nan, size[0]),
+        "limit": size[1],
+        "plug": plug,
+        "socket": socket,
+        "shop": [f"shop {code}" for code in shop],
+        "sold": pd.date_range("2024-01-01", periods=300),
+        "text": [" ".join(each) for each in words],
+    })  # fmt: skip
+    return X, 3.0 * (size[0] < size[1]) + 2.0 * (plug == socket) + 2.0 * (shop > 20)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("estimator", [RBFClassifier, RBFRegressor])
+def test_global_output_setting(all_kinds, library, estimator):
+    """Features, predictions and explanations are the same, and only the result is a DataFrame."""
+    module = pytest.importorskip(library)
+    X, y = all_kinds
+    y = y > 3 if estimator is RBFClassifier else y
+    network = estimator(50, kernel="laplacian", random_state=0)
+    plain = make_tabular_pipeline(network).fit(X, y)
+    names = plain[:-1].get_feature_names_out().tolist()
+    for part in ("mean(shop)", "plug*socket", "sold_weekday", "text_0", "missingindicator_size"):
+        assert any(name.endswith(part) for name in names)
+    with sklearn.config_context(transform_output=library):
+        model = make_tabular_pipeline(clone(network)).fit(X, y)
+        H = model[:-1].transform(X)
+        predicted = model.predict(X)
+        found = explain(model, X[:3])
+        numbers = make_tabular_pipeline(clone(network)).fit(X[["size", "limit"]], y)
+        values = shapley_values(numbers, X[["size", "limit"]][:3], X[["size", "limit"]][:20])
+        search = HiddenSizeSearchCV(model, cv=2, error_score="raise").fit(X, y)
+    assert isinstance(H, module.DataFrame)
+    assert list(H.columns) == names
+    np.testing.assert_array_equal(H.to_numpy(), plain[:-1].transform(X))
+    np.testing.assert_array_equal(predicted, plain.predict(X))
+    np.testing.assert_array_equal(found.support, explain(plain, X[:3]).support)
+    assert np.isfinite(values.values).all()
+    assert np.isfinite(search.best_score_)
+
+
 def test_estimators_of_any_type(mixed):
     X, y = mixed
     for estimator, name in [(Ridge(), "ridge"), (TanhProjector(3), "tanhprojector")]:
@@ -293,6 +384,16 @@ def test_invalid_targets(mixed, preset):
     for task in ("classifier", "regressor"):
         with pytest.raises(ValueError, match=r"NaN or None in 1 of 60 rows, row 7 first"):
             make_tabular_pipeline(task, preset=preset).fit(X, missing)
+
+
+def test_columns_of_the_same_name():
+    """In fit; in transform only if they are used."""
+    twice = pd.DataFrame([[1.0, 2.0, 3.0]] * 4, columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match=r"same name: \['a'\]\. Rename them, or keep the first"):
+        preprocessing().fit(twice)
+    with pytest.raises(ValueError, match=r"same name: \['a'\]"):
+        preprocessing().fit(twice.iloc[:, :2]).transform(twice)
+    preprocessing().fit(twice[["b"]]).transform(twice)
 
 
 def test_list_columns_are_not_supported():

@@ -16,6 +16,7 @@ from sklearn_fsvc import (
     RBFClassifier,
     RBFProjector,
     TanhClassifier,
+    TanhRegressor,
     make_tabular_pipeline,
 )
 from tabular.tables import convert, make_frame, preprocessing
@@ -213,6 +214,33 @@ def test_columns_in_another_order(library):
     np.testing.assert_array_equal(H, fitted.transform(make_frame(library, **columns)))
     with pytest.raises(ValueError, match="Column 'b' of X holds 'two' in row 1"):
         fitted.transform(make_frame(library, **others | {"b": ["1", "two", "3"]}))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_arrays_after_data_frames(library):
+    """There is one warning, and errors have the names of fit."""
+    table = make_frame(library, a=[1.0, None, 3.0], c=list("xyz"), d=list("uvw"))
+    model = make_tabular_pipeline(TanhClassifier(5, random_state=0)).fit(table, [0, 1, 0])
+    X = np.array([[1.0, "x", "u"], [np.nan, "y", "v"]], dtype=object)
+    with pytest.warns(UserWarning, match="X does not have valid feature names") as caught:
+        predicted = model.decision_function(X)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(predicted, model.decision_function(table[:2]))
+    X[0, 0] = np.inf
+    with (
+        pytest.warns(UserWarning, match="X does not have valid feature names"),
+        pytest.raises(ValueError, match="Column 'a' of X holds infinity"),
+    ):
+        model.predict(X)
+
+
+def test_sparse_columns_of_pandas():
+    """They become dense, without a warning."""
+    dense = pd.DataFrame({"a": [0.0, 1.0, 0.0, 2.0], "b": [1, 0, 0, 3], "c": list("xyxy")})
+    X = dense.astype({"a": "Sparse[float]", "b": "Sparse[int]"})
+    model = make_tabular_pipeline(TanhRegressor(5, random_state=0))
+    expected = clone(model).fit(dense, range(4)).predict(dense)
+    np.testing.assert_array_equal(model.fit(X, range(4)).predict(X), expected)
 
 
 def test_shapes_of_transform():

@@ -4,22 +4,42 @@ The functions `explain_...` return the message for invalid input, None for valid
 called after scikit-learn has raised an error, so that valid input costs nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, count
 from numbers import Number
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 
 # float64 represents every integer up to this magnitude.
 _MAX_EXACT = 2**53
 
 
+class InvalidColumn(ValueError):
+    """Error of a transformer of some columns: the position among them, and what is wrong."""
+
+    def __str__(self) -> str:
+        return "Column {} of X {}".format(*self.args)
+
+
 def check_dimensions(X: Any) -> None:
     """Raise ValueError for a table without two dimensions."""
     if len(X.shape) != 2:
         raise ValueError(f"X has shape {X.shape}, and must have two dimensions; reshape it.")
+
+
+def check_unique_names(X: Any) -> None:
+    """Raise ValueError for a DataFrame with several columns of the same name."""
+    counts = Counter(getattr(X, "columns", ()))
+    if repeated := [name for name, number in counts.items() if number > 1]:
+        raise ValueError(
+            f"X has several columns of the same name: {repeated!r}. Rename them, or keep the first "
+            "of each: X.loc[:, ~X.columns.duplicated()]."
+        )
 
 
 def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
@@ -38,6 +58,13 @@ def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
     return list(range(n_columns)), [X.dtype] * n_columns, kinds
 
 
+def temporal_columns(X: Any) -> list[int]:
+    """Return the positions of columns whose dtype is of dates, times or durations."""
+    if not hasattr(X, "columns"):
+        return list(range(X.shape[1])) if X.dtype.kind in "mM" else []
+    return [j for j, dtype in enumerate(X.dtypes) if _kind_of_dtype(dtype) == "datetime"]
+
+
 def iterate_columns(X: Any) -> Iterator[Any]:
     """Yield the columns of a DataFrame or an array."""
     cells = getattr(X, "iloc", X)
@@ -53,6 +80,15 @@ def input_names(transformer: Any, input_features: Any) -> Sequence[Any]:
     return [f"x{j}" for j in range(transformer.n_features_in_)] if names is None else names
 
 
+def unique_names(names: Iterable[str]) -> npt.NDArray[np.object_]:
+    """Return names of features, of which repeated ones get a suffix: "a_nan", then "a_nan_2"."""
+    result: dict[str, None] = {}  # in order
+    for name in names:
+        candidates = chain([name], (f"{name}_{k}" for k in count(2)))
+        result[next(each for each in candidates if each not in result)] = None
+    return np.array(list(result), dtype=object)
+
+
 def _kind_of_dtype(dtype: Any) -> str:
     """Return the kind of a dtype of NumPy, pandas or polars."""
     if hasattr(dtype, "is_numeric"):  # polars
@@ -61,7 +97,7 @@ def _kind_of_dtype(dtype: Any) -> str:
         if dtype.is_temporal():
             return "datetime"
         return "other" if dtype.is_nested() else "category"
-    if dtype.kind in "iuf":
+    if dtype.kind in "iuf" or str(dtype).startswith("decimal"):  # decimals of pyarrow
         return "number"
     if hasattr(dtype, "freq"):  # periods of pandas
         return "datetime"
@@ -91,6 +127,21 @@ def _is_rounded(X: Any, j: int) -> bool:
     if not len(values) or max(int(values.max()), -int(values.min())) <= _MAX_EXACT:
         return False
     return len(np.unique(values)) > len(np.unique(values.astype(np.float64)))
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or pandas.NA."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # the truth value of pandas.NA is undefined
+        return True
+    except ValueError:  # an array, which is compared elementwise
+        return False
+
+
+def as_python(value: Any) -> Any:
+    """Return a scalar of NumPy as one of Python, which is shorter in messages."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def is_nested(value: Any) -> bool:
@@ -132,7 +183,7 @@ def explain_missing_targets(y: Any) -> str | None:
     targets = np.asarray(y, dtype=object)
     if not targets.ndim:  # a sparse matrix, or not an array at all
         return None
-    rows = [row for row, value in enumerate(targets) if any(map(_is_missing, np.ravel(value)))]
+    rows = [row for row, value in enumerate(targets) if any(map(is_missing, np.ravel(value)))]
     if not rows:
         return None
     return (
@@ -161,7 +212,7 @@ def explain_text(X: Any, columns: Sequence[int]) -> str | None:
     cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
     for j in columns:
         for row, value in enumerate(cells[:, j]):
-            if not _is_missing(value) and not _are_numbers(value):
+            if not is_missing(value) and not _are_numbers(value):
                 return (
                     f"Column {names[j]!r} of X holds {value!r} in row {row}, and numbers in fit; "
                     "convert it with pandas.to_numeric(..., errors='coerce'), where text becomes "
@@ -180,6 +231,16 @@ def as_data_frame(X: Any) -> Any:
         with suppress(ImportError):
             return X.to_pandas()
     return X
+
+
+def densify_columns(X: Any) -> Any:
+    """Return a DataFrame of pandas with dense columns, any other X as it is.
+
+    scikit-learn would warn of sparse ones in each transformer.
+    """
+    columns = zip(X.columns, X.dtypes, strict=True) if hasattr(X, "columns") else ()
+    dense = {name: dtype.subtype for name, dtype in columns if str(dtype).startswith("Sparse")}
+    return X.astype(dense) if dense else X
 
 
 def explain_unsupported_container(X: Any, name: str = "X") -> str | None:
@@ -214,7 +275,7 @@ def explain_invalid_categories(X: Any, columns: Sequence[int]) -> str | None:
     """
     cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
     for j in columns:
-        values = [value for value in cells[:, j] if not _is_missing(value)]
+        values = [value for value in cells[:, j] if not is_missing(value)]
         types = sorted({_type_name(value) for value in values})
         if len(types) > 1:
             return (
@@ -242,12 +303,3 @@ def _are_ordered(values: Sequence[Any]) -> bool:
     except (TypeError, ValueError, ArithmeticError):
         return False
     return True
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # the truth value of pandas.NA is undefined
-        return True
-    except ValueError:  # an array, which is compared elementwise
-        return False

@@ -1,5 +1,6 @@
 """CategoryEncoder: one-hot features of categories, and mean targets where there are many."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import input_names, is_nested
+from ..data.columns import as_python, input_names, is_missing, is_nested, unique_names
 from ..utils.parameters import check_positive_integer
 from ..utils.user_warnings import warn
 from .dates import resembles_date
@@ -55,12 +56,17 @@ _ADVICE = {
 }
 
 
-def unify_missing(X: Any) -> Any:
-    """Return X with NaN for all values that pandas counts as missing.
+def unify_missing(X: Any) -> npt.NDArray:
+    """Return X as an array, with NaN for all missing values, whatever the container.
 
     Encoders do not support pandas.NA, and None and NaN would be two categories.
     """
-    return X.astype(object).where(X.notna(), np.nan) if hasattr(X, "notna") else X
+    if hasattr(X, "notna"):
+        return X.astype(object).where(X.notna(), np.nan).to_numpy(dtype=object)
+    X = np.asarray(X)  # as encoders convert DataFrames of polars
+    if X.dtype.kind != "O":
+        return X
+    return np.where(np.vectorize(is_missing, otypes=[bool])(X), np.nan, X)
 
 
 def fit_ordinal(X: Any, max_categories: int | None = None) -> OrdinalEncoder:
@@ -97,6 +103,8 @@ class CategoryEncoder(CrossFittedEncoder):
     `fit_transform` is cross-fitted, as in scikit-learn's TargetEncoder: a training sample is
     encoded by the samples of other folds, so that its own target is not used. Unknown categories
     are encoded as the overall mean, and by one-hot features of zeros or as an infrequent one.
+    Sample weights of the last step of a pipeline do not reach the means: remove samples of weight 0
+    before `fit`.
 
     Parameters
     ----------
@@ -123,7 +131,8 @@ class CategoryEncoder(CrossFittedEncoder):
     Warns
     -----
     UserWarning
-        By `fit`, of columns that are hardly categorical, with the remedy.
+        By `fit`, of columns that are hardly categorical, with the remedy. By `transform`, of
+        columns with two values or more, none of which is a category of `fit`.
     """
 
     def __init__(
@@ -166,7 +175,9 @@ class CategoryEncoder(CrossFittedEncoder):
         """Return the encoding of new samples, by the means of all training samples."""
         check_is_fitted(self, "positions_")
         validate_data(self, X, reset=False, skip_check_array=True)
-        codes = category_codes(self.encoder_, unify_missing(X))
+        X = unify_missing(X)
+        codes = category_codes(self.encoder_, X)
+        self._warn_unknown(X, codes)
         return self._stack(codes, {j: means[codes[:, j]] for j, means in self.means_.items()})
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
@@ -178,7 +189,7 @@ class CategoryEncoder(CrossFittedEncoder):
                 f"mean({name}){suffix}" for suffix in self._output_suffixes if j in self.means_
             ]
             result += [f"log_count({name})"] * (j in self.log_counts_)
-        return np.array(result, dtype=object)
+        return unique_names(result)  # "nan" may be a text
 
     def feature_origins(self) -> list[tuple[int, ...]]:
         """Return for each encoded feature the columns that it is computed from: a single one."""
@@ -268,12 +279,11 @@ class CategoryEncoder(CrossFittedEncoder):
 
     def _warn_doubtful(self, targeted, is_category, n_samples):
         """Warn once, of all columns that should be encoded in another way, or be dropped."""
-        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         doubtful: dict[str | None, list[str]] = {}
         for j, known in enumerate(self.encoder_.categories_):
             is_many = self._exceeds_limit(known) and j not in targeted
             kind = _classify(known, is_category[j], n_samples, is_many)
-            doubtful.setdefault(kind, []).append(repr(names[j]))
+            doubtful.setdefault(kind, []).append(self._name(j))
         lines = [
             f"\n  {', '.join(doubtful[kind])}: {text.format(max_categories=self.max_categories)}."
             for kind, text in _ADVICE.items()
@@ -281,6 +291,25 @@ class CategoryEncoder(CrossFittedEncoder):
         ]
         if lines:
             warn(f"Some columns of X are treated as categorical, but contain:{''.join(lines)}")
+
+    def _warn_unknown(self, X, codes):
+        """Warn of columns without any category of `fit`, as of numbers that were texts there."""
+        for j, known in enumerate(self.encoder_.categories_):
+            if (codes[:, j] > UNKNOWN_CODE).any():
+                continue
+            values, fitted = ([v for v in each if not is_missing(v)] for each in (X[:, j], known))
+            if len(values) > 1 and fitted:
+                value, category = as_python(values[0]), as_python(fitted[0])
+                warn(
+                    f"Column {self._name(j)} of X: none of its values occurred in fit. It contains "
+                    f"{value!r}, and contained {category!r} in fit; if only the types differ, "
+                    f"convert the column to the type of fit, {type(category).__name__}."
+                )
+
+    def _name(self, j):
+        """Return the name of a column; in arrays, its position among the categorical ones."""
+        names = getattr(self, "feature_names_in_", None)
+        return f"{j} of the categorical columns" if names is None else repr(names[j])
 
 
 def _log_counts(codes, n_codes):
@@ -298,8 +327,9 @@ def _are_categorical_dtypes(X):
     """
     if not hasattr(X, "columns"):
         return np.ones(X.shape[1], dtype=bool)
-    dtypes = [str(dtype).partition("(")[0].lower() for dtype in X.dtypes]
-    return np.array([dtype not in ("object", "str", "string") for dtype in dtypes])
+    # "String" of polars, "string[pyarrow]" of pandas.
+    names = [re.split(r"\W", str(dtype).lower())[0] for dtype in X.dtypes]
+    return np.array([not name.startswith(("object", "str", "large_str")) for name in names])
 
 
 def _classify(known, is_category, n_samples, is_many):

@@ -1,15 +1,18 @@
 """DatetimeEncoder: numerical features of dates, times and durations."""
 
 import re
-from datetime import date, datetime, time
-from typing import Any
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime, time, timezone, tzinfo
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import input_names, iterate_columns
+from ..data.columns import InvalidColumn, as_python, input_names, is_missing, iterate_columns
 
 # Dates as text are recognised if the year is first: 01/02/2024 may be January or February.
 _ISO_DATE = re.compile(r"\s*\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)")
@@ -27,6 +30,12 @@ _DATE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+# Kind of a column -> what converts others to it.
+_CONVERSIONS = {
+    "dates": "pandas.to_datetime",
+    "times of day": "pandas.to_datetime(...).dt.time",
+    "durations": "pandas.to_timedelta",
+}
 _DAY, _YEAR = 24 * 3600.0, 365.25
 # The features of times of day.
 _OF_TIMES = ("hour", "day_sin", "day_cos")
@@ -39,26 +48,40 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
     next to January, and the weekday from Monday, 0, to Sunday, 6; if there are times of day, the
     hour, and the position in the day as sine and cosine. Of a time of day: these three. Of a
     period, such as a month: those of its first day. Of a duration: days. Of columns with missing
-    values in `fit`, an indicator of missing values. Times with a time zone are local times.
+    values in `fit`, an indicator of missing values.
+
+    Times with a time zone are local times. `transform` converts them to the zone of `fit`, unless
+    a column of texts or objects had several UTC offsets: then each value is in its own local time.
 
     Attributes
     ----------
     features_ : list of list of str
         Names of the features of each column.
+    kinds_ : list of {"dates", "times of day", "durations"}
+        For each column.
+    zones_ : list of list of str
+        Names of the time zones of each column, none for times without a zone.
     """
 
     def fit(self, X: Any, y: Any = None) -> "DatetimeEncoder":
         validate_data(self, X, skip_check_array=True)  # sets feature_names_in_
-        self.features_ = [_feature_names(column) for column in _columns(X)]
+        columns = [_read(j, column) for j, column in enumerate(iterate_columns(X))]
+        self.features_ = [_feature_names(column.values) for column in columns]
+        self.kinds_ = [column.kind for column in columns]
+        self.zones_ = [column.zones for column in columns]
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return the features, with NaN for missing values."""
+        """Return the features, with NaN for missing values.
+
+        Raises InvalidColumn, a ValueError, for values that are no dates, and for a column of
+        another kind than in `fit`, or with a time zone in only one of both.
+        """
         check_is_fitted(self)
         validate_data(self, X, reset=False, skip_check_array=True)
-        columns = zip(_columns(X), self.features_, strict=True)
-        features = [_features(column)[name] for column, names in columns for name in names]
-        return np.stack(features, axis=1)
+        columns = [self._read_as_in_fit(j, column) for j, column in enumerate(iterate_columns(X))]
+        pairs = zip(map(_features, columns), self.features_, strict=True)
+        return np.stack([features[name] for features, names in pairs for name in names], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "sold_weekday"."""
@@ -69,12 +92,33 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
         """Return for each feature the columns that it is computed from: a single one."""
         return [(j,) for j, kinds in enumerate(self.features_) for _ in kinds]
 
+    def _read_as_in_fit(self, j, column):
+        """Return the values of a column j that is of the kind that it was of in `fit`."""
+        kind, zones = self.kinds_[j], self.zones_[j]
+        values, new_kind, new_zones = _read(j, column, kind, zones)
+        if np.isnat(values).all():
+            return np.full(len(values), "NaT", "m8[us]" if kind == "durations" else "M8[us]")
+        if new_kind != kind:
+            raise InvalidColumn(j, f"holds {new_kind}, and {kind} in fit; give it {kind}.")
+        if new_zones and not zones:
+            raise InvalidColumn(
+                j,
+                f"has the time zone {new_zones[0]}, and had none in fit; convert it to the zone of "
+                "the times in fit and remove it: .dt.tz_convert(...).dt.tz_localize(None).",
+            )
+        if zones and not new_zones:
+            raise InvalidColumn(
+                j,
+                f"has no time zone, and had {zones[0]} in fit; add it: "
+                f".dt.tz_localize({zones[0]!r}), with the zone of these times.",
+            )
+        return values
+
 
 def is_date(value: Any) -> bool:
     """Return whether a value is a date or a time of day, or a text that begins with an ISO date."""
-    if isinstance(value, str):
-        return bool(_ISO_DATE.match(value)) and not np.isnat(_parse(value))
-    return isinstance(value, (date, time, np.datetime64))
+    is_other_text = isinstance(value, str) and not _ISO_DATE.match(value)
+    return not is_other_text and _parse(value) is not None
 
 
 def resembles_date(value: Any) -> bool:
@@ -82,40 +126,116 @@ def resembles_date(value: Any) -> bool:
     return isinstance(value, str) and bool(_DATE.match(value))
 
 
-def _columns(X: Any) -> list[npt.NDArray]:
-    """Return the columns of a table as datetime64 or timedelta64 of microseconds."""
-    return [_to_numpy(column) for column in iterate_columns(X)]
-
-
-def _to_numpy(column):
-    zone = getattr(column.dtype, "tz", None) or getattr(column.dtype, "time_zone", None)
-    if zone is not None:
-        is_pandas = hasattr(column, "iloc")
-        column = column.dt.tz_localize(None) if is_pandas else column.dt.replace_time_zone(None)
-    if hasattr(column.dtype, "freq"):
-        column = column.dt.to_timestamp()
-    values = column.to_numpy() if hasattr(column, "to_numpy") else column
-    if values.dtype.kind in "Mm":
-        return values.astype(f"{values.dtype.kind}8[us]")
-    return np.array([_parse(value) for value in values], dtype="M8[us]")
-
-
-def _parse(value):
-    """Return a text or an object as local time, NaT if it is not a date.
+class _Column(NamedTuple):
+    """A column as datetime64 or timedelta64 in microseconds, its kind, and its time zones.
 
     A time of day is on the first of January 1970.
     """
-    try:
-        if isinstance(value, time):
-            value = datetime.combine(date(1970, 1, 1), value)
-        if isinstance(value, str):
-            text = _ISO_DATE.sub(_as_iso, value.strip(), count=1)
-            value = datetime.fromisoformat(text)
-        if isinstance(value, datetime):
-            value = value.replace(tzinfo=None)
-        return np.datetime64(value, "us")
-    except (TypeError, ValueError):
-        return np.datetime64("NaT", "us")
+
+    values: npt.NDArray
+    kind: str
+    zones: list[str]
+
+
+def _read(j: int, column: Any, kind: str = "dates", zones: Sequence[str] = ()) -> _Column:
+    """Return column j in local times: those of the zone of `fit`, if there was one, else its own.
+
+    `kind` and `zones` are those of `fit`.
+    """
+    zone = zones[0] if len(zones) == 1 else None
+    own_zone = _zone_of_dtype(column.dtype)
+    if own_zone is not None and hasattr(column, "iloc"):  # pandas
+        column = column.dt.tz_convert(zone or own_zone).dt.tz_localize(None)
+    elif own_zone is not None and zone in (None, own_zone):
+        column = column.dt.replace_time_zone(None)
+    elif own_zone is not None:  # polars cannot convert to UTC offsets
+        return _read_objects(j, column.to_list(), kind, zone)
+    elif hasattr(column.dtype, "freq"):
+        column = column.dt.to_timestamp()
+    values = column.to_numpy() if hasattr(column, "to_numpy") else column
+    if values.dtype.kind == "m":
+        return _Column(values.astype("m8[us]"), "durations", [])
+    if values.dtype.kind == "M":
+        return _Column(values.astype("M8[us]"), "dates", [] if own_zone is None else [own_zone])
+    return _read_objects(j, values, kind, zone)
+
+
+def _zone_of_dtype(dtype):
+    """Return the name of the time zone of a dtype of pandas, pyarrow or polars, None if naive."""
+    dtype = getattr(dtype, "pyarrow_dtype", dtype)
+    zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
+    return None if zone is None else _short_name(str(zone))
+
+
+def _read_objects(j, values, kind, zone):
+    """Return texts, or objects such as datetime, as `_read` does."""
+    target = None if zone is None else _zone_of_name(zone)
+    result = np.full(len(values), "NaT", "M8[us]")
+    kinds, zones = set(), set()
+    for row, value in enumerate(values):
+        if is_missing(value):
+            continue
+        moment = _parse(value)
+        if moment is None:
+            raise InvalidColumn(j, _describe_invalid(value, row, kind))
+        kinds.add("times of day" if isinstance(moment, time) else "dates")
+        zones.add(_zone_of_value(moment))
+        result[row] = _as_local(moment, target)
+    if len(kinds) > 1:
+        raise InvalidColumn(j, "holds dates and times of day; split it into two columns.")
+    if None in zones and len(zones) > 1:
+        raise InvalidColumn(
+            j, "holds times with a time zone and without; convert it with pandas.to_datetime."
+        )
+    return _Column(result, next(iter(kinds), kind), sorted(zones - {None}))
+
+
+def _describe_invalid(value, row, kind):
+    """Return what is wrong with a value that is no date."""
+    example = " such as 2026-01-31" if kind == "dates" else ""
+    missing = ", with errors='coerce' if such values are missing" if isinstance(value, str) else ""
+    return (
+        f"holds {as_python(value)!r} in row {row}, and {kind}{example} in fit; convert it with "
+        f"{_CONVERSIONS[kind]}{missing}."
+    )
+
+
+def _as_local(moment, zone):
+    """Return a date or a time of day as datetime64, without its time zone, or that of `fit`."""
+    if isinstance(moment, time):
+        moment = datetime.combine(date(1970, 1, 1), moment)
+    if isinstance(moment, datetime):
+        is_converted = zone is not None and moment.tzinfo is not None
+        moment = (moment.astimezone(zone) if is_converted else moment).replace(tzinfo=None)
+    return np.datetime64(moment, "us")
+
+
+def _zone_of_value(moment):
+    """Return the name of the time zone of a date, None for none and for times of day."""
+    zone = getattr(moment, "tzinfo", None)
+    if zone is None or isinstance(moment, time):
+        return None
+    return getattr(zone, "key", None) or _short_name(str(timezone(moment.utcoffset())))
+
+
+def _short_name(name):
+    """Return the name of a time zone, of UTC+05:00 as +05:00, which pyarrow has, too."""
+    return name.removeprefix("UTC") or name
+
+
+def _zone_of_name(name: str) -> tzinfo | None:
+    """Return a time zone such as "Europe/Berlin", "UTC" and "+05:00"."""
+    if name.startswith(("+", "-")):
+        return datetime.strptime(name, "%z").tzinfo
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def _parse(value: Any) -> date | time | np.datetime64 | None:
+    """Return a text or an object as a date, with its time and zone if any; None if it is none."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return datetime.fromisoformat(_ISO_DATE.sub(_as_iso, value.strip(), count=1))
+    return value if isinstance(value, (date, time, np.datetime64)) else None
 
 
 def _as_iso(match):
@@ -125,15 +245,15 @@ def _as_iso(match):
 
 def _features(column: npt.NDArray) -> dict[str, npt.NDArray[np.float64]]:
     """Return name -> feature, of all that a column of dates or durations can have."""
-    is_missing = np.isnat(column)
-    days = np.where(is_missing, np.nan, column.astype(np.int64) / (1e6 * _DAY))
-    missing = {"missing": is_missing.astype(np.float64)}
+    is_nat = np.isnat(column)
+    days = np.where(is_nat, np.nan, column.astype(np.int64) / (1e6 * _DAY))
+    missing = {"missing": is_nat.astype(np.float64)}
     if column.dtype.kind == "m":
         return {"days": days} | missing
     midnight = column.astype("M8[D]")
-    hours = np.where(is_missing, np.nan, (column - midnight).astype(np.int64) / 3.6e9)
+    hours = np.where(is_nat, np.nan, (column - midnight).astype(np.int64) / 3.6e9)
     new_year = column.astype("M8[Y]").astype("M8[D]").astype(np.int64)
-    in_year = 2 * np.pi * (days - np.where(is_missing, np.nan, new_year)) / _YEAR
+    in_year = 2 * np.pi * (days - np.where(is_nat, np.nan, new_year)) / _YEAR
     in_day = 2 * np.pi * hours / 24
     return {
         "days": days,
@@ -148,13 +268,13 @@ def _features(column: npt.NDArray) -> dict[str, npt.NDArray[np.float64]]:
 
 def _feature_names(column):
     """Return the names of those features that vary with the values of a column."""
-    is_missing = np.isnat(column)
+    is_nat = np.isnat(column)
     names = [name for name in _features(column) if name != "missing"]
     if column.dtype.kind == "M":
-        dates = column[~is_missing].astype("M8[D]")
-        has_times = (column[~is_missing] > dates).any()
+        dates = column[~is_nat].astype("M8[D]")
+        has_times = (column[~is_nat] > dates).any()
         if not has_times:
             names = [name for name in names if name not in _OF_TIMES]
         elif not dates.astype(np.int64).any():
             names = list(_OF_TIMES)
-    return names + ["missing"] * bool(is_missing.any())
+    return names + ["missing"] * bool(is_nat.any())

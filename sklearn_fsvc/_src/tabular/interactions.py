@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import input_names
+from ..data.columns import input_names, unique_names
 from .categories import MAX_CATEGORIES, category_codes, fit_ordinal, unify_missing
 from .target_means import (
     MAX_ENCODED,
@@ -112,9 +112,7 @@ class InteractionEncoder(CrossFittedEncoder):
         """Return the names, such as "a" and "a*b", with the output if there are several."""
         names = input_names(self, input_features)
         pairs = [f"{names[i]}*{names[j]}" if i < j else names[i] for i, j in self.pairs_]
-        return np.array(
-            [pair + suffix for pair in pairs for suffix in self._output_suffixes], dtype=object
-        )
+        return unique_names(pair + suffix for pair in pairs for suffix in self._output_suffixes)
 
     def feature_origins(self) -> list[tuple[int, ...]]:
         """Return for each encoded feature the columns that it is computed from: one or two."""

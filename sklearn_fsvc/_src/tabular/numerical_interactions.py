@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import input_names
+from ..data.columns import input_names, unique_names
 from .scalers import RankScaler
 from .target_means import additive_residuals, encode_target, explained_share
 
@@ -107,9 +107,8 @@ class NumericalInteractionEncoder(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "a-b" and "a==b"."""
         names = input_names(self, input_features)
-        return np.array(
-            [f"{names[each.i]}{each.operator}{names[each.j]}" for each in self.interactions_],
-            dtype=object,
+        return unique_names(
+            f"{names[each.i]}{each.operator}{names[each.j]}" for each in self.interactions_
         )
 
     def feature_origins(self) -> list[tuple[int, ...]]:

@@ -90,7 +90,9 @@ def make_tabular_pipeline(
         for parameters of a preset in addition to an estimator. By `fit`, for columns that do not
         exist, or that contain none of numbers, categories, dates and text; for categories of mixed
         types, or that are lists, tuples and the like; for sparse X and lists of dictionaries; and
-        for infinite values.
+        for infinite values. By `fit` and `predict`, for values in a column of dates that are not
+        dates, and by `predict`, for dates in other columns, and for times with a time zone in only
+        one of `fit` and `predict`.
 
     Warns
     -----
@@ -99,7 +101,8 @@ def make_tabular_pipeline(
         samples, such as IDs, more than 100 categories for a transformer, and numbers and dates that
         are stored as text, unless the columns are named in `categorical_features`. And about
         columns of integers beyond :math:`2^{53}` that are distinct,
-        but equal in float64.
+        but equal in float64. By `predict`, about a categorical feature with two values or more of
+        which none occurred in `fit`, for example since they have another type.
 
     See Also
     --------
@@ -127,19 +130,21 @@ def make_tabular_pipeline(
     of the category's frequency, if mean targets are correlated with it. A feature with more than
     100 categories has no one-hot features. The mean is shrunk towards the overall mean by empirical
     Bayes, from the variances of the target within and between categories. It is cross-fitted as
-    interaction features are, see below. Beyond 100 encoded features in total, and for transformers,
-    the 99 most frequent categories have one-hot features, and all others share one. With 800
-    categories among 12,000 samples the accuracy of an RBF network rises from 69 to 86 % in a
-    synthetic example (LightGBM: 86 %; ``benchmarks/categories.py``).
+    interaction features are, see below. Sample weights of the last step do not reach the
+    preprocessing: remove samples of weight 0 before `fit`, since the means would include their
+    targets. Beyond 100 encoded features in total, and for transformers, the 99 most frequent
+    categories have one-hot features, and all others share one. With 800 categories among 12,000
+    samples the accuracy of an RBF network rises from 69 to 86 % in a synthetic example (LightGBM:
+    86 %; ``benchmarks/categories.py``).
     ``set_params(preprocessing__categorical__max_categories=None)`` keeps all one-hot features, and
     ``preprocessing__categorical__task=None`` removes the means.
 
     **Dates** become the days since 1970, the position in the year as sine and cosine, and the
     weekday; if there are times of day, the hour, and the position in the day as sine and cosine. A
     time of day becomes these three, a period the features of its first day, and a duration a number
-    of days. All are then scaled by ranks; columns with missing values get an indicator. Strings are
-    dates if they begin with a year, a month and a day, as in 2026-01-31. Other formats are
-    ambiguous, and cause a warning.
+    of days. Times with a time zone are local times in the zone of `fit`. All are then scaled by
+    ranks; columns with missing values get an indicator. Strings are dates if they begin with a
+    year, a month and a day, as in 2026-01-31. Other formats are ambiguous, and cause a warning.
 
     **Text** is a column of strings of which more than 100 of the first 1000 are distinct, with 2.5
     words each on average. It becomes 30 components of a latent semantic analysis of character

@@ -8,18 +8,24 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
+from sklearn import config_context  # type: ignore[attr-defined]
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.columns import (
+    InvalidColumn,
     as_data_frame,
     check_dimensions,
+    check_unique_names,
+    densify_columns,
+    describe_columns,
     explain_infinity,
     explain_invalid_categories,
     explain_text,
     explain_unsupported_container,
     rounded,
+    temporal_columns,
 )
 from ..utils.user_warnings import warn
 
@@ -29,8 +35,10 @@ class TableTransformer(ColumnTransformer):
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         X = _as_table(X)
-        with self._explain_errors(X, self.transformers):
+        check_unique_names(X)
+        with self._explain_errors(X, self.transformers), _arrays_between_steps():
             H = super().fit_transform(X, y, **params)
+        self._temporal = temporal_columns(X)
         if names := rounded(X, _columns_of("numerical", self.transformers_, X)):
             warn(
                 f"Columns {names!r} of X contain integers beyond 2**53, of which some are distinct "
@@ -42,7 +50,8 @@ class TableTransformer(ColumnTransformer):
     def transform(self, X: Any, **params: Any) -> Any:
         check_is_fitted(self)
         X = self._fitted_columns(_as_table(X))
-        with self._explain_errors(X, self.transformers_):
+        self._check_temporal(X)
+        with self._explain_errors(X, self.transformers_), _arrays_between_steps():
             return super().transform(X, **params)
 
     def _fitted_columns(self, X: Any) -> Any:
@@ -57,7 +66,7 @@ class TableTransformer(ColumnTransformer):
                 raise ValueError(
                     f"X has {X.shape[1]} features, and had {self.n_features_in_} in fit."
                 )
-            return X
+            return X if names is None else self._with_names(X)
         if list(X.columns) == list(names):
             return X
         if missing := [name for name in names if name not in X.columns]:
@@ -65,7 +74,31 @@ class TableTransformer(ColumnTransformer):
                 f"X has no columns {missing!r}, which it had in fit; its columns are "
                 f"{list(X.columns)!r}."
             )
-        return X[list(names)]
+        X = X[list(names)]
+        check_unique_names(X)
+        return X
+
+    def _with_names(self, X: Any) -> Any:
+        """Return an array with the names of `fit`, and warn, so that each step does not warn."""
+        if not isinstance(X, np.ndarray):
+            return X
+        with suppress(ImportError):
+            from pandas import DataFrame
+
+            validate_data(self, X, reset=False, skip_check_array=True)  # warns
+            return DataFrame(X, columns=self.feature_names_in_, copy=False)
+        return X
+
+    def _check_temporal(self, X: Any) -> None:
+        """Raise ValueError for dates and durations in a column that contained others in `fit`."""
+        as_in_fit = {*self._temporal, *_columns_of("datetime", self.transformers_, X)}
+        for j in temporal_columns(X):
+            if j not in as_in_fit:
+                names, dtypes, _ = describe_columns(X)
+                raise ValueError(
+                    f"Column {names[j]!r} of X ({dtypes[j]}) holds dates or durations, and did not "
+                    "in fit; convert it to the type that it had in fit."
+                )
 
     @contextmanager
     def _explain_errors(self, X: Any, transformers: list[tuple]) -> Iterator[None]:
@@ -73,6 +106,10 @@ class TableTransformer(ColumnTransformer):
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # sums of huge values
                 yield
+        except InvalidColumn as error:
+            position, problem = error.args
+            name = describe_columns(X)[0][_columns_of("datetime", transformers, X)[position]]
+            raise ValueError(f"Column {name!r} of X {problem}") from error
         except (TypeError, ValueError, ArithmeticError) as error:
             if "infinity" in str(error):
                 if (why := explain_infinity(X)) is not None:
@@ -82,6 +119,14 @@ class TableTransformer(ColumnTransformer):
             elif why := explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
                 raise TypeError(why) from error
             raise
+
+
+def _arrays_between_steps() -> Any:
+    """Return a context without the global `transform_output`, which is for the result only.
+
+    The steps compute with arrays, and some use sparse ones. The result is converted afterwards.
+    """
+    return config_context(transform_output="default")
 
 
 def _columns_of(name, transformers, X):
@@ -94,11 +139,16 @@ def _columns_of(name, transformers, X):
 
 
 def _as_table(X):
-    """Return X, with lists as arrays and pyarrow as pandas; TypeError for other containers."""
+    """Return X, with lists as arrays, pyarrow as pandas, and dense columns.
+
+    TypeError for other containers.
+    """
     X = as_data_frame(X)
     why = explain_unsupported_container(X)
     if why is None:
         # scikit-learn converts lists to the same array, after the columns have been selected.
         is_list = isinstance(X, (list, tuple))
-        return check_array(X, dtype=object, ensure_all_finite="allow-nan") if is_list else X
+        if is_list:
+            return check_array(X, dtype=object, ensure_all_finite="allow-nan")
+        return densify_columns(X)
     raise TypeError(why)

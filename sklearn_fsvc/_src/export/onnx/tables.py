@@ -1,7 +1,6 @@
 """The preprocessing of `make_tabular_pipeline` as ONNX operators."""
 
 from collections.abc import Sequence
-from copy import copy
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +100,7 @@ def _add_missing(graph, indicator, inputs, columns):
 def _add_categories(graph, encoder, inputs, columns):
     """Add `CategoryEncoder.transform`."""
     features = []
-    for j, code in enumerate(_add_codes(graph, encoder.encoder_, inputs, columns)):
+    for j, code in enumerate(_add_codes(graph, encoder, inputs, columns)):
         n_one_hot = encoder.positions_[j].max() + 1
         if n_one_hot:
             position = graph.add("Gather", encoder.positions_[j].astype(np.int64), code)
@@ -117,7 +116,7 @@ def _add_categories(graph, encoder, inputs, columns):
 
 def _add_interactions(graph, encoder, inputs, columns):
     """Add `InteractionEncoder.transform`."""
-    codes = _add_codes(graph, encoder.encoder_, inputs, columns)
+    codes = _add_codes(graph, encoder, inputs, columns)
     features = []
     for (i, j), means in zip(encoder.pairs_, encoder.means_, strict=True):
         cell = codes[i]
@@ -139,7 +138,8 @@ _PARTS = {
 def _add_codes(graph, encoder, inputs, columns):
     """Add `category_codes`; return for each column the name of its codes, of shape (rows,)."""
     names = getattr(encoder, "feature_names_in_", columns)
-    features = zip(names, columns, encoder.categories_, _known_codes(encoder), strict=True)
+    ordinal = encoder.encoder_
+    features = zip(names, columns, ordinal.categories_, _known_codes(ordinal), strict=True)
     return [
         _add_code(graph, name, known, codes, *inputs.column(j))
         for name, j, known, codes in features
@@ -153,8 +153,6 @@ def _known_codes(encoder: OrdinalEncoder) -> npt.NDArray[np.int64]:
     """
     n_rows = max(map(len, encoder.categories_))
     X = [np.resize(known.astype(object), n_rows) for known in encoder.categories_]
-    encoder = copy(encoder)
-    vars(encoder).pop("feature_names_in_", None)  # or it would warn about an array
     return category_codes(encoder, np.stack(X, axis=1)).T
 
 
