@@ -2,8 +2,9 @@
 
 python benchmarks/serving.py [--units 2048] [--json FILE]      (needs the extra onnx)
 
-Samples are random, since only their dtype and number of features affect the time. One sample uses
-one thread, a batch all; threads of onnxruntime do not spin, which would delay ours.
+Samples are random, since only their dtype and number of features affect the time, and whether
+Euclidean distances cancel, as in clusters that are far apart. One sample uses one thread, a batch
+all; threads of onnxruntime do not spin, which would delay ours.
 """
 
 import numpy as np
@@ -18,12 +19,16 @@ from sklearn_fsvc.export.onnx import to_onnx
 ROWS, CLASSES = 4096, 10
 # Samples -> (calls measured as one, threads): one sample is too little for two threads.
 BATCHES = {1: (50, 1), 256: (1, n_threads())}
+# Metric, dtype, number of features, and distance in each feature of two clusters.
 KINDS = {
-    "Manhattan, uint8 x 784": ("manhattan", np.uint8, 784),
-    "Manhattan, float32 x 784": ("manhattan", np.float32, 784),
-    "Manhattan, float32 x 16": ("manhattan", np.float32, 16),
-    "Euclidean, float32 x 784": ("euclidean", np.float32, 784),
-    "tanh, float32 x 784": (None, np.float32, 784),
+    "Manhattan, uint8 x 784": ("manhattan", np.uint8, 784, 0),
+    "Manhattan, float32 x 784": ("manhattan", np.float32, 784, 0),
+    "Manhattan, float32 x 16": ("manhattan", np.float32, 16, 0),
+    "Euclidean, float32 x 784": ("euclidean", np.float32, 784, 0),
+    "Euclidean, clusters, float32 x 784": ("euclidean", np.float32, 784, 100_000),
+    "Euclidean, clusters, float64 x 784": ("euclidean", np.float64, 784, 100_000),
+    "Euclidean, clusters, float64 x 16": ("euclidean", np.float64, 16, 100_000),
+    "tanh, float32 x 784": (None, np.float32, 784, 0),
 }
 
 
@@ -62,8 +67,9 @@ def compare(model, X, n_rows):
 
 def main(args):
     rng, rows = np.random.default_rng(0), []
-    for name, (metric, dtype, n_features) in KINDS.items():
+    for name, (metric, dtype, n_features, distance) in KINDS.items():
         X = (rng.random((ROWS, n_features)) * 255).astype(dtype)
+        X[::2] += dtype(distance)
         model = fitted(metric, X, rng.integers(CLASSES, size=ROWS), args.units)
         for n_rows in BATCHES:
             results = compare(model, X[:1024], n_rows)

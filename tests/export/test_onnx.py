@@ -329,12 +329,14 @@ def test_networks_in_meta_estimators_of_scikit_learn(y):
     np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X_NEW), atol=1e-9)
 
 
-def test_equal_networks():
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
+def test_equal_networks(metric):
     """skl2onnx merges equal constants."""
-    parts = [RBFProjector(20, radius=50.0, random_state=0) for _ in range(2)]
+    parts = [RBFProjector(20, radius=50.0, metric=metric, random_state=0) for _ in range(2)]
     model = make_union(*parts).fit(X)
-    (outputs,) = onnx_outputs(model, X_NEW).values()
-    np.testing.assert_allclose(outputs, model.transform(X_NEW), atol=1e-12)
+    rows = np.vstack([X_NEW, model.transformer_list[0][1].centers_])
+    (outputs,) = onnx_outputs(model, rows).values()
+    np.testing.assert_allclose(outputs, model.transform(rows), atol=1e-12)
 
 
 def test_conversion_by_skl2onnx():

@@ -45,11 +45,16 @@ class GraphBuilder:
 
         Inputs are names, or arrays, which become constants.
         """
-        names = [x if isinstance(x, str) else self._add_constant(x) for x in inputs]
         output = self.unique_name(operator.lower())
-        options = self._node_options(operator, domain)
-        self._container.add_node(operator, names, output, **options, **attributes)
+        self._add_node(operator, inputs, [output], domain, attributes)
         return output
+
+    def add_if(self, condition: str, then: Any, otherwise: Any) -> list[str]:
+        """Add an `If`, and return the names of its outputs, as many as its branches have."""
+        outputs = [self.unique_name("if") for _ in then.output]
+        branches = {"then_branch": then, "else_branch": otherwise}
+        self._add_node("If", [condition], outputs, "", branches)
+        return outputs
 
     def assign(self, name: str, variable: Any) -> None:
         """Make the tensor of this name an output of the converted estimator."""
@@ -60,6 +65,11 @@ class GraphBuilder:
     def cast(self, name: str, dtype: npt.DTypeLike) -> str:
         """Add a cast to a NumPy dtype, and return the name of its output."""
         return self.add("Cast", name, to=tensor_type(dtype))
+
+    def _add_node(self, operator, inputs, outputs, domain, attributes):
+        names = [x if isinstance(x, str) else self._add_constant(x) for x in inputs]
+        options = self._node_options(operator, domain)
+        self._container.add_node(operator, names, outputs, **options, **attributes)
 
     def _node_options(self, operator, domain=""):
         # The model gets the largest version of its nodes: the lowest one suits most runtimes.
@@ -141,23 +151,53 @@ def _padded_size(table):
     return 1 << (len(table) - 1).bit_length()
 
 
-def make_subgraph(
-    name: str,
-    nodes: list,
-    dtype: npt.DTypeLike,
-    inputs: dict[str, tuple],
-    outputs: dict[str, tuple],
-    constants: dict[str, npt.NDArray],
-) -> Any:
-    """Return the body of a `Scan`.
+class SubgraphBuilder:
+    """Adds operators and constants to a subgraph: the body of a `Scan`, or a branch of an `If`.
 
-    Inputs and outputs are {name: shape}. The body refers to no name outside of it, since skl2onnx
-    may rename those.
+    It may refer to outputs of operators outside of it. Exceptions are inputs and constants of the
+    model and outputs of `Identity`, which skl2onnx may rename, and outputs of the second of two
+    casts, which onnxruntime may remove. Its own names begin with its name.
     """
 
-    def declare(tensors: dict[str, tuple]) -> list:
-        element = tensor_type(dtype)
-        return [helper.make_tensor_value_info(key, element, tensors[key]) for key in tensors]
+    def __init__(self, name: str) -> None:
+        self._name, self._n_names = name, 0
+        self._nodes: list = []
+        self._inputs: list = []
+        self._initializers: list = []
 
-    initializers = [numpy_helper.from_array(array, key) for key, array in constants.items()]
-    return helper.make_graph(nodes, name, declare(inputs), declare(outputs), initializers)
+    def unique_name(self, stem: str) -> str:
+        """Return a name that is not in the model yet."""
+        self._n_names += 1
+        return f"{self._name}_{stem}{self._n_names}"
+
+    def add_input(self, dtype: npt.DTypeLike, shape: tuple) -> str:
+        """Add an input, and return its name."""
+        name = self.unique_name("input")
+        self._inputs.append(helper.make_tensor_value_info(name, tensor_type(dtype), shape))
+        return name
+
+    def add(self, operator: str, *inputs: str | npt.NDArray, **attributes: Any) -> str:
+        """Add an operator, as `GraphBuilder.add`."""
+        names = [x if isinstance(x, str) else self._add_constant(x) for x in inputs]
+        output = self.unique_name(operator.lower())
+        self._nodes.append(helper.make_node(operator, names, [output], **attributes))
+        return output
+
+    def cast(self, name: str, dtype: npt.DTypeLike) -> str:
+        """Add a cast, as `GraphBuilder.cast`."""
+        return self.add("Cast", name, to=tensor_type(dtype))
+
+    def build(self, *outputs: tuple) -> Any:
+        """Return the subgraph with these outputs, each (name, dtype, shape)."""
+        declared = [
+            helper.make_tensor_value_info(name, tensor_type(dtype), shape)
+            for name, dtype, shape in outputs
+        ]
+        return helper.make_graph(
+            self._nodes, self._name, self._inputs, declared, self._initializers
+        )
+
+    def _add_constant(self, array):
+        name = self.unique_name("constant")
+        self._initializers.append(numpy_helper.from_array(array, name))
+        return name

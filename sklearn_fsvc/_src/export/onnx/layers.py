@@ -3,19 +3,14 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from onnx import helper
 
 from ...formulas import EXP, IDENTITY, TANH, as_finite
 from ...layers import RBFLayer, TanhLayer
-from .graph import GraphBuilder, int64, make_subgraph
+from .distances import add_manhattan_distances, add_squared_distances
+from .graph import GraphBuilder, int64
 
 # ONNX operators of the last step of an activation; IDENTITY has none.
 _FUNCTIONS = {IDENTITY: None, EXP: "Exp", TANH: "Tanh"}
-# Manhattan distances are sums of differences, which are computed in blocks, since all at once
-# would take rows x units x features numbers. Limits for one row with a block of units (cache), and
-# for a block of rows with a block of units (overhead of the loop); measured on two cores of Zen 4.
-_UNIT_DIFFERENCES, _BLOCK_DIFFERENCES = 2**15, 2**18
 
 
 def add_layer(graph: GraphBuilder, layer: Any, X: str) -> tuple[str, str]:
@@ -80,108 +75,11 @@ def _add_products(graph, layer, X):
     return graph.add("Div", sums, scale)
 
 
-def _add_squared_distances(graph, layer, X):
-    """Add ``|x|^2 + |c|^2 - 2 x.c``, in float64, relative to the mean centre.
-
-    The shift keeps the three terms small, so that few digits cancel.
-    """
-    units = layer.units.astype(np.float64)
-    mean = units.mean(axis=0)
-    units -= mean
-    X = graph.add("Sub", graph.cast(X, np.float64), mean)
-    row_squares = graph.add("ReduceSum", graph.add("Mul", X, X), int64(1), keepdims=1)
-    # Keep the distance of infinite rows infinite: the product would add NaN to it.
-    X = graph.add("Where", graph.add("IsInf", row_squares), np.zeros(1), X)
-    sums = graph.add("MatMul", X, np.ascontiguousarray(-2 * units.T))
-    sums = graph.add("Add", sums, (units**2).sum(axis=1))
-    sums = graph.add("Max", graph.add("Add", sums, row_squares), np.float64(0))
-    return graph.cast(sums, layer.hidden_dtype)
-
-
-def _add_manhattan_distances(graph, layer, X):
-    """Add ``sum |x - c|``, for which ONNX has no operator: a `Scan` over blocks of rows.
-
-    Its body is a `Scan` over blocks of units. Blocks are of equal size: rows and units are padded
-    with zeros, and the padding is cut off at the end. For uint8 the sums in float32 are exact up to
-    65,793 features.
-    """
-    n_features = layer.n_features
-    max_units = max(1, _UNIT_DIFFERENCES // n_features)
-    units = _unit_blocks(layer.units.astype(layer.hidden_dtype), max_units)
-    n_blocks, block, _ = units.shape
-    max_rows = max(1, _BLOCK_DIFFERENCES // units[0].size)
-    rows, n_rows = _add_row_blocks(graph, X, n_features, max_rows)
-    name = graph.unique_name("manhattan")
-    D = graph.add("Scan", rows, body=_row_block_body(name, units), num_scan_inputs=1)
-    D = graph.add("Reshape", D, int64(-1, n_blocks * block))
-    shape = graph.add("Concat", n_rows, int64(layer.n_units), axis=0)
-    return graph.add("Slice", D, int64(0, 0), shape)
-
-
 _SUMS = {
     "product": _add_products,
-    "sqeuclidean": _add_squared_distances,
-    "manhattan": _add_manhattan_distances,
+    "sqeuclidean": add_squared_distances,
+    "manhattan": add_manhattan_distances,
 }
-
-
-def _unit_blocks(units: npt.NDArray, max_units: int) -> npt.NDArray:
-    """Return units as zero-padded blocks (n_blocks, units, features)."""
-    n_blocks = -(-len(units) // max_units)
-    block = -(-len(units) // n_blocks)
-    blocks = np.zeros((n_blocks * block, units.shape[1]), units.dtype)
-    blocks[: len(units)] = units
-    return blocks.reshape(n_blocks, block, -1)
-
-
-def _add_row_blocks(graph, X, n_features, max_rows):
-    """Add the zero-padded blocks (n_blocks, rows, features) of X, and its number of rows."""
-    one = int64(1)
-    n_rows = graph.add("Gather", graph.add("Shape", X), int64(0))
-
-    def add_ceil_div(n):
-        """Add ``max(ceil(n_rows / n), 1)``: there may be no rows."""
-        numerator = graph.add("Sub", graph.add("Add", n_rows, n), one)
-        return graph.add("Max", graph.add("Div", numerator, n), one)
-
-    n_blocks = add_ceil_div(int64(max_rows))
-    block = add_ceil_div(n_blocks)
-    padding = graph.add("Sub", graph.add("Mul", n_blocks, block), n_rows)
-    pads = graph.add("Concat", int64(0, 0), padding, int64(0), axis=0)
-    shape = graph.add("Concat", n_blocks, block, int64(n_features), axis=0)
-    return graph.add("Reshape", graph.add("Pad", X, pads), shape), n_rows
-
-
-def _row_block_body(name, units):
-    """Return the body of the loop over blocks of rows: distances to the units of all blocks."""
-    n_blocks, block, n_features = units.shape
-    x, c, d = f"{name}_rows", f"{name}_units", f"{name}_distances"
-    axis, shape = f"{name}_axis", f"{name}_shape"
-    constants = {c: units, axis: int64(1), shape: int64(-1, n_blocks * block)}
-    nodes = [
-        helper.make_node("Unsqueeze", [x, axis], [f"{x}_expanded"]),
-        helper.make_node(
-            "Scan", [c], [f"{d}_by_block"], num_scan_inputs=1, scan_output_axes=[1],
-            body=_unit_block_body(name, f"{x}_expanded", units),
-        ),
-        helper.make_node("Reshape", [f"{d}_by_block", shape], [d]),
-    ]  # fmt: skip
-    interface = {x: (None, n_features)}, {d: (None, None)}
-    return make_subgraph(name, nodes, units.dtype, *interface, constants)
-
-
-def _unit_block_body(name, x, units):
-    """Return the body of the loop over blocks of units: distances (rows, units) to one block."""
-    _, block, n_features = units.shape
-    name = f"{name}_block"
-    c, d, axis = f"{name}_units", f"{name}_distances", f"{name}_axis"
-    nodes = [
-        helper.make_node("Sub", [x, c], [f"{d}_signed"]),
-        helper.make_node("Abs", [f"{d}_signed"], [f"{d}_terms"]),
-        helper.make_node("ReduceSum", [f"{d}_terms", axis], [d], keepdims=0),
-    ]
-    interface = {c: (block, n_features)}, {d: (None, block)}
-    return make_subgraph(name, nodes, units.dtype, *interface, {axis: int64(2)})
 
 
 def _add_table_lookup(graph, layer, sums):
