@@ -107,7 +107,7 @@ def main(args):
         means[name] = {model: np.mean([each[model] for each in results]) for model in results[0]}
         print(name, means[name], flush=True)
     of_rules = list(means.values())
-    for name, summary in {"mean": np.mean, "least": np.min}.items():
+    for name, summary in {"mean": np.mean, "minimum": np.min}.items():
         means[name] = {model: summary([of[model] for of in of_rules]) for model in of_rules[0]}
     rows = [
         (f"{name}: {model}, %", value)

@@ -88,7 +88,7 @@ def test_demo_on_bundled_digits(tmp_path, monkeypatch, capsys):
         (["--output", "a.xyz"], r"--output a\.xyz: its name must end in one of .*png"),
         (["--data", "no"], r"there is no folder no\."),
         (["--data", "."], "no train-images-idx3-ubyte"),
-        (["--n-hidden", "5000000"], "n_hidden=5000000 is more than the 1347 .*give 1347 at most"),
+        (["--n-hidden", "5000000"], "n_hidden=5000000 is more than the 1347 .*pass 1347 at most"),
         (["--n-hidden", "0"], "n_hidden=0 must be at least 1"),
         (["--device", "gpu"], "device='gpu' is not known"),
     ],

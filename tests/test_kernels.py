@@ -99,7 +99,7 @@ def test_kernels_are_equal_by_value():
 
 
 def test_unknown_kernels_are_errors():
-    message = "kernel='cauchy' is not known; choose one of .*, or give a custom Kernel"
+    message = "kernel='cauchy' is not known; choose one of .*, or pass a custom Kernel"
     with pytest.raises(ValueError, match=message):
         RBFLayer(np.zeros((1, 1)), kernel="cauchy")
     with pytest.raises(ValueError, match=message):

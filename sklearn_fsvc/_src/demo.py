@@ -194,7 +194,7 @@ def _check_n_hidden(n_hidden, n_samples, device):
     if check_positive_integer("n_hidden", n_hidden) > n_samples:
         raise ValueError(
             f"n_hidden={n_hidden} is more than the {n_samples} training images, from which the "
-            f"centres are selected; give {n_samples} at most."
+            f"centres are selected; pass {n_samples} at most."
         )
     with get_engine(device, 0) as engine:
         limit = parse_memory(None, engine.memory()[0])

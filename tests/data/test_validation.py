@@ -190,7 +190,7 @@ def read_only_array(*shape):
 @pytest.mark.parametrize(
     ("out", "error", "message"),
     [
-        ([[0.0]], TypeError, "out is a list; give an array"),
+        ([[0.0]], TypeError, "out is a list; pass an array"),
         (np.zeros((4, 3)), ValueError, r"out has shape \(4, 3\), and the result has \(3, 3\)"),
         (SliceOnlyFile(3), ValueError, r"out has shape \(3,\), and the result has \(3, 3\)"),
         (read_only_array(3, 3), ValueError, "read-only"),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 
 from sklearn_fsvc import (
     PatchClassifier,
@@ -108,9 +109,9 @@ def cases():
         yield cls, {"alpha": [1, np.nan]}, ValueError, "alpha=nan must be finite and 0 or more"
         yield cls, {"alpha": ["loo"]}, TypeError, "alpha='loo' must be a number, not str"
         yield cls, {"alpha": [[1.0]]}, TypeError, "alpha=[1.0] must be a number, not list"
-        yield cls, {"alpha": []}, ValueError, 'alpha=[] is empty; give a number, several, "auto"'
-        yield cls, {"alpha": "press"}, ValueError, "alpha='press' is not known; give a number"
-        yield cls, {"alpha": np.array([])}, ValueError, "is empty; give a number, several, "
+        yield cls, {"alpha": []}, ValueError, 'alpha=[] is empty; use a number, several, "auto"'
+        yield cls, {"alpha": "press"}, ValueError, "alpha='press' is not known; use a number"
+        yield cls, {"alpha": np.array([])}, ValueError, "is empty; use a number, several, "
     for cls in REGRESSORS:
         for bad in ("sigmoid", 1, None):
             message = f"uncertainty={bad!r} must be True or False"
@@ -259,7 +260,7 @@ def test_continuous_labels_raise_with_the_remedy(classifier, regressor):
 def test_images_that_are_not_flattened_raise(cls, n_channels):
     shape = (2, 2) if n_channels is None else (2, 2, n_channels)
     images = np.random.default_rng(0).normal(size=(30, *shape))
-    remedy = rf"X has shape {re.escape(str(images.shape))}.* give X\.reshape\(len\(X\), -1\)"
+    remedy = rf"X has shape {re.escape(str(images.shape))}.* pass X\.reshape\(len\(X\), -1\)"
     if hasattr(cls(), "pool"):
         remedy += re.escape(f", with image_shape={shape}")
     elif cls in (TanhClassifier, TanhRegressor, TanhProjector):
@@ -464,3 +465,19 @@ def test_large_arrays_are_validated_by_all_threads(bad, place):
     rows[place] = bad
     with pytest.raises(ValueError, match="Input X contains"):
         TanhProjector(2).fit(rows)
+
+
+@pytest.mark.parametrize("estimator", [TanhClassifier(20), StackedClassifier()], ids=repr)
+def test_groups_of_several_types(estimator, rng):
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    groups = np.array([None, *map(str, range(39))], dtype=object)
+    with pytest.raises(TypeError, match=r"groups contains labels of .*NoneType, str.* to text"):
+        estimator.fit(X, y, groups=groups)
+
+
+def test_an_ensemble_warns_once_of_a_column_vector(rng):
+    X, y = rng.normal(size=(60, 2)), np.arange(60)[:, None] % 2
+    networks = [(name, TanhClassifier(20, random_state=0)) for name in ("one", "two")]
+    with pytest.warns(DataConversionWarning) as caught:
+        StackedClassifier(networks, random_state=0).fit(X, y)
+    assert len(caught) == 1

@@ -211,16 +211,16 @@ def test_another_penalty_needs_no_data(tanh):
         np.testing.assert_allclose(scores[:, :3], fitted.decision_function(X), atol=1e-10)
     with pytest.raises(
         ValueError,
-        match=r'alpha="auto" minimises the error on samples that are held out.*give a number',
+        match=r'alpha="auto" minimises the error on samples that are held out.*use a number',
     ):
         tanh.set_params(alpha="auto").predict(X)
-    with pytest.raises(ValueError, match=r"alpha='loo' is chosen by leave-one-out.*give a number"):
+    with pytest.raises(ValueError, match=r"alpha='loo' is chosen by leave-one-out.*use a number"):
         tanh.set_params(alpha="loo").predict(X)
 
 
 NOT_INCREMENTAL = [
-    (TanhClassifier(alpha="loo"), "alpha='loo'.*give a number"),
-    (TanhRegressor(alpha=[0.1, 1.0]), r"alpha=\[0.1, 1.0\].*give a number"),
+    (TanhClassifier(alpha="loo"), "alpha='loo'.*use a number"),
+    (TanhRegressor(alpha=[0.1, 1.0]), r"alpha=\[0.1, 1.0\].*use a number"),
     (RBFClassifier(readout="lms"), "readout='lms'.*ridge"),
     (RBFClassifier(readout="none"), "readout='none'.*ridge"),
     (RBFRegressor(uncertainty=True), "uncertainty=True.*uncertainty=False"),

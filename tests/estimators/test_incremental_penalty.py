@@ -245,7 +245,7 @@ def test_merge_with_a_model_without_held_out_samples():
         train(np.arange(300)).merge([plain])
     merged = train(np.arange(300)).set_params(alpha=1.0).merge([plain])
     assert_same_statistics(merged, train(np.arange(600), clone(MODEL).set_params(alpha=1.0)))
-    with pytest.raises(ValueError, match=r"was in a model that was merged.*give a number"):
+    with pytest.raises(ValueError, match=r"was in a model that was merged.*use a number"):
         merged.set_params(alpha="auto").predict(DIGITS[:3])
 
 

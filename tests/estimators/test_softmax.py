@@ -94,7 +94,7 @@ def test_outputs_are_fitted_independently(network, data):
 
 @pytest.mark.parametrize("alpha", ["loo", [0.1, 1.0], 0.0])
 def test_penalties_of_ridge_only_raise(network, data, alpha):
-    with pytest.raises(ValueError, match='readout="softmax" cannot be combined; give a number'):
+    with pytest.raises(ValueError, match='readout="softmax" cannot be combined; use a number'):
         network.set_params(alpha=alpha).fit(*data)
 
 

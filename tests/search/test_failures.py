@@ -128,7 +128,7 @@ OTHER_ESTIMATORS = {
         r"^estimator ends in LogisticRegression\(\), which is not a classifier .*GridSearchCV",
     ),
     "nothing at the end": (make_pipeline(TANH, StandardScaler()), "is not a .*GridSearchCV"),
-    "class": (TanhClassifier, r"is a class; give an estimator: TanhClassifier\(\)\.$"),
+    "class": (TanhClassifier, r"is a class; pass an estimator: TanhClassifier\(\)\.$"),
     "transformer": (
         RBFProjector(5),
         r"is a transformer, .*make_pipeline\(RBFProjector\(\), \.\.\.\) .*"

@@ -29,7 +29,7 @@ from tabular.tables import convert, make_frame, preprocessing, score
 def test_default_estimators():
     assert type(make_tabular_pipeline()[-1]) is StackedClassifier
     assert type(make_tabular_pipeline("regressor")[-1]) is StackedRegressor
-    with pytest.raises(ValueError, match="choose one of 'classifier', 'regressor', or give an"):
+    with pytest.raises(ValueError, match="choose one of 'classifier', 'regressor', or pass an"):
         make_tabular_pipeline("best")
 
 
@@ -370,7 +370,7 @@ def test_invalid_categorical_features(features):
 
 @pytest.mark.parametrize("estimator", [RBFClassifier, None])
 def test_invalid_estimators(estimator):
-    with pytest.raises(TypeError, match=r"estimator=.*give an instance"):
+    with pytest.raises(TypeError, match=r"estimator=.*pass an instance"):
         make_tabular_pipeline(estimator)
 
 

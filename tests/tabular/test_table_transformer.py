@@ -56,7 +56,7 @@ def test_pyarrow_tables_are_as_pandas(mixed):
         assert fitted.feature_names_in_.tolist() == X.columns.tolist()
         np.testing.assert_array_equal(fitted.decision_function(rows), expected)
         np.testing.assert_array_equal(fitted.decision_function(X), expected)
-    with pytest.raises(TypeError, match=r"X is a RecordBatchReader.*give X\.read_pandas\(\)"):
+    with pytest.raises(TypeError, match=r"X is a RecordBatchReader.*pass X\.read_pandas\(\)"):
         model.fit(held.to_reader(), y)
 
 
@@ -88,13 +88,13 @@ def test_lazy_frames_are_not_supported():
     pl = pytest.importorskip("polars")
     X = pl.DataFrame({"a": [1.0, 2.0] * 5})
     y = pl.DataFrame({"y": [0, 1] * 5, "z": [0, 0, 1, 1, 0] * 2})
-    network, message = TanhClassifier(5), r"X is a LazyFrame.*give X\.collect\(\)"
+    network, message = TanhClassifier(5), r"X is a LazyFrame.*pass X\.collect\(\)"
     for model in (preprocessing(), network, HiddenSizeSearchCV(network, {}, cv=2)):
         with pytest.raises(TypeError, match=message):
             model.fit(X.lazy(), y)
     with pytest.raises(TypeError, match=message):
         network.fit(X.to_numpy(), y).predict(X.lazy())
-    with pytest.raises(TypeError, match=r"y is a LazyFrame.*give y\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"y is a LazyFrame.*pass y\.collect\(\)"):
         network.fit(X, y.lazy())
 
 
@@ -102,7 +102,7 @@ def test_arrow_datasets_are_not_supported():
     dataset = pytest.importorskip("pyarrow.dataset")
     pa = pytest.importorskip("pyarrow")
     X = dataset.dataset(pa.table({"a": [1.0, 2.0] * 5}))
-    with pytest.raises(TypeError, match=r"X is a InMemoryDataset.*give X\.to_table\(\)"):
+    with pytest.raises(TypeError, match=r"X is a InMemoryDataset.*pass X\.to_table\(\)"):
         TanhClassifier(5).fit(X, [0, 1] * 5)
     TanhClassifier(5).fit(X.to_table(), [0, 1] * 5)
 

@@ -264,7 +264,7 @@ def explain_unsupported_container(X: Any, name: str = "X") -> str | None:
     items = " of dictionaries" if first is not X else ""
     return (
         f"{name} is a {type(X).__name__}{items}, and not a table with rows and columns of numbers "
-        f"and categories; give {remedy}."
+        f"and categories; pass {remedy}."
     )
 
 

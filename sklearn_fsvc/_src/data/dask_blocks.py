@@ -70,7 +70,7 @@ def as_array(X: Any) -> tuple[Any, Any]:
         names, X = X._meta, X.to_dask_array()
     if not hasattr(X, "chunks"):
         raise TypeError(
-            f"X is a {type(X).__name__} of Dask; give a dask.array, or a dask.dataframe of numbers."
+            f"X is a {type(X).__name__} of Dask; pass a dask.array, or a dask.dataframe of numbers."
         )
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X.shape={X.shape}.")

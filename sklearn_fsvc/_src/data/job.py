@@ -49,7 +49,7 @@ class Job:
         # Without a limit of the user's, the limit follows the free memory, which counts them.
         if not n_bytes or self.engine.xp is not np or self.max_memory is None:
             return self
-        check_fits("a copy of y", n_bytes, self.memory_limit, "give fewer rows at a time")
+        check_fits("a copy of y", n_bytes, self.memory_limit, "pass fewer rows at a time")
         return self.reserve(n_bytes)
 
     def single_device(self) -> Self:

@@ -229,7 +229,7 @@ def _explain_dimensions(estimator: Any, X: Any) -> str | None:
     if len(shape) < 3:
         return None
     message = (
-        f"X has shape {shape}, and {type(estimator).__name__} needs a row for each sample: give "
+        f"X has shape {shape}, and {type(estimator).__name__} needs a row for each sample: pass "
         "X.reshape(len(X), -1)"
     )
     has_images = hasattr(estimator, "pool") or getattr(estimator, "image_shape", None) is not None
@@ -360,7 +360,7 @@ def explain_overflow(layer: Any, size: float, row: int, column: int) -> str:
     return (
         f"X holds {size:.3g} in row {row}, column {column}: weighted sums of such values overflow "
         f"in {layer.units.dtype}. Scale the features of X (StandardScaler, fitted with the model), "
-        "or give float64."
+        "or pass float64."
     )
 
 
@@ -371,7 +371,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: npt.DTypeLike | None = No
     """Raise if a result of a shape, and of a floating dtype if one is given, cannot be written."""
     if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
         raise TypeError(
-            f"out is a {type(out).__name__}; give an array, a numpy.memmap, or a dataset of h5py "
+            f"out is a {type(out).__name__}; pass an array, a numpy.memmap, or a dataset of h5py "
             "or zarr."
         )
     if tuple(out.shape) != tuple(shape):
@@ -380,7 +380,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: npt.DTypeLike | None = No
         raise ValueError("out cannot be written to: it is read-only.")
     if dtype is not None and out.dtype.kind != "f":
         raise ValueError(
-            f"out has dtype {out.dtype}, and the result is {np.dtype(dtype)}; give floats."
+            f"out has dtype {out.dtype}, and the result is {np.dtype(dtype)}; use floats."
         )
 
 

@@ -163,7 +163,7 @@ class IncrementalState:
             why_not_incremental
             or 'alpha="auto" minimises the error on samples that are held out from the first call '
             "of partial_fit on, and then alpha was a number, or it was in a model that was merged; "
-            "give a number."
+            "use a number."
         )
 
     def search_penalty(

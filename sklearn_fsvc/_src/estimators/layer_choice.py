@@ -94,7 +94,7 @@ class BufferedNetwork(Network):
     def _validated_batch(self, X, y, reset=False):
         if callable(X):
             raise TypeError(
-                f"X={X!r} returns chunks of samples; give partial_fit and forget one chunk at a "
+                f"X={X!r} returns chunks of samples; pass partial_fit and forget one chunk at a "
                 "time."
             )
         return validated(self, to_host(X), to_host(y), multi_output=True, reset=reset)
@@ -263,6 +263,6 @@ def _warn_of_one_class(units: Units, samples: Samples) -> None:
     if codes is not None and is_buffered(units) and (codes == codes[0]).all():
         warn(
             "The samples from which the hidden layer is chosen are of one class, for which any "
-            "layer would do, and the layer stays. Begin with samples of all classes, or give a "
+            "layer would do, and the layer stays. Begin with samples of all classes, or pass a "
             "layer, as layer=FrozenEstimator(fitted)."
         )

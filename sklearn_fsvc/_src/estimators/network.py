@@ -183,7 +183,7 @@ def validate_training_data(model: BaseEstimator, engine: Any, X: Any, y: Any) ->
     if y is None:
         raise ValueError(
             f"This {type(model).__name__} estimator requires y to be passed, but the target y "
-            "is None; pass y of all samples, or give chunks (X, y)."
+            "is None; pass y of all samples, or pass chunks (X, y)."
         )
     y = _check_y(to_host(y), multi_output=True, estimator=model)
     check_consistent_length(range(len(X)), y)

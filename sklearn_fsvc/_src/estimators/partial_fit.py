@@ -273,7 +273,7 @@ class IncrementalNetwork(BufferedNetwork):
         is_same = _layer_hash(units.layer) == _layer_hash(other_parts.units.layer)
         if not (is_same and units.allows_fitted_layer):
             raise ValueError(
-                f"{name} has a layer of another metric than that of this model; give both the same "
+                f"{name} has a layer of another metric than that of this model; use the same "
                 "parameters."
             )
         parts = Parts(units, other_parts.task, parts.readout.with_fitted())
@@ -299,7 +299,7 @@ class IncrementalNetwork(BufferedNetwork):
             raise ValueError(
                 f'alpha="auto" minimises the error on held-out samples, and {name} or this model '
                 'held out none, because it began with a number. Begin with alpha="auto" in all '
-                "models, or give this one a number by set_params(alpha=...)."
+                "models, or set a number for this one by set_params(alpha=...)."
             )
         parts.task.check_compatible(other_parts.task, name)
         return state

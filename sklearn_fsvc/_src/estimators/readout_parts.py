@@ -164,11 +164,11 @@ class Ridge(Linear):
         if samples.validation is not None:
             raise ValueError(
                 f"alpha={self.alpha!r} is chosen by leave-one-out, and not by validation samples; "
-                'with X_val give a number, or "auto".'
+                'with X_val use a number, or "auto".'
             )
         raise ValueError(
             f"alpha={self.alpha!r} is chosen by leave-one-out, which does not leave out the "
-            'groups of samples; with groups give a number, or "auto".'
+            'groups of samples; with groups use a number, or "auto".'
         )
 
     def _train(self, training: ReadoutTraining) -> Self:
@@ -322,7 +322,7 @@ class Ridge(Linear):
         if is_searched or is_option(self.alpha, "loo"):
             return (
                 f"alpha={self.alpha!r} is chosen by leave-one-out, which needs another pass over "
-                'all samples; with partial_fit give a number, or "auto".'
+                'all samples; with partial_fit use a number, or "auto".'
             )
         return None
 
@@ -336,7 +336,7 @@ class Softmax(Linear):
         super().check(units, task)
         if not is_option(self.alpha, "auto") and (np.iterable(self.alpha) or self.alpha <= 0):
             raise ValueError(
-                f'alpha={self.alpha!r} and readout="softmax" cannot be combined; give a number '
+                f'alpha={self.alpha!r} and readout="softmax" cannot be combined; use a number '
                 'above 0, or "auto", which minimises the log-loss of held-out samples.'
             )
 

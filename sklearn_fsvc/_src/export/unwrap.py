@@ -72,7 +72,7 @@ def unwrap(model: Any) -> tuple[Any, InputTransform]:
     parts = parts_of(network)
     if parts is None or parts.readout is None or isinstance(parts.units.layer, PatchLayer):
         raise TypeError(
-            f"model={network!r} cannot be exported; give a fitted RBFClassifier, TanhClassifier, "
+            f"model={network!r} cannot be exported; pass a fitted RBFClassifier, TanhClassifier, "
             "RBFRegressor or TanhRegressor, a Pipeline that ends in one, or a search with "
             "refit=True."
         )

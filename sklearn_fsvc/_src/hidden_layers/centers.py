@@ -169,7 +169,7 @@ class RBFParameters:
             check_positive_integer(self.size_name, self.n_units)
         elif is_random and not self.has_automatic_size:
             raise ValueError(
-                f'{self.size_name}=None requires novelty selection; with selection="random" give '
+                f'{self.size_name}=None requires novelty selection; with selection="random" use '
                 "a number."
             )
         check_choice("metric", self.metric, (*METRICS, "auto") if self.has_readout else METRICS)
@@ -243,7 +243,7 @@ def fit_rbf_layer(
     """
     X: Any = samples.X
     order: Any = samples.order
-    parameters = _limit_units(parameters, len(order))
+    parameters = _limit_units(parameters, len(order), job)
     if parameters.may_select_among_few:
         n_units = parameters.n_units or job.engine.max_automatic_units
         order = first_of_groups(order, groups, _ROWS_PER_UNIT * n_units)
@@ -273,15 +273,20 @@ def fit_rbf_layer(
     return layer, rows, selection_radius
 
 
-def _limit_units(parameters, n_rows):
+def _limit_units(parameters, n_rows, job):
     """Return parameters with no more units than samples; warn if that is a change."""
     if parameters.n_units is None or parameters.n_units <= n_rows:
         return parameters
-    warn(
+    message = (
         f"{parameters.size_name}={parameters.n_units} is more than the {n_rows} samples from "
-        f"which centres are selected; there will be {n_rows} units. partial_fit adds no units "
-        "to a fixed layer: fix it with at least as many samples as units, or give a layer."
+        f"which centres are selected; there will be {n_rows} units."
     )
+    if "partial_fit" in job.description:
+        message += (
+            " partial_fit adds no units to a fixed layer: fix it with at least as many samples as "
+            "units, or pass a layer."
+        )
+    warn(message)
     return replace(parameters, n_units=n_rows)
 
 

@@ -34,7 +34,7 @@ def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
     parts = parts_of(pretrained)
     if parts is None or not isinstance(parts.units, kind):
         raise TypeError(
-            f"layer={pretrained!r} has no units of this kind; give one of {names}, fitted."
+            f"layer={pretrained!r} has no units of this kind; pass one of {names}, fitted."
         )
     try:
         if "device_" not in vars(pretrained):
@@ -45,7 +45,7 @@ def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
         raise ValueError(
             f"layer={pretrained!r} is not fitted, so it has no hidden layer. Fit it first. "
             "scikit-learn clones estimators, as in a search, and the clone of a fitted one is "
-            f"not fitted: give layer=FrozenEstimator({type(pretrained).__name__}(...).fit(X)), of "
+            f"not fitted: pass layer=FrozenEstimator({type(pretrained).__name__}(...).fit(X)), of "
             "sklearn.frozen."
         ) from error
     return pretrained
@@ -63,7 +63,7 @@ def check_features(units: npt.NDArray, X: Any) -> None:
     """Raise ValueError if a given layer and X have different numbers of features."""
     if units.shape[1] != X.shape[1]:
         raise ValueError(
-            f"The units of layer have {units.shape[1]} features, and X has {X.shape[1]}; give a "
+            f"The units of layer have {units.shape[1]} features, and X has {X.shape[1]}; pass a "
             "layer of the same features."
         )
 

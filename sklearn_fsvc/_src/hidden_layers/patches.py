@@ -182,7 +182,7 @@ class Patches(Units):
         if n_features > _MAX_SINGLE_PATCH:
             raise ValueError(
                 f"image_shape=None, but {n_features} features are not a square greyscale image; "
-                "give image_shape=(rows, columns) or (rows, columns, channels)."
+                "set image_shape=(rows, columns) or (rows, columns, channels)."
             )
         return 1, n_features, 1
 
@@ -326,7 +326,7 @@ def _check_squares(P):
     if largest > (np.finfo(P.dtype).max / (8 * P.shape[1])) ** 0.5:
         raise ValueError(
             f"X contains {largest:.3g}, and the squared lengths of patches overflow {P.dtype}; "
-            "scale the pixels, or give float64."
+            "scale the pixels, or pass float64."
         )
 
 

@@ -192,7 +192,7 @@ def typical_distance(ordered: OrderedSamples, metric: str) -> float:
         raise ValueError(
             f"The rows of X are {typical:g} apart, for which there is no suitable radius: feature "
             f"{widest}, which has the largest range, spans {span:g}. Scale the features of X "
-            "(StandardScaler), or give a radius."
+            "(StandardScaler), or pass a radius."
         )
     return typical or 1.0
 

@@ -96,7 +96,7 @@ def read_fields(
     if image_shape is None:
         if patch_size is not None:
             raise ValueError(
-                f"patch_size={patch_size!r} requires the shape of the images; give "
+                f"patch_size={patch_size!r} requires the shape of the images; pass "
                 "image_shape=(rows, columns) too."
             )
         return None, None

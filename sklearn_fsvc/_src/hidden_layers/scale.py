@@ -128,7 +128,7 @@ class ScaleSample:
             raise ValueError(
                 f"The features of X have a standard deviation of {self.spread:.3g}, and feature "
                 f"{widest} has the largest one: suitable weights overflow or underflow "
-                f"{np.dtype(dtype)}. Scale the features of X (StandardScaler), or give float64."
+                f"{np.dtype(dtype)}. Scale the features of X (StandardScaler), or pass float64."
             )
 
     def dimension(self, features: Any = slice(None)) -> float:

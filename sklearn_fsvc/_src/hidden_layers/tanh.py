@@ -62,7 +62,7 @@ MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES = 500, 50
 _LARGE = 2.0**40
 _TOO_LARGE = (
     "Feature {} of X has values so large that the weights of the units overflow {}. Scale the "
-    "features of X (StandardScaler), or give float64."
+    "features of X (StandardScaler), or pass float64."
 )
 
 _ESTIMATORS = "TanhClassifier, TanhProjector, TanhRegressor"
@@ -116,7 +116,7 @@ class Tanh(Units):
             )
         if self.given_layer is not None and self.pretrained is None:
             raise TypeError(
-                "layer is an array of centres, which tanh units do not have; give a fitted "
+                "layer is an array of centres, which tanh units do not have; pass a fitted "
                 "estimator."
             )
 

@@ -259,7 +259,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         if network is not self.estimator:
             raise ValueError(
                 "X is a source, and the steps around the network need all samples in memory; "
-                "search the network alone, or give X as an array."
+                "search the network alone, or pass X as an array."
             )
         return X, y, params if weight is None else params | {"sample_weight": weight}
 
@@ -383,7 +383,7 @@ def check_estimator(estimator: Any) -> None:
         return
     what = f"estimator={last!r}" if last is estimator else f"estimator ends in {last!r}, which"
     if isinstance(last, type):
-        raise TypeError(f"{what} is a class; give an estimator: {last.__name__}().")
+        raise TypeError(f"{what} is a class; pass an estimator: {last.__name__}().")
     if isinstance(last, StackedEnsemble):
         base = last.default_estimators()[0][1]
         raise TypeError(

@@ -124,7 +124,7 @@ def _mask(features, names):
         if len(features) != n_columns:
             raise ValueError(
                 f"categorical_features has {len(features)} values True or False, and X has "
-                f"{n_columns} columns; give one for each."
+                f"{n_columns} columns; pass one for each."
             )
         return np.array(features)
     by_position = dtype.kind in "iu"

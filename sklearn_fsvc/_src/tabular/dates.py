@@ -99,7 +99,7 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
         if np.isnat(values).all():
             return np.full(len(values), "NaT", "m8[us]" if kind == "durations" else "M8[us]")
         if new_kind != kind:
-            raise InvalidColumn(j, f"holds {new_kind}, and {kind} in fit; give it {kind}.")
+            raise InvalidColumn(j, f"holds {new_kind}, and {kind} in fit; convert it to {kind}.")
         if new_zones and not zones:
             raise InvalidColumn(
                 j,

@@ -300,7 +300,7 @@ def _make_estimator(estimator, preset, **options):
         return made
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(
-            f"estimator={estimator!r} has no method fit, or is a class; give an instance, such as "
+            f"estimator={estimator!r} has no method fit, or is a class; pass an instance, such as "
             "RBFClassifier()."
         )
     defaults = signature(make_tabular_pipeline).parameters

@@ -111,6 +111,10 @@ class ClassTarget(TargetSpec):
             )
         return self
 
+    def base_target(self, y: Any, samples: Samples) -> Any:
+        # Each network would warn of a column vector again.
+        return np.ravel(y) if self.labels.is_single else y
+
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         try:
             codes = self.labels.encode(y)

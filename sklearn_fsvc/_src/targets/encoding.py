@@ -247,7 +247,14 @@ def encode_groups(X: Any, groups: Any) -> npt.NDArray[np.intp] | None:
         return None
     groups = column_or_1d(to_host(groups))
     check_consistent_length(range(len(X)), groups)
-    labels, codes = np.unique(groups, return_inverse=True)
+    try:
+        labels, codes = np.unique(groups, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in groups})
+        raise TypeError(
+            f"groups contains labels of several types, {', '.join(kinds)}, which cannot be sorted; "
+            "convert them to text, and None to a group of its own."
+        ) from error
     return codes if len(labels) > 1 else None
 
 

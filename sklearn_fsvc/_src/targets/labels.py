@@ -307,7 +307,7 @@ def join_labels(batches: list[npt.NDArray]) -> npt.NDArray:
         raise ValueError(f"y has {n_last} column(s), but had {n_first} in the first call.")
     if _is_text(first) != _is_text(last):
         raise ValueError(
-            f"y has dtype {last.dtype}, but had {first.dtype} in the first call; give text or "
+            f"y has dtype {last.dtype}, but had {first.dtype} in the first call; pass text or "
             "numbers in all calls."
         )
     return np.concatenate(batches) if len(batches) > 1 else first

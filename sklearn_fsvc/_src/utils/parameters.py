@@ -26,7 +26,7 @@ def is_option(value: Any, word: str) -> bool:
 def check_choice(name: str, value: Any, choices: Iterable[str], otherwise: str = "") -> str:
     """Return `value` if it is one of `choices`; `otherwise` describes other valid values."""
     if not isinstance(value, str) or value not in choices:
-        known = ", ".join(map(repr, choices)) + (otherwise and f", or give {otherwise}")
+        known = ", ".join(map(repr, choices)) + (otherwise and f", or pass {otherwise}")
         raise ValueError(f"{name}={value!r} is not known; choose one of {known}.")
     return value
 
@@ -117,7 +117,7 @@ def check_precision(value: Any, may_be_auto: bool) -> Any:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"precision={value!r} must be 8, 15, or one of {', '.join(words)}.")
     if value not in BITS:
-        raise ValueError(f"precision={value!r} is not a supported number of bits; give 8 or 15.")
+        raise ValueError(f"precision={value!r} is not a supported number of bits; use 8 or 15.")
     return value
 
 
@@ -131,12 +131,12 @@ def parse_penalty(alpha: Any) -> float | str | tuple[float, ...]:
     if is_option(alpha, "loo"):
         return LOO_ALPHAS
     if isinstance(alpha, str):
-        raise ValueError(f'alpha={alpha!r} is not known; give a number, several, "auto" or "loo".')
+        raise ValueError(f'alpha={alpha!r} is not known; use a number, several, "auto" or "loo".')
     if not np.iterable(alpha):
         return check_positive("alpha", alpha, or_zero=True)
     alphas = tuple(check_positive("alpha", each, or_zero=True) for each in alpha)
     if not alphas:
-        raise ValueError(f'alpha={alpha!r} is empty; give a number, several, "auto" or "loo".')
+        raise ValueError(f'alpha={alpha!r} is empty; use a number, several, "auto" or "loo".')
     return alphas
 
 
@@ -181,6 +181,6 @@ def validate_feature_weights(
     if n_features is not None and len(weights) != n_features:
         raise ValueError(
             f"feature_weights has {len(weights)} {'rows' if is_map else 'values'}, but X has "
-            f"{n_features} features; give one for each."
+            f"{n_features} features; pass one for each."
         )
     return weights

@@ -93,7 +93,7 @@ def test_a_file_that_has_shrunk_is_refused():
         ([X[:5], X[5]], "begins at row 5 has shape .6,."),
         ([np.array([["a"]])], "begins at row 0 has dtype <U1; it must be of real numbers"),
         ([X[:5] + 1j], "has dtype complex64"),
-        ([(X, Y, Y, Y)], "is a tuple of 4; give X, .X, y. or"),
+        ([(X, Y, Y, Y)], "is a tuple of 4; pass X, .X, y. or"),
         ([()], "is a tuple of 0"),
         ([(X, Y[:-1])], "begins at row 0 has 200 rows, and its y has shape .199,."),
         ([(X, Y), (X, Y, Y[:9])], "begins at row 200 has 200 rows, and its sample_weight"),
@@ -134,7 +134,7 @@ def test_columns_of_dates_are_refused():
         (
             ChunkFunction(X),
             {"y": "label"},
-            "is not a table, but y='label' names a column; give chunks",
+            "is not a table, but y='label' names a column; pass chunks",
         ),
         (
             ChunkFunction(X, Y),

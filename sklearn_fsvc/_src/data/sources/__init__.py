@@ -45,7 +45,7 @@ def open_source(
         if isinstance(value, str):
             raise ValueError(
                 f"{name}={value!r} would be the name of a column, and {type(X).__name__} has none; "
-                f"give {name} of all rows."
+                f"pass {name} of all rows."
             )
     y, sample_weight = (np.asarray(v) if is_sliceable(v) else v for v in (y, sample_weight))
     return Sliceable(X, limit), y, sample_weight

@@ -120,7 +120,7 @@ class Iterated(Source):
         if chunk.columns != self._columns:
             raise ValueError(
                 f"{_describe(chunk.first)} has the columns {chunk.columns}, and the first one "
-                f"{self._columns}; give the same ones in the same order."
+                f"{self._columns}; pass the same ones in the same order."
             )
         if rows.shape[1] != self.shape[1]:
             raise ValueError(
@@ -152,12 +152,12 @@ class Chunk:
         parts = value if isinstance(value, tuple) else (value,)
         if not 1 <= len(parts) <= 3:
             raise ValueError(
-                f"{_describe(first)} is a tuple of {len(parts)}; give X, (X, y) or (X, y, weight)."
+                f"{_describe(first)} is a tuple of {len(parts)}; pass X, (X, y) or (X, y, weight)."
             )
         X, *others = parts
         if issparse(X):
             raise TypeError(
-                f"{_describe(first)} is sparse; give chunk.toarray(), or all rows as one sparse "
+                f"{_describe(first)} is sparse; pass chunk.toarray(), or all rows as one sparse "
                 "matrix."
             )
         columns = _column_names(X)
@@ -170,7 +170,7 @@ class Chunk:
             X = np.asarray(X)
             if X.ndim != 2:
                 raise ValueError(
-                    f"{_describe(first)} has shape {X.shape}, and must have two dimensions; give "
+                    f"{_describe(first)} has shape {X.shape}, and must have two dimensions; pass "
                     "X, (X, y), (X, y, weight), or a table."
                 )
         return cls(X, first, columns, aligned_arrays)
@@ -234,7 +234,7 @@ def _check_columns(column_names: dict[str, str], columns: list[Any] | None, firs
         if columns is None:
             raise ValueError(
                 f"{_describe(first)} is not a table, but {name}={column!r} names a column; "
-                f"give chunks (X, y, weight), or {name} of all rows."
+                f"pass chunks (X, y, weight), or {name} of all rows."
             )
         if column not in columns:
             raise ValueError(

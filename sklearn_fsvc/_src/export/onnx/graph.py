@@ -29,7 +29,7 @@ class GraphBuilder:
         if container.target_opset < MIN_OPSET:
             raise ValueError(
                 f"target_opset={container.target_opset!r} is too old for networks of this "
-                f"package; give {MIN_OPSET} or more."
+                f"package; use {MIN_OPSET} or more."
             )
         self._scope, self._container = scope, container
         self._constants: dict[tuple, str] = {}
