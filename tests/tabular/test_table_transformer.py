@@ -236,11 +236,13 @@ def test_arrays_after_data_frames(library):
 
 def test_sparse_columns_of_pandas():
     """They become dense, without a warning."""
-    dense = pd.DataFrame({"a": [0.0, 1.0, 0.0, 2.0], "b": [1, 0, 0, 3], "c": list("xyxy")})
+    dense = pd.DataFrame(
+        {"a": [0.0, 1.0, 0.0, 2.0] * 10, "b": [1, 0, 0, 3] * 10, "c": list("xyxy") * 10}
+    )
     X = dense.astype({"a": "Sparse[float]", "b": "Sparse[int]"})
     model = make_tabular_pipeline(TanhRegressor(5, random_state=0))
-    expected = clone(model).fit(dense, range(4)).predict(dense)
-    np.testing.assert_array_equal(model.fit(X, range(4)).predict(X), expected)
+    expected = clone(model).fit(dense, range(40)).predict(dense)
+    np.testing.assert_array_equal(model.fit(X, range(40)).predict(X), expected)
 
 
 def test_shapes_of_transform():
