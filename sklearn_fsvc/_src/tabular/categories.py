@@ -66,7 +66,8 @@ def unify_missing(X: Any) -> npt.NDArray:
     X = np.asarray(X)  # as encoders convert DataFrames of polars
     if X.dtype.kind != "O":
         return X
-    return np.where(np.vectorize(is_missing, otypes=[bool])(X), np.nan, X)
+    with np.errstate(invalid="ignore"):  # comparisons of NaN, on some processors
+        return np.where(np.vectorize(is_missing, otypes=[bool])(X), np.nan, X)
 
 
 def fit_ordinal(X: Any, max_categories: int | None = None) -> OrdinalEncoder:
