@@ -164,8 +164,7 @@ def make_times(zone, kind="pandas"):
     times = pd.date_range("2024-03-30", periods=40, freq="5h", tz="UTC").tz_convert(zone)
     X = pd.DataFrame({"t": times})
     if kind == "polars":
-        # Polars 1.0 does not convert time zones as later versions do.
-        return pytest.importorskip("polars", minversion="1.10").from_pandas(X)
+        return pytest.importorskip("polars").from_pandas(X)
     if kind == "pyarrow":
         dtype = pytest.importorskip("pyarrow").timestamp("us", tz=zone)
         return X.astype(pd.ArrowDtype(dtype))

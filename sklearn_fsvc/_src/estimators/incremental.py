@@ -177,16 +177,14 @@ class IncrementalState:
         statistics = self.statistics
         n_changes = statistics.n_added + statistics.n_removed
         n_present: float = statistics.n_added - statistics.n_removed
-        if forgetting_factor < 1:  # the sum of a geometric series
+        if forgetting_factor < 1:  # the sum of all weights, a geometric series
             n_present = (1 - forgetting_factor**n_present) / (1 - forgetting_factor)
         is_due = (
             self.searched_at is None or n_changes - self.searched_at >= _SEARCH_AFTER * n_present
         )
         sums = statistics.sums
-        if not is_due or sums is None:  # there are no samples
-            return self, None
-        folds = sums.folds(units.sample_centers)
-        if not folds:
+        folds = sums.folds(units.sample_centers) if is_due and sums is not None else []
+        if sums is None or not folds:
             return self, None
         history = SearchHistory(self.first_alpha, list(self.search_rows))
         mean_weight = sums.total.n / n_present

@@ -183,8 +183,8 @@ def _check_deviations(deviations, dtype):
         raise ValueError(
             f"Feature {narrowest} of X has a standard deviation of {deviations[narrowest]:.3g} and "
             f"feature {widest} one of {deviations[widest]:.3g}: no weights in {dtype} make them "
-            "equal. Scale "
-            "the features of X (StandardScaler), remove one of them, or set feature_weights=None."
+            "equal. Scale the features of X (StandardScaler), remove one of them, or set "
+            "feature_weights=None."
         )
 
 

@@ -38,10 +38,11 @@ def suits_dual(job: Any, layer: Any, samples: Any) -> bool:
     Sums of quantised activations are exact, and stay in the primal, where that is used.
     """
     n, m, engine = len(samples), layer.n_units, job.engine
+    if n > _MAX_ROWS:
+        return False
     n_weighted = len(samples.rows_with_weight)
     is_on_host = engine.xp is np and engine.device_group is None
-    is_few = n_weighted <= max(min(_ROWS_PER_UNIT * m, _MAX_ROWS), min(m, _MAX_PRECISE_ROWS))
-    is_few = is_few and n <= _MAX_ROWS
+    is_few = n_weighted <= max(_ROWS_PER_UNIT * m, min(m, _MAX_PRECISE_ROWS))
     is_float = layer.quantizer is None
     n_validation = 0 if samples.validation is None else min(len(samples.validation), MAX_VALIDATION)
     n_elements = 2 * n * (2 * m + _N_MATRICES * n) + 2 * n_validation * m

@@ -213,7 +213,10 @@ def _ridge(features, targets, weight):
     root = np.sqrt(n_rows * share)[:, None]
     features -= origin
     features *= root
-    values, vectors = eigh(features.T @ features)
+    if features.shape[1]:
+        values, vectors = eigh(features.T @ features)
+    else:  # which SciPy 1.10 does not accept
+        values, vectors = np.empty(0), np.empty((0, 0))
     A = features @ vectors
     projected = A.T @ (root * (targets - mean))
     squares = np.square(A, out=features)

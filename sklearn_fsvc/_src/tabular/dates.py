@@ -74,7 +74,7 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the features, with NaN for missing values.
 
-        Raises InvalidColumn, a ValueError, for values that are no dates, and for a column of
+        Raises InvalidColumn, a ValueError, for values that are not dates, and for a column of
         another kind than in `fit`, or with a time zone in only one of both.
         """
         check_is_fitted(self)
@@ -145,6 +145,8 @@ def _read(j: int, column: Any, kind: str = "dates", zones: Sequence[str] = ()) -
     zone = zones[0] if len(zones) == 1 else None
     own_zone = _zone_of_dtype(column.dtype)
     if own_zone is not None and hasattr(column, "iloc"):  # pandas
+        # By a dtype of pandas: `tz_localize` of pandas 2 returns UTC for pyarrow's.
+        column = column.astype("datetime64[us, UTC]")
         column = column.dt.tz_convert(zone or own_zone).dt.tz_localize(None)
     elif own_zone is not None and zone in (None, own_zone):
         column = column.dt.replace_time_zone(None)
