@@ -1,5 +1,8 @@
 """Digits, and predictions of converted models in onnxruntime."""
 
+import subprocess
+import sys
+
 import numpy as np
 import onnxruntime
 from sklearn.datasets import load_digits
@@ -29,3 +32,23 @@ def run(converted, rows):
         columns = zip(session.get_inputs(), rows.columns, strict=True)
         inputs = {x.name: np.asarray(rows[name])[:, None] for x, name in columns}
     return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+def run_with_peak(setup, checks):
+    """Run a converted model in a process of its own, which measures its memory.
+
+    The code `setup` defines X and `model`; `checks` may use ``before`` and ``peak()``, the largest
+    KiB before all samples and after, and H.
+    """
+    code = (
+        "import resource, numpy as np, onnxruntime\n"
+        "from sklearn_fsvc import RBFProjector\n"
+        "from sklearn_fsvc._src.export.onnx import to_onnx\n"
+        f"{setup}"
+        "session = onnxruntime.InferenceSession(to_onnx(model, X).SerializeToString())\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "session.run(None, {'X': X[:1]})\n"
+        "before = peak()\n"
+        "H = session.run(None, {'X': X})[0]\n"
+    )
+    subprocess.run([sys.executable, "-c", code + checks], check=True)
