@@ -180,7 +180,7 @@ def interrupted(thread):
         raise KeyboardInterrupt
 
 projector = TanhProjector(600, random_state=0, device="blas").fit(X)
-threads._pool.cache_clear()  # so that threads are started
+threads._pool_of_process.cache_clear()  # so that threads are started
 threading.Thread.start = interrupted
 try:
     projector.transform(X)
@@ -203,7 +203,7 @@ began = time.perf_counter()
 longest = time.perf_counter() - began
 while n < {INTERRUPTS}:
     try:
-        threads._pool.cache_clear()
+        threads._pool_of_process.cache_clear()
         signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, longest))
         end = time.perf_counter() + 1
         while time.perf_counter() < end:  # an interrupt in a destructor is ignored
@@ -289,6 +289,16 @@ def test_the_pool_ends_after_all_calls_are_done():
             pool.submit(done.append, i)
     assert sorted(done) == list(range(30))
     assert not [t for t in threading.enumerate() if t.name.startswith("sklearn_fsvc_test")]
+
+
+def test_calls_with_other_numbers_of_threads_use_the_same_ones():
+    # In a process of its own, which has no other threads.
+    code = """
+for n in (2, 5, 3, 8):
+    threads.parallel_for(lambda part: None, range(10), n)
+print(threading.active_count())
+"""
+    assert output_of(code) == "8"
 
 
 # The limit of BLAS threads.

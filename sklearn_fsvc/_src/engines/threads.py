@@ -192,12 +192,17 @@ class DaemonThreadPool:
 
     def __init__(self, n: int, name: str = "sklearn_fsvc") -> None:
         self._tasks: SimpleQueue = SimpleQueue()
-        self._threads = [
-            Thread(target=_run_tasks, args=(self._tasks,), name=f"{name}_{i}", daemon=True)
-            for i in range(n)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._name, self._threads, self._lock = name, list[Thread](), threading.Lock()
+        self.extend(n)
+
+    def extend(self, n: int) -> None:
+        """Start threads until there are `n` of them."""
+        with self._lock:
+            for i in range(len(self._threads), n):
+                name = f"{self._name}_{i}"
+                thread = Thread(target=_run_tasks, args=(self._tasks,), name=name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
 
     def submit(self, function: Callable, *args: Any) -> Future:
         """Schedule a call and return the `Future` of its result; calls start in their order."""
@@ -236,13 +241,19 @@ def _run_task(future, function, args):
         future.set_result(result)
 
 
-@cache
-def _pool(process_id, n):
-    """Return the pool of this process, whose threads stay: starting them may exceed the work.
+def _pool(n):
+    """Return the pool of this process, with at least `n` threads.
 
-    The process is part of the key, because threads do not survive a fork.
+    The threads stay, because starting them may take longer than their work.
     """
-    return DaemonThreadPool(n)
+    pool = _pool_of_process(os.getpid())
+    pool.extend(n)
+    return pool
+
+
+@cache
+def _pool_of_process(process_id):  # a parameter, because threads do not survive a fork
+    return DaemonThreadPool(0)
 
 
 def parallel_for(function: Callable[[Any], object], parts: Iterable, n: int) -> None:
@@ -256,7 +267,7 @@ def parallel_for(function: Callable[[Any], object], parts: Iterable, n: int) -> 
     n_helpers = 0 if in_parallel_call() else min(n, len(work.parts)) - 1
     if n_helpers < 1:
         return work.run()
-    pool, helpers = _pool(os.getpid(), n_helpers), []
+    pool, helpers = _pool(n_helpers), []
     try:
         for _ in range(n_helpers):
             helpers.append(pool.submit(work.run_in_parallel))
@@ -274,7 +285,7 @@ def parallel_for(function: Callable[[Any], object], parts: Iterable, n: int) -> 
 
 def submit(functions: Iterable[Callable[[], Any]]) -> list[Future]:
     """Schedule all functions on the threads of this process; return their futures."""
-    pool = _pool(os.getpid(), n_threads())
+    pool = _pool(n_threads())
     return [pool.submit(function) for function in functions]
 
 
