@@ -83,7 +83,7 @@ def test_fitting_a_part_returns_a_new_one(model):
     """The original part and the estimator are unchanged."""
     parts = parts_of(model)
     with get_engine("jit") as engine:
-        job, history = Job(engine), SearchHistory(parts.units.first_alpha)
+        job, history = Job(engine), SearchHistory(parts.units.start_alpha)
         task, samples = parts.task.fit_encode(X, Y, None)
         samples = parts.units.order_samples(samples)
         units = parts.units.fit(job, samples, history)

@@ -127,7 +127,7 @@ class Units(Part, ABC):
         Row numbers of the training samples that are the centres of the units.
     center_labels_, center_targets_ : ndarray
         Classes or targets of these samples.
-    first_alpha : float
+    start_alpha : float
         The ridge penalty at which a search for the penalty begins.
     of_units : tuple of str
         Fitted attributes with one row for each unit.
@@ -146,7 +146,7 @@ class Units(Part, ABC):
     support_: Any = UNSET
     center_labels_: Any = UNSET
     center_targets_: Any = UNSET
-    first_alpha: ClassVar[float]
+    start_alpha: ClassVar[float]
     of_units: ClassVar[tuple[str, ...]] = ()
     takes_sparse: ClassVar[bool] = False
     has_sample_centers: ClassVar[bool] = False

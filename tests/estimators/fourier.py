@@ -42,7 +42,7 @@ class Fourier(Units):
 
     radius: Any
     random_state: Any
-    first_alpha = 1.0
+    start_alpha = 1.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
     components_: Any = UNSET

@@ -381,7 +381,7 @@ def test_verbose_shows_progress(digits, capsys):
     RBFClassifier(50, random_state=0, verbose=2).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     for start, detail in [
-        ("[RBFClassifier fit] choosing hidden units: ", "; radius "),
+        ("[RBFClassifier fit] selecting centres: ", "; radius "),
         ("[RBFClassifier fit] choosing kernel, width and weights: ", " tile: copy in "),
         ("[RBFClassifier fit] 600 of 600 rows, ", "layer "),
     ]:

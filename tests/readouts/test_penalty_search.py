@@ -234,10 +234,10 @@ def test_search_stops_above_the_limit(data):
 
 def test_first_penalty_of_a_layer():
     history, layer = SearchHistory(0.1), TanhLayer(np.zeros((1, 1)), np.zeros(1))
-    assert history.first_alpha(layer) == 0.1
+    assert history.start_for(layer) == 0.1
     for error, alpha, first in ((0.9, 0.01, 0.1), (0.8, 3.0, 3.0)):
         history.rows.append({"error": error, "alpha": alpha})
-        assert (history.best_alpha(layer), history.first_alpha(layer)) == (alpha, first)
+        assert (history.best_alpha(layer), history.start_for(layer)) == (alpha, first)
 
 
 def test_a_search_does_not_start_at_very_large_penalties():
@@ -248,7 +248,7 @@ def test_a_search_does_not_start_at_very_large_penalties():
     )
     history.rows.append({"error": 0.9, "alpha": 1e5})
     assert history.best_alpha(layer) == 1e5
-    assert history.start_alpha(layer) == history.first_alpha(layer) == 100
+    assert history.start_for_proxy(layer) == history.start_for(layer) == 100
 
 
 def test_first_penalty_is_that_of_small_networks_on_most_samples():
@@ -256,7 +256,7 @@ def test_first_penalty_is_that_of_small_networks_on_most_samples():
     for n_rows, first in ((99, 0.1), (100, 0.01)):
         history = SearchHistory(0.1, n_rows=n_rows, n_samples=200)
         history.rows.append({"error": 0.9, "alpha": 0.01})
-        assert history.first_alpha(layer) == first
+        assert history.start_for(layer) == first
 
 
 def test_best_penalty_is_of_similar_networks():

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from ..engines.base import Engine
 from ..engines.device_group import WorkCancelled
 from ..utils.callbacks import NO_CALLBACKS, FitTask
-from .map_reduce import ShardedRows
 from .memory_plan import check_fits, parse_memory
+from .sharded_rows import ShardedRows
 from .sources import PrefetchedSource, Source
 
 
@@ -62,6 +62,10 @@ class Job:
         """Return the job with another description of the work."""
         return replace(self, description=description)
 
+    def silent(self) -> Self:
+        """Return the job without progress: nothing is printed, and no callback is notified."""
+        return replace(self, task=NO_CALLBACKS, verbose=0)
+
     def algebra_of(self, X: Any) -> Any:
         """Return the linear algebra for rows of X: that of the device where they are."""
         engine = self.engine
@@ -102,7 +106,7 @@ class Job:
         """Return the `Progress` of a pass over `n_rows` in tiles of `tile_rows`."""
         return Progress(self, n_rows, PassTask(self.task, self.description, n_rows, tile_rows))
 
-    def say(self, text: str, details: str | None = None) -> None:
+    def print_progress(self, text: str, details: str | None = None) -> None:
         """Print a line of progress, if the computation is a long one and `verbose`.
 
         That is a second after its start or the last line. With ``verbose=2``, a line that has
@@ -162,7 +166,9 @@ class Progress:
 
     def _print(self, details: str | None = None) -> None:
         rate = self.done / max(time.perf_counter() - self.start, 1e-9)
-        self._job.say(f"{self.done:,} of {self.total:,} rows, {rate:,.0f} rows/s", details)
+        self._job.print_progress(
+            f"{self.done:,} of {self.total:,} rows, {rate:,.0f} rows/s", details
+        )
 
 
 class PassTask:

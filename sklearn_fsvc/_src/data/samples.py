@@ -10,7 +10,8 @@ from sklearn.utils.random import sample_without_replacement
 
 from ..engines.algebra import HOST, float_bits
 from .job import Job
-from .map_reduce import ShardedRows, run_parallel, slice_rows, split_into_shares
+from .map_reduce import run_parallel
+from .sharded_rows import ShardedRows, slice_rows, split_into_shares
 from .sources import Source, SparseSource
 from .streaming import take_rows
 from .validation import to_host

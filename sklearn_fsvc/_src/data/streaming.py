@@ -26,8 +26,8 @@ from ..engines.base import Engine, Sink
 from ..engines.patches import make_evaluator
 from ..layers import PatchLayer
 from .job import Job, Progress
-from .map_reduce import ShardedRows
 from .memory_plan import TileShape, evaluate, rows_per_tile, tile_shape_for
+from .sharded_rows import ShardedRows
 from .sources import Source, SparseSource, is_evaluated_sparse, read_ahead
 from .validation import NaNOutputError, check_hidden, explain_overflow, find_largest
 

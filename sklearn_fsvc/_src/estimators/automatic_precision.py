@@ -106,7 +106,7 @@ class _Attempt:
         rounded = self._rounded
         alpha = estimate_penalty(
             rounded.job, rounded.layer, rounded.samples, generator(random_state),
-            rounded.history.first_alpha(rounded.layer), rounded.units.support,
+            rounded.history.start_for(rounded.layer), rounded.units.support,
         )  # fmt: skip
         return alpha >= _SUFFICIENT * self._noise
 

@@ -61,7 +61,7 @@ class IncrementalState:
     layer_parameter: Any
     formula: str
     search_rows: list[dict[str, Any]]  # `SearchHistory.rows` of the choice of the layer
-    first_alpha: float  # the penalty that was best for the layer: each search begins there
+    start_alpha: float  # the penalty that was best for the layer: each search begins there
     alpha: float | None = None  # the penalty of the last search
     searched_at: int | None = None  # number of samples added and removed before that search
     # The penalty, or "auto", for which the present readout was solved; None if it is out of date.
@@ -97,8 +97,8 @@ class IncrementalState:
         # The sums have the given weights.
         scale = history.alpha_scale
         rows = [row | {"alpha": scale * row["alpha"]} for row in history.rows]
-        first_alpha = scale * history.first_alpha(layer)
-        return cls(statistics, units.given_layer, layer.formula, rows, first_alpha)
+        start_alpha = scale * history.start_for(layer)
+        return cls(statistics, units.given_layer, layer.formula, rows, start_alpha)
 
     @property
     def emptied(self) -> "IncrementalState":
@@ -186,19 +186,19 @@ class IncrementalState:
         folds = sums.folds(units.sample_centers) if is_due and sums is not None else []
         if sums is None or not folds:
             return self, None
-        history = SearchHistory(self.first_alpha, list(self.search_rows))
+        history = SearchHistory(self.start_alpha, list(self.search_rows))
         mean_weight = sums.total.n / n_present
         # As of `Samples.with_unit_weights`, but later weights may not be integers.
         is_near_1 = 1 / MAX_COPIES <= mean_weight <= MAX_COPIES
         unit = 1.0 if is_near_1 else power_of_two_near(mean_weight)
-        result = search_penalty(folds, self.first_alpha, unit=unit)
+        result = search_penalty(folds, self.start_alpha, unit=unit)
         history.add(units.layer, result)
         return replace(self, alpha=result.alpha, searched_at=n_changes), history.table
 
     @property
     def best_alpha(self) -> float:
         """The penalty of the last search; before the first one, that of the layer."""
-        return self.first_alpha if self.alpha is None else self.alpha
+        return self.start_alpha if self.alpha is None else self.alpha
 
 
 @dataclass

@@ -76,7 +76,7 @@ class BufferedNetwork(Network):
         """Start sums for a layer, which is chosen for the samples; return the fitted parts."""
         units, task, job = parts.units, parts.task, self._job(engine, "partial_fit")
         scaled, scale = samples.with_unit_weights()
-        history = SearchHistory(units.first_alpha, alpha_scale=scale)
+        history = SearchHistory(units.start_alpha, alpha_scale=scale)
         if chooses:
             on_device, job = units.order_samples(scaled).on_device(job)
             report = FitReport(job.description, self.verbose)

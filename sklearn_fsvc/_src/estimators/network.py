@@ -18,8 +18,9 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 from ..data.copies import merge_copies
 from ..data.dask_blocks import is_dask_collection, open_input
 from ..data.job import Job
-from ..data.map_reduce import run_parallel, slice_rows, split_into_shares
+from ..data.map_reduce import run_parallel
 from ..data.samples import Samples
+from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.sources import Source
 from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, n_synapses, stream, work_of_fit, write
@@ -87,7 +88,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         if task is not None or parts.units.needs_multiple_passes:
             samples, job = samples.on_device(job)
         job = job.reserve_host(samples.target_bytes)
-        history = SearchHistory(parts.units.first_alpha, alpha_scale=scale)
+        history = SearchHistory(parts.units.start_alpha, alpha_scale=scale)
         report = FitReport(job.description, self.verbose)
         units = parts.units.of_all_samples().fit(job, samples, history)
         report.hidden_layer(units, history)

@@ -277,7 +277,7 @@ class IncrementalNetwork(BufferedNetwork):
                 "parameters."
             )
         parts = Parts(units, other_parts.task, parts.readout.with_fitted())
-        history = SearchHistory(source.first_alpha, list(source.search_rows))
+        history = SearchHistory(source.start_alpha, list(source.search_rows))
         limit = host_memory_limit(self.max_memory)
         state = IncrementalState.start(units, parts.task, self.alpha, limit, history)
         self._set_fitted(parts, other.device_, history.table, _incremental_state=state)

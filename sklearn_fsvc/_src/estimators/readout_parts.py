@@ -245,7 +245,7 @@ class Ridge(Linear):
         problem = gather_dual_problem(job, layer, samples)
         alpha, found, loo, scores = penalty, None, None, None
         if penalty == "auto":
-            start, random = training.history.first_alpha(layer), generator(self.random_state)
+            start, random = training.history.start_for(layer), generator(self.random_state)
             if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
                 found = search_dual_left_out(
                     job, layer, samples, self._penalty_sample(training), problem, training.units,
@@ -302,7 +302,7 @@ class Ridge(Linear):
         task, samples, random_state = training.task, training.samples, self.random_state
         rows, start = task.calibration_rows(samples, random_state), None
         if is_option(self.alpha, "loo"):
-            start = generator(random_state), training.history.first_alpha(training.layer)
+            start = generator(random_state), training.history.start_for(training.layer)
         chosen = select_from_loo_grid(
             training.job, training.layer, samples.with_centers(_sole_centers(training)), alphas,
             self._calibrates(task),

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..data.dask_blocks import is_dask_collection, lazy_on_dask
-from ..data.map_reduce import run_parallel, slice_rows, split_into_shares
+from ..data.map_reduce import run_parallel
+from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, stream, stream_into, write
 from ..data.validation import check_out

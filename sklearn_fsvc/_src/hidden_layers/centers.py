@@ -49,7 +49,7 @@ SELECTIONS = ("per_class", "global", "random")
 # MiniRocket features of six datasets rose by 0.6 points, and no other result got worse.
 _SIZE_FRACTION, _SIZE_FRACTION_OF_ONE_RADIUS = 0.75, 0.25
 # The ridge penalty of RBF units at which searches begin, and by which feature weights are learned.
-FIRST_ALPHA = 0.1
+START_ALPHA = 0.1
 
 # Samples per unit among which centres are selected, if the selection radius is searched: all 60,000
 # images of MNIST take longer, and are no better for 400 and 1500 units. Of a rare class, so many
@@ -428,7 +428,7 @@ class _CenterSearch:
     def _count_at(self, radius, limit):
         """Run one pass of the search; return what `novel_rows` returns, and print progress."""
         positions, n_seen = novel_rows(self.ordered, self.rule(radius), limit)
-        text = f"choosing hidden units: {len(positions):,} found, about {limit:,} wanted"
-        details = f"; radius {radius:.6g}, {n_seen:,} of {len(self.ordered):,} rows seen"
-        self.job.say(text, details)
+        text = f"selecting centres: {len(positions):,} novel samples, target {limit:,}"
+        details = f"; radius {radius:.6g}, {n_seen:,} of {len(self.ordered):,} rows read"
+        self.job.print_progress(text, details)
         return positions, n_seen

@@ -30,7 +30,7 @@ from ..engines.threads import limit_blas_threads
 from ..kernels import Kernel
 from ..layers import RBFLayer, hidden_dtype
 from ..readouts.ridge import gather_coarse
-from .centers import FIRST_ALPHA
+from .centers import START_ALPHA
 from .ordered_rows import OrderedSamples
 from .radius import typical_distance, typical_distance_bytes
 
@@ -109,7 +109,7 @@ def update_weights(
     layer = _layer(job.engine, subset, weights, metric, kernel)
     # The penalty is fixed: a search in each round would take longer than the round.
     (statistics,) = gather_coarse(job, [layer], subset)
-    W = statistics.solve(FIRST_ALPHA).W
+    W = statistics.solve(START_ALPHA).W
     del statistics
     # Gradients are proportional to 1 / radius, whose square may overflow or underflow. Multiply by
     # a power of two near the radius: that is exact, and the common factor cancels below.

@@ -18,11 +18,11 @@ from .importances import importances_of, standard_deviations
 
 
 def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
-    """Return the fitted estimator whose layer is used; None if `layer` is an array of centres.
+    """Return the fitted estimator whose layer is used; None if `layer` is not an estimator.
 
     Parameters
     ----------
-    layer : estimator, FrozenEstimator or array-like
+    layer : estimator, FrozenEstimator, array-like or None
     kind : type
         The class of `Units` that the estimator must have.
     names : str

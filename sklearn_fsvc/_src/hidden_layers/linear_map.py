@@ -28,7 +28,7 @@ from ..readouts.cross_validation import draw_split, n_validation_units
 from ..readouts.penalty_search import search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
-from .centers import FIRST_ALPHA
+from .centers import START_ALPHA
 from .feature_weights import equalising_weights, invert_weights, mean_outer_product
 from .importances import importances_of
 from .ordered_rows import OrderedSamples
@@ -219,7 +219,7 @@ class MapData:
         (validation,) = gather_coarse(job, [validated], samples, self.validation)
         job = job.reserve(RidgeStatistics.nbytes(n_units))
         (training,) = gather_coarse(job, [layer], samples, np.sort(order))
-        result = search_penalty([(training.leading(validated.n_units), validation)], FIRST_ALPHA)
+        result = search_penalty([(training.leading(validated.n_units), validation)], START_ALPHA)
         return _Network(self.job, samples, layer, result.error, training.solve(result.alpha).W)
 
 

@@ -82,7 +82,7 @@ def linear_units(
 
 
 def select_layer(
-    job: Job, samples: Samples, linear: TanhLayer, other: TanhLayer, first_alpha: float, seed: int
+    job: Job, samples: Samples, linear: TanhLayer, other: TanhLayer, start_alpha: float, seed: int
 ) -> TanhLayer:
     """Return the other layer if its validation error is clearly less, else the linear one.
 
@@ -91,7 +91,7 @@ def select_layer(
 
     def error(layer: Any) -> float:
         n_units = MAX_CROSS_VALIDATED  # few enough to hold out all parts of the samples
-        random, history = np.random.default_rng(seed), SearchHistory(first_alpha)
+        random, history = np.random.default_rng(seed), SearchHistory(start_alpha)
         leading = layer.part(slice(n_units))
         return train_held_out(job, leading, samples, random, history, many_units=n_units)[0].error
 

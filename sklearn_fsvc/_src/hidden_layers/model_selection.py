@@ -32,7 +32,7 @@ from ..data.job import Job
 from ..data.samples import Samples
 from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
 from ..readouts.penalty_search import SearchHistory
-from .centers import FIRST_ALPHA, RBFParameters
+from .centers import START_ALPHA, RBFParameters
 from .feature_weights import invert_weights, learn_weights
 from .importances import importances_of
 from .linear_map import learn_map
@@ -187,7 +187,7 @@ def select_feature_weights(
     are as in `select_units`.
     """
     job = job.named(f"{job.description}, weights")
-    proxy = _ProxySearch.of(job, samples, random, SearchHistory(FIRST_ALPHA), shared)
+    proxy = _ProxySearch.of(job, samples, random, SearchHistory(START_ALPHA), shared)
     seed, centers_seed = map(int, random.integers(2**31, size=2))
     parameters = RBFParameters(
         n_units=FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed

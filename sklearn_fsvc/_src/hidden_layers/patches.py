@@ -90,7 +90,7 @@ class Patches(Units):
     whitening: float | None = 0.3
     selection: str = "random"
     random_state: Any = None
-    first_alpha = 1.0
+    start_alpha = 1.0
     of_units = ("components_", "patches_")
     # Fitted attributes.
     components_: Any = UNSET

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
-from ..data.map_reduce import ShardedRows
 from ..data.memory_plan import check_fits
 from ..data.samples import Samples
+from ..data.sharded_rows import ShardedRows
 from ..data.sources import Source
 from ..data.validation import is_float32_resolved, is_float64_array
 from ..engines.algebra import HOST
@@ -178,7 +178,7 @@ class ProxyNetworks:
         for layer, trained, validated in zip(layers, training, validation, strict=True):
             skip_above = SKIP_FACTOR * min([lowest, *errors])
             # Start at the best penalty of a similar layer.
-            start = self.history.start_alpha(layer)
+            start = self.history.start_for_proxy(layer)
             result = search_penalty([(trained, validated)], start, skip_above)
             self.history.add(layer, result)
             errors.append(result.error)

@@ -14,7 +14,7 @@ from ..layers import RBFLayer, quantize_layer
 from ..parts import UNSET, Sharing, Units, generator, parts_of
 from ..readouts.penalty_search import SearchHistory
 from ..utils.parameters import check_choice, check_precision, is_option
-from .centers import FIRST_ALPHA, SELECTIONS, RBFParameters, fit_rbf_layer, presentation_order
+from .centers import SELECTIONS, START_ALPHA, RBFParameters, fit_rbf_layer, presentation_order
 from .layer_parameter import (
     centers_of,
     check_features,
@@ -35,7 +35,7 @@ class RBF(RBFParameters, Units):
     """RBF units."""
 
     selections: tuple[str, ...] = SELECTIONS  # valid values of `selection`
-    first_alpha = FIRST_ALPHA
+    start_alpha = START_ALPHA
     has_sample_centers = True
     of_units = ("centers_", "support_", "center_labels_", "center_targets_")
     # Fitted attributes; all `Units` have further ones.
@@ -79,9 +79,7 @@ class RBF(RBFParameters, Units):
 
     @property
     def pretrained(self) -> Any:
-        return (
-            None if self.given_layer is None else pretrained_of(self.given_layer, RBF, _ESTIMATORS)
-        )
+        return pretrained_of(self.given_layer, RBF, _ESTIMATORS)
 
     @property
     def shared_metric(self) -> str | None:

@@ -25,7 +25,7 @@ from ..data.samples import Samples
 from ..engines.base import Engine
 from ..kernels import LAPLACIAN
 from ..layers import RBFLayer
-from .centers import FIRST_ALPHA
+from .centers import START_ALPHA
 from .feature_weights import draw_subset, invert_weights
 from .ordered_rows import OrderedSamples
 from .radius import typical_distance
@@ -229,7 +229,7 @@ class _Problem:
         )
         scale = _FIRST_DISTANCE / typical_distance(ordered, "manhattan")
         varies = first > 0
-        start = np.log(np.append(scale * first[varies], FIRST_ALPHA))
+        start = np.log(np.append(scale * first[varies], START_ALPHA))
         lower = np.append(start[:-1] - _MAX_CHANGE, np.log(_ALPHAS[0]))
         upper = np.append(start[:-1] + _MAX_CHANGE, np.log(_ALPHAS[1]))
 

@@ -82,7 +82,7 @@ class Tanh(Units):
     has_readout: bool = False  # whether feature weights may be "auto"
     valid_weights: tuple[str, ...] = WEIGHTS  # valid values of `weights`
     is_complete: bool = False  # whether the samples of `fit` are all that there are
-    first_alpha = 10.0
+    start_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
     # Fitted attributes; all `Units` have further ones.
@@ -147,9 +147,7 @@ class Tanh(Units):
 
     @property
     def pretrained(self) -> Any:
-        return (
-            None if self.given_layer is None else pretrained_of(self.given_layer, Tanh, _ESTIMATORS)
-        )
+        return pretrained_of(self.given_layer, Tanh, _ESTIMATORS)
 
     def draw_fields(self, n_features: int, seed: int) -> ReceptiveFields | None:
         """Return the receptive fields of the units; None if they have all features."""
@@ -191,7 +189,7 @@ class Tanh(Units):
             X = job.engine.to_host(take_rows(samples.X, samples.rows_with_weight))
             linear = linear_units(X, self.n_units, weights, seed)
             if linear is not None:
-                layer = select_layer(job, samples, linear, layer, self.first_alpha, seed)
+                layer = select_layer(job, samples, linear, layer, self.start_alpha, seed)
         return self.with_fitted(
             components_=layer.units, hidden_intercept_=layer.bias, precision_=self.bits,
             **weight_attributes(job, samples, weights, importances),

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve
 
+from ..data.job import Job
 from ..data.streaming import Consumer, stream
 from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
@@ -32,7 +33,7 @@ _MAX_PRECISE_ROWS = 1000
 _N_MATRICES = 4
 
 
-def suits_dual(job: Any, layer: Any, samples: Any) -> bool:
+def suits_dual(job: Job, layer: Any, samples: Any) -> bool:
     """Return whether to solve in the dual: few rows, float activations, one host, enough memory.
 
     Sums of quantised activations are exact, and stay in the primal, where that is used.
@@ -50,7 +51,7 @@ def suits_dual(job: Any, layer: Any, samples: Any) -> bool:
     return is_on_host and is_few and is_float and fits_in_memory
 
 
-def gather_dual_problem(job: Any, layer: Any, samples: Any) -> "DualProblem":
+def gather_dual_problem(job: Job, layer: Any, samples: Any) -> "DualProblem":
     """Return the `DualProblem` of all samples."""
     n = len(samples)
     H = np.empty((n, layer.n_units))

@@ -23,17 +23,17 @@ With the Cholesky factor L of the normal matrix, which a ridge has anyway, the l
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, solve
 
+from ..data.job import Job
 from ..data.memory_plan import MemoryLimitError
 from ..data.streaming import Consumer, stream
 from ..engines.threads import limit_blas_threads
-from ..utils.callbacks import NO_CALLBACKS
 from .linear import Solution, score_uncovered
 from .packed_symmetric import PackedSymmetric
 from .statistics import FactoredEquations, RidgeStatistics
@@ -176,7 +176,7 @@ class SampledLOO:
 
     def __init__(
         self,
-        job: Any,
+        job: Job,
         layer: Any,
         sample: Any,
         statistics: RidgeStatistics | None = None,
@@ -372,7 +372,7 @@ class SampledLOO:
     @staticmethod
     def _silent(job):
         """Return the job without progress: the rows are few."""
-        return replace(job, task=NO_CALLBACKS, verbose=0)
+        return job.silent()
 
     def _job_with_factor(self):
         """Return the job with the memory that the factor, and the statistics if kept, leave."""

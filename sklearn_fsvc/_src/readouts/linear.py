@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from ..data.job import Job
 from ..data.streaming import Consumer, stream
 from ..data.validation import NaNOutputError, check_no_nan
 from ..utils.user_warnings import warn
@@ -193,7 +194,7 @@ def shrink_to_intercept(targets: npt.NDArray, intercept: npt.NDArray, alpha: flo
 
 
 def find_nearest_units(
-    job: Any,
+    job: Job,
     layer: Any,
     X: Any,
     rows: npt.NDArray,
@@ -214,7 +215,7 @@ def find_nearest_units(
 
 
 def score_uncovered(
-    job: Any,
+    job: Job,
     layer: Any,
     X: Any,
     rows: npt.NDArray,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.samples import Samples
 from ..data.streaming import Consumer, stream
@@ -143,7 +144,7 @@ class LossAndGradient(NamedTuple):
 
 
 def compute_losses(
-    job: Any, layer: Any, samples: Samples, log_loss: LogLoss, points: npt.NDArray
+    job: Job, layer: Any, samples: Samples, log_loss: LogLoss, points: npt.NDArray
 ) -> LossAndGradient:
     """Return the loss of readouts (n_points, n_units + 1, n_scores), intercepts last."""
     return map_reduce(job, samples, _LossPass(layer, log_loss, points))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..data.job import Job
 from .cross_validation import hold_out, make_folds, n_validation_units
 from .dual import DualProblem
 from .leave_one_out import SampledLOO
@@ -56,7 +57,7 @@ class LOOPenalty(NamedTuple):
 
 
 def select_from_loo_grid(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Any,
     alphas: Any,
@@ -206,7 +207,7 @@ def suits_left_out(samples: Any, units: Any, is_stacked: bool) -> bool:
     return may_gain and is_small and samples.may_leave_one_out
 
 
-def draw_penalty_sample(job: Any, samples: Any) -> Any:
+def draw_penalty_sample(job: Job, samples: Any) -> Any:
     """Return the `Sample` by which `search_left_out` selects a penalty.
 
     It does not depend on the memory limit, as the penalty, and with it the model, must not.
@@ -215,7 +216,7 @@ def draw_penalty_sample(job: Any, samples: Any) -> Any:
 
 
 def train_left_out(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Any,
     sample: Any,
@@ -241,7 +242,7 @@ def train_left_out(
 
 
 def search_left_out(
-    job: Any,
+    job: Job,
     layer: Any,
     sample: Any,
     statistics: RidgeStatistics,
@@ -281,7 +282,7 @@ def search_left_out(
 
 
 def search_dual_left_out(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Any,
     sample: Any,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import cast_to_float32_if_safe
 from .cross_validation import HeldOut, n_validation_units
@@ -76,18 +77,18 @@ class SearchHistory:
 
         return min(self.rows, key=rank)["alpha"] if self.rows else self.start
 
-    def start_alpha(self, layer: Any) -> float:
+    def start_for_proxy(self, layer: Any) -> float:
         """Return the penalty with which to start a search for another small network."""
         return min(self.best_alpha(layer), _MAX_START)
 
-    def first_alpha(self, layer: Any) -> float:
+    def start_for(self, layer: Any) -> float:
         """Return the first penalty for a layer: that of small networks on most of the samples.
 
         If these were trained on a small part, it is at least `start`: penalties grow with the
         number of samples.
         """
         is_similar = self.n_rows is not None and 2 * self.n_rows >= self.n_samples
-        best = self.start_alpha(layer)
+        best = self.start_for_proxy(layer)
         return best if is_similar else max(best, self.start)
 
     @property
@@ -193,7 +194,7 @@ def squared_error(statistics: RidgeStatistics, solution: Solution) -> float:
 
 
 def train_held_out(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Samples,
     random: np.random.Generator,
@@ -232,7 +233,7 @@ def train_held_out(
 
 
 def search_with_float64_fallback(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Samples,
     history: SearchHistory,
@@ -271,7 +272,7 @@ def search_with_float64_fallback(
         statistics.float64_fallback = fallback
         return search_from(gather_rows, layer, statistics, start), statistics
 
-    found, statistics = run(gather_fast, fast_layer, history.first_alpha(layer))
+    found, statistics = run(gather_fast, fast_layer, history.start_for(layer))
     if found.stopped_by_conditioning and statistics.has_float64_fallback:
         del statistics  # before others are gathered
         found, statistics = run(gather_float64, layer, found.alpha)
@@ -280,7 +281,7 @@ def search_with_float64_fallback(
 
 
 def estimate_penalty(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Samples,
     random: np.random.Generator,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.memory_plan import check_fits
 from ..data.streaming import Consumer, stream
@@ -37,7 +38,7 @@ class PressResult(NamedTuple):
 
 
 def press(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Any,
     statistics: RidgeStatistics,

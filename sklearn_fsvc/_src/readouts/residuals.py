@@ -15,17 +15,16 @@ many are centres, are not those of other samples, and coverage fell to 78 % on o
 datasets.
 """
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
 
+from ..data.job import Job
 from ..data.memory_plan import count_fitting
 from ..data.streaming import Consumer, cast_layer, stream
 from ..engines.threads import limit_blas_threads
-from ..utils.callbacks import NO_CALLBACKS
 
 # Samples that are left out in a fit, where not all are anyway. The coverage of 90 % intervals from
 # n residuals has the standard deviation 30 % / sqrt(n).
@@ -85,7 +84,7 @@ def max_residuals(n_outputs: int) -> int:
 
 
 def fit_residual_distribution(
-    job: Any,
+    job: Job,
     layer: Any,
     X: Any,
     predictions: npt.NDArray,
@@ -149,14 +148,14 @@ def _fitting_rows(memory_limit, n_outputs):
 
 
 def first_activations(
-    job: Any, layer: Any, X: Any, n_units: int, rows: npt.NDArray | None = None
+    job: Job, layer: Any, X: Any, n_units: int, rows: npt.NDArray | None = None
 ) -> npt.NDArray:
     """Return the activations of the first units, (n_samples, n_units), float64 on the host.
 
     Of all rows of X, or of `rows`, ascending.
     """
     layer = cast_layer(layer, X).part(slice(min(n_units, layer.n_units)))
-    job = replace(job, task=NO_CALLBACKS, verbose=0)
+    job = job.silent()
     H = np.empty((len(X if rows is None else rows), layer.n_units))
 
     def take(part, tile):

@@ -7,7 +7,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ..data.map_reduce import MapReduce, ShardedRows, map_reduce
+from ..data.job import Job
+from ..data.map_reduce import MapReduce, map_reduce
+from ..data.sharded_rows import ShardedRows
 from ..data.streaming import Consumer, row_blocks, stream, stream_layers
 from ..data.validation import NaNOutputError, check_no_nan, explain_overflow, find_largest
 from ..engines.algebra import HOST
@@ -26,7 +28,7 @@ _BLOCK_SIZE = 2**20
 
 
 def gather(
-    job: Any,
+    job: Job,
     layers: list,
     samples: Any,
     rows: npt.NDArray | None = None,
@@ -57,7 +59,7 @@ def gather(
     return results
 
 
-def gather_with_fallback(job: Any, layer: Any, samples: Any) -> RidgeStatistics:
+def gather_with_fallback(job: Job, layer: Any, samples: Any) -> RidgeStatistics:
     """`gather` for a layer; if its equations are ill-conditioned, they are summed in float64."""
     (statistics,) = gather(job, [layer], samples)
     statistics.float64_fallback = partial(gather, job, [layer], samples, dtype=float)
@@ -65,7 +67,7 @@ def gather_with_fallback(job: Any, layer: Any, samples: Any) -> RidgeStatistics:
 
 
 def gather_coarse(
-    job: Any, layers: list, samples: Any, rows: npt.NDArray | None = None
+    job: Job, layers: list, samples: Any, rows: npt.NDArray | None = None
 ) -> list[RidgeStatistics]:
     """`gather` for comparisons: float64 activations are multiplied in float32, in half the time.
 
@@ -76,7 +78,7 @@ def gather_coarse(
 
 
 def gather_sharded(
-    job: Any, layer: Any, samples: Any, rows: npt.NDArray | None, dtype: npt.DTypeLike | None
+    job: Job, layer: Any, samples: Any, rows: npt.NDArray | None, dtype: npt.DTypeLike | None
 ) -> RidgeStatistics:
     """Return statistics whose panels are distributed to the devices of a group.
 
@@ -110,7 +112,7 @@ def _shift(job, layer, samples, rows):
     return means[0]
 
 
-def raise_overflow(job: Any, layer: Any, X: Any, rows: npt.NDArray | None) -> NoReturn:
+def raise_overflow(job: Job, layer: Any, X: Any, rows: npt.NDArray | None) -> NoReturn:
     """Raise ValueError for rows whose activations are not finite; name their largest element."""
     n_rows, step = len(X if rows is None else rows), max(1, _BLOCK_SIZE // X.shape[1])
     parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.memory_plan import count_fitting
 from ..data.samples import Samples, exact_hashes, mix_bits
@@ -296,7 +297,7 @@ def sample_capacity(memory_limit: int, n_features: int, n_rows: float = ROWS) ->
 
 
 def sample_unique(
-    job: Any, samples: Samples, rows: npt.NDArray | None = None, n_rows: int | None = None
+    job: Job, samples: Samples, rows: npt.NDArray | None = None, n_rows: int | None = None
 ) -> Sample:
     """Return the `Sample` of a job's rows, or of a subset, in one pass; no layer is evaluated.
 
@@ -308,7 +309,7 @@ def sample_unique(
 
 
 def sample_by_hash(
-    job: Any,
+    job: Job,
     samples: Samples,
     n_rows: int,
     rows: npt.NDArray | None = None,
@@ -333,7 +334,7 @@ def sample_by_hash(
 
 
 def sample_unmerged(
-    job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None, is_exact: bool = False
+    job: Job, samples: Samples, n_rows: int, rows: npt.NDArray | None = None, is_exact: bool = False
 ) -> Sample:
     """Return a `Sample` in one pass, or if there are equal rows, one that keeps these apart.
 
@@ -351,7 +352,7 @@ def sample_unmerged(
 
 
 def unrepeated_rows(
-    job: Any, samples: Samples, rows: npt.NDArray[np.intp] | None
+    job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None
 ) -> npt.NDArray[np.intp] | None:
     """Return row numbers, with -1 for rows that others equal.
 
@@ -375,7 +376,7 @@ def _copies(hashes):
 
 
 def sample_at_random(
-    job: Any, samples: Samples, n_rows: int, rows: npt.NDArray | None = None
+    job: Job, samples: Samples, n_rows: int, rows: npt.NDArray | None = None
 ) -> Sample:
     """Return a `Sample` of random row numbers: nothing is hashed, and no other row is read.
 
@@ -425,7 +426,7 @@ def _capacity(job, samples, weight, n_rows):
 
 
 def find_sampled_rows(
-    job: Any, samples: Samples, sample: Sample
+    job: Job, samples: Samples, sample: Sample
 ) -> tuple[npt.NDArray, npt.NDArray]:
     """Return the row numbers of all copies of rows of a sample, and the index there of each."""
     if sample.numbers is not None:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
+from ..data.job import Job
 from ..data.memory_plan import count_fitting
 from ..data.samples import Samples
 from ..data.streaming import Consumer, stream
@@ -104,7 +105,7 @@ class SoftmaxResult(NamedTuple):
 
 
 def train_softmax(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Samples,
     alpha: float,
@@ -208,7 +209,7 @@ class SoftmaxTraining:
 
     def __init__(
         self,
-        job: Any,
+        job: Job,
         layer: Any,
         samples: Samples,
         statistics: RidgeStatistics | None = None,
@@ -484,7 +485,7 @@ def _at_rounding(tol, gap, dtype):
 
 
 def calibrated_ridge(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Samples,
     statistics: RidgeStatistics,

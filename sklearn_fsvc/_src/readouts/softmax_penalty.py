@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..data.map_reduce import ShardedRows
+from ..data.job import Job
 from ..data.memory_plan import count_fitting
 from ..data.samples import Samples
+from ..data.sharded_rows import ShardedRows
 from ..data.sources import ArraySource, Source
 from .cross_validation import draw_split, parts_to_hold_out, select_folds
 from .log_loss import LogLoss, compute_losses
@@ -33,7 +34,7 @@ class SearchLimits(NamedTuple):
 
 
 def search_softmax_penalty(
-    job: Any,
+    job: Job,
     layer: Any,
     samples: Samples,
     random: np.random.Generator,
@@ -170,7 +171,7 @@ class _Fold:
     """Training samples with their readouts, and held-out samples."""
 
     def __init__(
-        self, job: Any, layer: Any, samples: Samples, train: npt.NDArray, validation: npt.NDArray,
+        self, job: Job, layer: Any, samples: Samples, train: npt.NDArray, validation: npt.NDArray,
         ridge_alpha: float | None, take: Callable[[Samples, npt.NDArray], Samples],
     ):  # fmt: skip
         self._validation = take(samples, validation)

@@ -1,19 +1,18 @@
 """Scores of given validation samples, in the place of leave-one-out scores."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream
-from ..utils.callbacks import NO_CALLBACKS
 from .leave_one_out import HeldOutScores
 from .linear import LinearReadout, Solution, score_uncovered
 
 
 def score_validation(
-    job: Any,
+    job: Job,
     layer: Any,
     sample: Any,
     solution: Solution,
@@ -36,7 +35,7 @@ def score_validation(
         `HeldOutScores.oof_scores` of training samples.
     """
     X, to_host = sample.rows.X, job.engine.to_host
-    layer, job = cast_layer(layer, X), replace(job, task=NO_CALLBACKS, verbose=0)
+    layer, job = cast_layer(layer, X), job.silent()
     W, b = to_host(solution.W), to_host(solution.b)
     readout = LinearReadout(job.engine, W, b, layer.hidden_dtype, nearest is not None)
     scores = np.empty((len(X), len(b)))

@@ -286,7 +286,7 @@ def solve_group(
     networks, problems = {}, {}
     for kernel, layer, of_layer in zip(group.kernels, layers, statistics, strict=True):
         members = group.members_with(kernel, layer, builder.history.alpha_scale)
-        start = builder.history.first_alpha(layer)
+        start = builder.history.start_for(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
         search = partial(_search_held_out, of_layer, start)
         if search_of is not None:

@@ -189,7 +189,7 @@ class SharedPass:
         `samples` and `scale` are as of `Samples.with_unit_weights`.
         """
         job = replace(job, task=callback_task.begin())
-        history = SearchHistory(parts.units.first_alpha, alpha_scale=scale)
+        history = SearchHistory(parts.units.start_alpha, alpha_scale=scale)
         units = with_center_targets(parts.units.fit(job, samples, history), parts.task, samples)
         layers = group.layers(cast_layer(units.layer, samples.X))
         return cls(group, plan, network, replace(parts, units=units), layers, history, job)

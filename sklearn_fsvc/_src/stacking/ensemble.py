@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.copies import merge_copies
 from ..data.dask_blocks import open_input
-from ..data.map_reduce import slice_rows
+from ..data.sharded_rows import slice_rows
 from ..data.sources import Source
 from ..data.streaming import n_synapses, row_blocks, take_rows
 from ..data.validation import to_host, validate_samples

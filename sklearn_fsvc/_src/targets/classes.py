@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 
 from ..data.columns import explain_missing_targets
+from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
@@ -266,7 +267,7 @@ class ClassTarget(TargetSpec):
         scores = self.labels.scores_of(chosen.scores)
         return self.labels.calibrate(self.labels.split_samples(scores, codes, weight))
 
-    def calibrate(self, left_out: Any, sample: Any, job: Any, layer: Any) -> dict[str, Any]:
+    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
         class_weights = sample.rows.sums * left_out.is_known[:, None]
         # The few scores that are known may all be right by chance, as in a small sample. A prior,

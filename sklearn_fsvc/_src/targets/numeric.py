@@ -9,6 +9,7 @@ from scipy.special import ndtri
 from scipy.stats import kurtosis, rankdata
 from sklearn.metrics import r2_score
 
+from ..data.job import Job
 from ..data.samples import Samples
 from ..data.streaming import take_rows
 from ..data.validation import check_out, to_host
@@ -85,7 +86,7 @@ class NumericTarget(TargetSpec):
         return True
 
     def draw_sample(
-        self, job: Any, samples: Samples, rows: npt.NDArray[np.intp] | None = None
+        self, job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None = None
     ) -> Sample:
         # The average of the inverse is that of distinct samples.
         if self.transformer is not None:
@@ -292,7 +293,7 @@ class NumericTarget(TargetSpec):
 
     # Residuals of transformed y, by which predictions are averaged.
 
-    def calibrate(self, left_out: Any, sample: Any, job: Any, layer: Any) -> dict[str, Any]:
+    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         known = np.flatnonzero(left_out.is_known)
         scores, Y, weight = left_out.scores[known], sample.targets[known], sample.rows.weight[known]
         fitted = fit_residual_distribution(
