@@ -382,12 +382,12 @@ def test_verbose_shows_progress(digits, capsys):
     lines = capsys.readouterr().out.splitlines()
     for start, detail in [
         ("[RBFClassifier fit] selecting centres: ", "; radius "),
-        ("[RBFClassifier fit] choosing kernel, width and weights: ", " tile: copy in "),
+        ("[RBFClassifier fit] selecting kernel, width and weights: ", " tile: copy in "),
         ("[RBFClassifier fit] 600 of 600 rows, ", "layer "),
     ]:
         assert any(line.startswith(start) and detail in line for line in lines), start
     TanhClassifier(50, random_state=0, verbose=2).fit(X, y)
-    phases = re.findall(r"choosing ([a-z, ]+): ", capsys.readouterr().out)
+    phases = re.findall(r"selecting ([a-z, ]+): ", capsys.readouterr().out)
     assert set(phases) == {"feature weights", "the penalty"}  # tanh units have no kernel
 
 
@@ -417,7 +417,7 @@ def test_verbose_prints_one_line_of_progress_per_second(digits, capsys, monkeypa
     assert len(lines) == len(progress) + 2
     assert progress
     for line in progress:
-        assert re.match(r"\[RBFClassifier fit\] (choosing [a-z, ]+: )*[\d,]+ (found|of )", line)
+        assert re.match(r"\[RBFClassifier fit\] (selecting [a-z, ]+: )*[\d,]+ (novel|of )", line)
         assert "tile" not in line
 
 

@@ -9,6 +9,7 @@ from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import algebra
 from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
 from sklearn_fsvc._src.readouts.dual import (
+    DualLOO,
     DualProblem,
     gather_dual_problem,
     search_dual,
@@ -17,7 +18,7 @@ from sklearn_fsvc._src.readouts.dual import (
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import find_sampled_rows, sample_unique
+from sklearn_fsvc._src.readouts.row_sample import sample_unique
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -45,12 +46,12 @@ def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
     sample = sample_unique(job, samples)
     primal_loo, dual_loo = (
         SampledLOO(job, layer, sample, statistics),
-        SampledLOO(job, layer, sample),
+        DualLOO(job, layer, sample, samples),
     )
     expected, expected_scores = primal_loo.solve(alpha)
     problem = gather_dual_problem(job, layer, samples)
     actual, dual = problem.try_solve(alpha)
-    scores = dual_loo.score_dual(dual, problem.H, *find_sampled_rows(job, samples, sample)).scores
+    scores = dual_loo.score(dual, problem.H).scores
     np.testing.assert_allclose(actual.W, expected.W, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(actual.b, expected.b, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(scores, expected_scores.scores, rtol=1e-6, atol=1e-6)

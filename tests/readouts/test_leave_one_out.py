@@ -30,7 +30,7 @@ from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import press as press_module
-from sklearn_fsvc._src.readouts.dual import gather_dual_problem
+from sklearn_fsvc._src.readouts.dual import DualLOO, gather_dual_problem
 from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, press
@@ -332,10 +332,10 @@ def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
     units = RBF(kernel="laplacian").with_fitted(centers_=C[:20], support_=centers)
     units = units if has_centers else None
     if is_dual:
-        loo = SampledLOO(job, layer, sample, folds=folds, units=units)
+        loo = DualLOO(job, layer, sample, samples, folds, units)
         problem = gather_dual_problem(job, layer, samples)
         _, dual = problem.try_solve(alpha)
-        scores = loo.score_dual(dual, problem.H, *find_sampled_rows(job, samples, sample))
+        scores = loo.score(dual, problem.H)
     else:
         (statistics,) = gather(job, [layer], samples, dtype=float)
         loo = SampledLOO(job, layer, sample, statistics, folds, units)

@@ -211,9 +211,9 @@ class PassTask:
 _PAUSE = 1.0
 # The phases of a fit as they are printed.
 _PHASES = {
-    "choice": "choosing kernel, width and weights",
-    "weights": "choosing feature weights",
-    "held out": "choosing the penalty",
+    "choice": "selecting kernel, width and weights",
+    "weights": "selecting feature weights",
+    "held out": "selecting the penalty",
     "left out": "leave-one-out scores",
 }
 _last_line = -math.inf  # when it was printed

@@ -13,8 +13,14 @@ from ..hidden_layers.layer_parameter import is_learned
 from ..parts import UNSET, Readout, ReadoutTraining, generator
 from ..readouts.calibration import Calibration
 from ..readouts.cross_validation import draw_validation
-from ..readouts.dual import gather_dual_problem, search_dual, search_dual_validated, suits_dual
-from ..readouts.leave_one_out import HeldOutScores, SampledLOO
+from ..readouts.dual import (
+    DualLOO,
+    gather_dual_problem,
+    search_dual,
+    search_dual_validated,
+    suits_dual,
+)
+from ..readouts.leave_one_out import HeldOutScores, LeaveOneOut, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.loo_penalty import (
@@ -26,7 +32,7 @@ from ..readouts.loo_penalty import (
 )
 from ..readouts.penalty_search import train_held_out
 from ..readouts.ridge import gather_with_fallback
-from ..readouts.row_sample import find_sampled_rows, unrepeated_rows
+from ..readouts.row_sample import unrepeated_rows
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
@@ -261,21 +267,21 @@ class Ridge(Linear):
                 found = search_dual_validated(problem, of_validation, start)
             alpha = found.alpha
         solution, dual = problem.try_solve(alpha)
-        if solution is None:
+        if solution is None or dual is None:
             return None
         if found is not None:
             training.history.add(layer, found)
         if self._needs_loo_scores(training):
             job = job.reserve(2 * problem.H.nbytes)
             sample = self.sample or training.task.draw_sample(job, samples)
-            loo = SampledLOO(job, layer, sample, folds=self.folds, units=training.units)
-            scores = loo.score_dual(dual, problem.H, *find_sampled_rows(job, samples, sample))
+            loo = DualLOO(job, layer, sample, samples, self.folds, training.units)
+            scores = loo.score(dual, problem.H)
         fitted = self._calibrate(training, solution, alpha, loo, scores)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)
 
     def _calibrate(
         self, training: ReadoutTraining, solution: Solution, alpha: float,
-        loo: SampledLOO | None, scores: HeldOutScores | None,
+        loo: LeaveOneOut | None, scores: HeldOutScores | None,
     ) -> dict[str, Any]:  # fmt: skip
         """Return the fitted attributes that are computed from scores of samples left out.
 

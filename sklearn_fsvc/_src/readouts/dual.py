@@ -21,9 +21,11 @@ from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
 from .cross_validation import MAX_VALIDATION, n_validation_units, parts_to_hold_out, select_folds
+from .leave_one_out import HeldOutScores, LeaveOneOut, leave_fold_out
 from .linear import Solution
 from .penalty_search import PenaltySearchResult, search_alpha
 from .ridge import raise_overflow
+from .row_sample import find_sampled_rows
 
 # The dual is faster up to this many rows per unit, and up to this many rows.
 _ROWS_PER_UNIT, _MAX_ROWS = 0.45, 4096
@@ -290,3 +292,47 @@ class DualProblem:
             scores -= share @ HOST.multiply(self.products[np.ix_(train, train)], centred)
             total += self.weight[validation] @ np.square(self.Y[validation] - scores).sum(axis=1)
         return total / self.weight[np.concatenate(parts)].sum()
+
+
+class DualLOO(LeaveOneOut):
+    """Leave-one-out scores from the dual equations of few rows.
+
+    Parameters
+    ----------
+    job, layer, sample, folds, units
+        As of `LeaveOneOut`.
+    samples : Samples
+        All rows of the equations. The sample has some of them.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        layer: Any,
+        sample: Any,
+        samples: Any,
+        folds: npt.NDArray | None = None,
+        units: Any = None,
+    ):
+        super().__init__(job, layer, sample, folds, units)
+        # The rows that are copies of one of the sample, and the number of that one.
+        self._rows, self._groups = find_sampled_rows(job, samples, sample)
+
+    def score(self, dual: Dual, H: npt.NDArray) -> HeldOutScores:
+        """Return the scores by the solved equations of the rows H."""
+        Y, weight = self.sample.targets, self.sample.rows.weight
+        root, unit_at_sample = np.sqrt(weight)[:, None], self._unit_at_sample_below(H.shape[1])
+        left_out = dual.hat_complement(H, self._rows, self._groups, root, unit_at_sample)
+        residuals, diagonal = left_out.without_centered_units()
+        # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
+        is_known = diagonal > np.finfo(np.float64).eps * diagonal.max()
+        diagonal = np.where(is_known, diagonal, 1.0)
+        scores, oof_scores = Y - residuals / (diagonal[:, None] * root), None
+        scores[~is_known] = np.average(Y, axis=0, weights=weight)
+        if self._folds is not None:
+            oof_scores = np.empty(Y.shape)
+            for fold in self._folds:
+                of_fold, block = left_out.without_units_of(fold)
+                oof_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold])
+        uncovered = np.unique(self._groups[dual.is_uncovered[self._rows]])
+        return HeldOutScores(self.layer.n_units, scores, uncovered, is_known, oof_scores)

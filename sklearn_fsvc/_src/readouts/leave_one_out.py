@@ -14,10 +14,11 @@ larger the error of such scores, where that of new samples changes little. In al
 the hidden layer stays as it is.
 
 With the Cholesky factor L of the normal matrix, which a ridge has anyway, the leverage is
-``w (1 / n + |L^-1 (h - mean)|^2)``. There are two evaluations:
+``w (1 / n + |L^-1 (h - mean)|^2)``. There are three evaluations:
 
 - `SampledLOO` scores a bounded sample of the rows by one penalty, by triangular solves. Calibration
   and stacked ensembles need no more.
+- `dual.DualLOO` does so for few rows, by the equations of their Gram matrix.
 - `press.press` scores all rows by several penalties in one more pass over them, by products with
   the inverse factors or with eigenvectors: see `loo_penalty.py`.
 """
@@ -156,8 +157,8 @@ class HeldOutScores:
     oof_scores: npt.NDArray | None = None
 
 
-class SampledLOO:
-    """Leave-one-out scores of a sample of the rows.
+class LeaveOneOut:
+    """Leave-one-out scores of a sample of the rows: what both forms of the equations share.
 
     Parameters
     ----------
@@ -166,8 +167,6 @@ class SampledLOO:
     sample : Sample
         If its rows are distinct, a row that occurs several times is one row with the sum of the
         weights and the mean of the targets, so that the formula leaves all copies out.
-    statistics : RidgeStatistics, optional
-        Of all rows; `score_dual` needs none.
     folds : ndarray of int of shape (n_rows,), optional
         The fold of each row of the sample, for `HeldOutScores.oof_scores`.
     units : Units, optional
@@ -175,21 +174,69 @@ class SampledLOO:
     """
 
     def __init__(
-        self,
-        job: Job,
-        layer: Any,
-        sample: Any,
-        statistics: RidgeStatistics | None = None,
-        folds: npt.NDArray | None = None,
-        units: Any = None,
+        self, job: Job, layer: Any, sample: Any, folds: npt.NDArray | None = None, units: Any = None
     ):
         self.job, self.layer, self.sample = job, layer, sample
         has_none = np.full(sample.n_rows, -1)
         self._unit_at_sample = has_none if units is None else units.unit_at_sample(sample)
-        self._statistics: Any = statistics
         self._folds: Any = None
         if folds is not None:
             self._folds = [np.flatnonzero(folds == number) for number in np.unique(folds)]
+
+    def _unit_at_sample_below(self, n_units):
+        """Return the units at all rows, without those that the equations do not have."""
+        return np.where(self._unit_at_sample < n_units, self._unit_at_sample, -1)
+
+    def fill_uncovered(
+        self, scores: HeldOutScores, nearest: npt.NDArray | None = None
+    ) -> HeldOutScores:
+        """Replace the scores of uncovered rows by the outputs of their nearest unit, in place.
+
+        Parameters
+        ----------
+        nearest : ndarray of shape (n_units, n_outputs), optional
+            None keeps the scores by the formula.
+        """
+
+        def replace_rows(rows, outputs):
+            for array in (scores.scores, scores.oof_scores):
+                if array is not None:
+                    array[rows] = outputs
+
+        layer, job = self.layer.part(slice(scores.n_units)), self.job.silent()
+        score_uncovered(job, layer, self.sample.rows.X, scores.uncovered, nearest, replace_rows)
+        return scores
+
+    def losses(self, scores: HeldOutScores) -> tuple[npt.NDArray, float]:
+        """Return ``|y - score|^2`` of each row, and the mean; infinite if a score is unknown."""
+        losses = np.square(self.sample.targets - scores.scores).sum(axis=1)
+        if not scores.is_known.all():
+            return losses, np.inf
+        return losses, float(np.average(losses, weights=self.sample.rows.weight))
+
+
+class SampledLOO(LeaveOneOut):
+    """Leave-one-out scores from the normal equations of all rows.
+
+    Parameters
+    ----------
+    job, layer, sample, folds, units
+        As of `LeaveOneOut`.
+    statistics : RidgeStatistics
+        Of all rows.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        layer: Any,
+        sample: Any,
+        statistics: RidgeStatistics,
+        folds: npt.NDArray | None = None,
+        units: Any = None,
+    ):
+        super().__init__(job, layer, sample, folds, units)
+        self._statistics: Any = statistics
 
     def solve(
         self, alpha: float, is_last: bool = False, n_units: int | None = None
@@ -245,7 +292,7 @@ class SampledLOO:
     def _score_by_tiles(self, job, whitened, sizes):
         """Return the scores by readouts of several sizes, from tiles of H that are discarded."""
         results = {size: _Scores(self.sample, whitened.mean_y) for size in sizes}
-        unit_at_sample = self._unit_at_sample_of(whitened)
+        unit_at_sample = self._unit_at_sample_below(whitened.n_units)
         order = np.argsort(unit_at_sample, kind="stable")  # as `_CenteredUnits` needs it
 
         def consume(part, H):
@@ -270,7 +317,7 @@ class SampledLOO:
         """
         Y, weight, m = self.sample.targets, self.sample.rows.weight, whitened.n_units
         result, oof_scores = _Scores(self.sample, whitened.mean_y), np.empty(Y.shape)
-        unit_at_sample = self._unit_at_sample_of(whitened)
+        unit_at_sample = self._unit_at_sample_below(whitened.n_units)
         for folds in self._groups_of_folds(m * whitened.dtype.itemsize, job.memory_limit):
             folds = [fold[np.argsort(unit_at_sample[fold], kind="stable")] for fold in folds]
             rows = np.concatenate(folds)
@@ -297,10 +344,6 @@ class SampledLOO:
                 oof_scores[fold] = leave_fold_out(Y[fold], residuals, complement, root)
         return result.result(m, oof_scores)
 
-    def _unit_at_sample_of(self, whitened):
-        """Return the units at all rows, without those that the equations do not have."""
-        return np.where(self._unit_at_sample < whitened.n_units, self._unit_at_sample, -1)
-
     def _groups_of_folds(self, row_bytes, limit):
         """Return lists of folds whose rows take up to a quarter of the memory, or of one fold.
 
@@ -318,65 +361,9 @@ class SampledLOO:
         consumer = Consumer(consume, fixed_bytes=PackedSymmetric.strip_bytes(m), row_bytes=64 * m)
         stream(job, self.layer, self.sample.rows.X, consumer, rows)
 
-    def score_dual(
-        self, dual: Any, H: npt.NDArray, rows: npt.NDArray, groups: npt.NDArray
-    ) -> HeldOutScores:
-        """Return the scores by the dual equations of few rows H, a `dual.Dual`.
-
-        Their `rows` are the copies of the rows `groups` of the sample.
-        """
-        Y, root = self.sample.targets, np.sqrt(self.sample.rows.weight)[:, None]
-        unit_at_sample = np.where(self._unit_at_sample < H.shape[1], self._unit_at_sample, -1)
-        left_out = dual.hat_complement(H, rows, groups, root, unit_at_sample)
-        residuals, diagonal = left_out.without_centered_units()
-        # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
-        is_known = diagonal > np.finfo(np.float64).eps * diagonal.max()
-        diagonal = np.where(is_known, diagonal, 1.0)
-        scores, oof_scores = Y - residuals / (diagonal[:, None] * root), None
-        scores[~is_known] = np.average(Y, axis=0, weights=self.sample.rows.weight)
-        if self._folds is not None:
-            oof_scores = np.empty(Y.shape)
-            for fold in self._folds:
-                of_fold, block = left_out.without_units_of(fold)
-                oof_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold])
-        uncovered = np.unique(groups[dual.is_uncovered[rows]])
-        return HeldOutScores(self.layer.n_units, scores, uncovered, is_known, oof_scores)
-
-    def fill_uncovered(
-        self, scores: HeldOutScores, nearest: npt.NDArray | None = None
-    ) -> HeldOutScores:
-        """Replace the scores of uncovered rows by the outputs of their nearest unit, in place.
-
-        Parameters
-        ----------
-        nearest : ndarray of shape (n_units, n_outputs), optional
-            None keeps the scores by the formula.
-        """
-
-        def replace_rows(rows, outputs):
-            for array in (scores.scores, scores.oof_scores):
-                if array is not None:
-                    array[rows] = outputs
-
-        layer, job = self.layer.part(slice(scores.n_units)), self._silent(self.job)
-        score_uncovered(job, layer, self.sample.rows.X, scores.uncovered, nearest, replace_rows)
-        return scores
-
-    def losses(self, scores: HeldOutScores) -> tuple[npt.NDArray, float]:
-        """Return ``|y - score|^2`` of each row, and the mean; infinite if a score is unknown."""
-        losses = np.square(self.sample.targets - scores.scores).sum(axis=1)
-        if not scores.is_known.all():
-            return losses, np.inf
-        return losses, float(np.average(losses, weights=self.sample.rows.weight))
-
-    @staticmethod
-    def _silent(job):
-        """Return the job without progress: the rows are few."""
-        return job.silent()
-
     def _job_with_factor(self):
         """Return the job with the memory that the factor, and the statistics if kept, leave."""
-        s, job = self._statistics, self._silent(self.job)
+        s, job = self._statistics, self.job.silent()
         n_bytes = RidgeStatistics.nbytes(self.layer.n_units) * (1 + (s.gram is not None))
         return job if s.algebra is not job.engine.algebra else job.reserve(n_bytes)
 

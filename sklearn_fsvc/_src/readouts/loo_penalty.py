@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from .cross_validation import hold_out, make_folds, n_validation_units
-from .dual import DualProblem
+from .dual import DualLOO, DualProblem
 from .leave_one_out import SampledLOO
 from .linear import Posterior, Solution, score_uncovered
 from .penalty_search import (
@@ -27,7 +27,7 @@ from .penalty_search import (
 )
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
-from .row_sample import find_sampled_rows, sample_unmerged
+from .row_sample import sample_unmerged
 from .statistics import MAX_FACTORS, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
@@ -294,12 +294,11 @@ def search_dual_left_out(
     """`search_left_out` by the `DualProblem` of all samples."""
     layer, sample = _validated(layer, units), sample.leading(_PENALTY_SAMPLES)
     leading = problem.leading(layer.n_units)
-    loo = SampledLOO(job, layer, sample, units=units)
-    found = find_sampled_rows(job, samples, sample)
+    loo = DualLOO(job, layer, sample, samples, units=units)
 
     def scores_of(alpha):
         _, dual = leading.try_solve(alpha)
-        return None if dual is None else loo.score_dual(dual, leading.H, *found)
+        return None if dual is None else loo.score(dual, leading.H)
 
     return _search_scores(loo, scores_of, problem.weight.sum(), start, prefers_large)
 
