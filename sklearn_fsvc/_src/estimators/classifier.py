@@ -8,8 +8,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
+from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_confidence_level, is_option
 from .partial_fit import IncrementalNetwork
+from .shared_docs import FIT
 from .state import on_snapshot
 from .validation_set import ValidationSet
 
@@ -222,6 +224,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
     multilabel_: bool
     temperature_: Any
 
+    @fill_docstring(FIT)
     def fit(
         self, X, y=None, sample_weight=None, groups=None, *, X_val=None, y_val=None,
         sample_weight_val=None,
@@ -247,21 +250,11 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
             Class labels, of two classes or more. Each of several columns is a separate output; if
             all values are 0 or 1, they are the indicators of a multilabel problem. None if the
             chunks of X contain it; for tables, the name of its column.
-        sample_weight : array-like of shape (n_samples,) or str, optional
-            Weights of the samples in the readout; only their ratios matter, unless `alpha` is a
-            number. A weight of 0 has the effect of removing the sample. For tables, the name of a
-            column. All other columns are features.
-        groups : array-like of shape (n_samples,), optional
-            Group of each sample, such as its patient: hyperparameters that are "auto" are validated
-            on other groups. With metadata routing it is requested by default.
-        X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
-            Validation set, in place of a hold-out set drawn from X. It validates hyperparameters
-            that are "auto" and calibrates probabilities; nothing is fitted to it. In a
-            `Pipeline`, ``transform_input=["X_val"]`` transforms it as X.
-        y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
-            Their targets, in the form of y.
-        sample_weight_val : array-like of shape (n_val,), optional
-            Their weights in validation errors.
+        %(sample_weight)s
+        %(groups)s
+        %(X_val)s
+        %(y_val)s
+        %(sample_weight_val)s
 
         Returns
         -------

@@ -15,8 +15,10 @@ from ..data.streaming import Consumer
 from ..parts import UNSET
 from ..readouts.linear import Deviations, Posterior
 from ..utils.availability import available_if
+from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_bool, check_confidence_level
 from .partial_fit import IncrementalNetwork
+from .shared_docs import FIT
 from .state import on_snapshot
 from .validation_set import ValidationSet
 
@@ -172,6 +174,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
     target_scale_: Any
     posterior_: Posterior
 
+    @fill_docstring(FIT)
     def fit(
         self, X, y=None, sample_weight=None, groups=None, *, X_val=None, y_val=None,
         sample_weight_val=None,
@@ -188,21 +191,11 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets of any numeric dtype, converted to float64. The fit does not depend on their
             unit or origin. None if the chunks of X contain it; for tables, the name of its column.
-        sample_weight : array-like of shape (n_samples,) or str, optional
-            Weights of the samples in the readout; only their ratios matter, unless `alpha` is a
-            number. A weight of 0 has the effect of removing the sample. For tables, the name of a
-            column. All other columns are features.
-        groups : array-like of shape (n_samples,), optional
-            Group of each sample, such as its patient: hyperparameters that are "auto" are validated
-            on other groups. With metadata routing it is requested by default.
-        X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
-            Validation set, in place of a hold-out set drawn from X. It validates hyperparameters
-            that are "auto"; nothing is fitted to it. In a
-            `Pipeline`, ``transform_input=["X_val"]`` transforms it as X.
-        y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
-            Their targets, in the form of y.
-        sample_weight_val : array-like of shape (n_val,), optional
-            Their weights in validation errors.
+        %(sample_weight)s
+        %(groups)s
+        %(X_val)s
+        %(y_val)s
+        %(sample_weight_val)s
 
         Returns
         -------

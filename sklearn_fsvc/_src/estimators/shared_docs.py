@@ -206,3 +206,28 @@ TRANSFORM = read_entries(
         power of two.
     """
 )
+
+# Parameters of the `fit` of classifiers and regressors.
+FIT = read_entries(
+    """
+    sample_weight : array-like of shape (n_samples,) or str, optional
+        Weights of the samples in the readout; only their ratios matter, unless `alpha` is a
+        number. A weight of 0 has the effect of removing the sample. For tables, the name of a
+        column. All other columns are features.
+
+    groups : array-like of shape (n_samples,), optional
+        Group of each sample, such as its patient: hyperparameters that are "auto" are validated
+        on other groups. With metadata routing it is requested by default.
+
+    X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
+        Validation set, in place of a hold-out set drawn from X. It validates hyperparameters
+        that are "auto" and, in classifiers, calibrates probabilities; nothing is fitted to it. In
+        a `Pipeline`, ``transform_input=["X_val"]`` transforms it as X.
+
+    y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
+        Targets of the validation set, in the form of y.
+
+    sample_weight_val : array-like of shape (n_val,), optional
+        Weights of its samples in validation errors.
+    """
+)

@@ -41,6 +41,7 @@ from ..estimators.network import (
     set_fitted_attributes,
     validate_training_data,
 )
+from ..estimators.shared_docs import FIT
 from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..estimators.validation_set import ValidationSet
 from ..parts import TargetSpec
@@ -48,6 +49,7 @@ from ..readouts.residuals import first_activations
 from ..readouts.row_sample import sample_by_hash
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import CallbackMixin, FitTask, with_callbacks
+from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_output, check_positive_integer
 from ..utils.user_warnings import without_warnings
 from .base_estimators import BaseEstimators, TrainingSet
@@ -132,6 +134,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         """
         return self._set_params("estimators", **params)
 
+    @fill_docstring(FIT)
     def fit(
         self, X, y=None, sample_weight=None, groups=None, *, X_val=None, y_val=None,
         sample_weight_val=None,
@@ -145,6 +148,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
             estimators accept it.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
         sample_weight : array-like of shape (n_samples,) or str, optional
+            As for `fit` of a single network.
         groups : array-like of shape (n_samples,), optional
             Group of each sample. The hyperparameters of base estimators are validated on held-out
             groups, and the weights are computed from out-of-fold scores, with whole groups in a
@@ -155,10 +159,8 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
             and the final estimator, and calibrate, in place of held-out samples and leave-one-out
             scores. Nothing else is fitted to them. In a `Pipeline`, ``transform_input=["X_val"]``
             transforms them as X.
-        y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
-            Their targets, in the form of y.
-        sample_weight_val : array-like of shape (n_val,), optional
-            Their weights in validation errors.
+        %(y_val)s
+        %(sample_weight_val)s
 
         Returns
         -------

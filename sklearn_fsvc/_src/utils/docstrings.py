@@ -1,4 +1,4 @@
-"""Docstrings of classes with common parameters, each of which is described once.
+"""Docstrings of classes and methods with common parameters, each of which is described once.
 
 >>> SHARED = read_entries('''
 ... device : str, default="auto"
@@ -25,9 +25,9 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from textwrap import indent
-from typing import TypeVar
+from typing import Any, TypeVar
 
-_Class = TypeVar("_Class", bound=type)
+_Documented = TypeVar("_Documented", bound=Any)
 _ENTRY = re.compile(r"^(?=\w)", re.MULTILINE)  # the start of a line that is not indented
 _PLACEHOLDER = re.compile(r"^( *)%\((\w+)\)s$", re.MULTILINE)
 _INLINE = re.compile(r"%\((\w+)\)s")
@@ -43,8 +43,8 @@ def read_entries(text: str) -> dict[str, str]:
     return {re.match(r"\w+", entry)[0]: entry for entry in entries}  # type: ignore[index]
 
 
-def fill_docstring(*entries: Mapping[str, str]) -> Callable[[_Class], _Class]:
-    """Return a decorator that fills in the placeholders of the docstring of a class.
+def fill_docstring(*entries: Mapping[str, str]) -> Callable[[_Documented], _Documented]:
+    """Return a decorator that fills in the placeholders of the docstring of a class or function.
 
     A placeholder is a line ``%(name)s``; the entry of that name takes its place, indented as
     it is. Within a line, also within one of an entry, it is a phrase. If several mappings have an
@@ -52,10 +52,10 @@ def fill_docstring(*entries: Mapping[str, str]) -> Callable[[_Class], _Class]:
     """
     by_name = {name: entry for mapping in entries for name, entry in mapping.items()}
 
-    def fill(cls: _Class) -> _Class:
-        if cls.__doc__ is not None:  # it is under `python -OO`
-            text = _PLACEHOLDER.sub(lambda m: indent(by_name[m[2]], m[1]), cls.__doc__)
-            cls.__doc__ = _INLINE.sub(lambda m: by_name[m[1]], text)
-        return cls
+    def fill(documented: _Documented) -> _Documented:
+        if documented.__doc__ is not None:  # it is under `python -OO`
+            text = _PLACEHOLDER.sub(lambda m: indent(by_name[m[2]], m[1]), documented.__doc__)
+            documented.__doc__ = _INLINE.sub(lambda m: by_name[m[1]], text)
+        return documented
 
     return fill
