@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import naive
+from sklearn_fsvc._src.hidden_layers import ordered_rows
 from sklearn_fsvc._src.hidden_layers.novelty import first_novel_rows, min_centers, novel_rows
 from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
 from sklearn_fsvc.engines import get_engine
@@ -196,10 +197,10 @@ def test_pairwise_comparison_of_groups_selects_the_same_as_rounds(rng, dtype, we
     assert sorted(calls) == sorted(np.bincount(groups[order]))
 
 
-@pytest.mark.parametrize(
-    "change", [{"group_bytes": 10_000}, {"groups": None}, {"max_pair_bytes": 100 * 30 * 8}]
-)
-def test_large_groups_are_not_compared_pairwise(rng, change):
-    options = {"groups": rng.integers(0, 3, 100), "group_bytes": 2**24}
-    assert ordered(rng.random((100, 2)), **options).group_blocks is not None
-    assert ordered(rng.random((100, 2)), **options | change).group_blocks is None
+@pytest.mark.parametrize("change", [{"group_bytes": 10_000}, {"groups": None}])
+def test_large_groups_are_not_compared_pairwise(rng, change, monkeypatch):
+    X, options = rng.random((100, 2)), {"groups": rng.integers(0, 3, 100), "group_bytes": 2**24}
+    assert ordered(X, **options).group_blocks is not None
+    assert ordered(X, **options | change).group_blocks is None
+    monkeypatch.setattr(ordered_rows, "_MAX_PAIR_BYTES", 100 * 30 * 8)
+    assert ordered(X, **options).group_blocks is None

@@ -77,7 +77,9 @@ def test_loo_selects_the_penalty_of_the_lowest_error(network, n_classes):
 
 @pytest.mark.parametrize("n_together", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_search_descends_if_there_are_many_units(network, n_together, dtype, device):
+def test_the_search_descends_if_there_are_many_units(
+    network, n_together, dtype, device, monkeypatch
+):
     X, y = rows_of(3, dtype)
     clf = network.set_params(device=device, alpha="loo").fit(X, y)
     samples, layer = Samples(X, OneHotTargets(y, 3)), layer_of(clf)
@@ -85,9 +87,9 @@ def test_the_search_descends_if_there_are_many_units(network, n_together, dtype,
     with get_engine(device) as engine:
         job, start = Job(engine), (np.random.default_rng(0), 0.1)
         whole = select_from_loo_grid(job, layer, samples, LOO_ALPHAS, True)
-        chosen = select_from_loo_grid(
-            job, layer, samples, LOO_ALPHAS, True, start=start, few_units=0, n_together=n_together
-        )
+        monkeypatch.setattr(module, "FEW_UNITS", 0)
+        monkeypatch.setattr(module, "_penalties_per_pass", lambda *_: n_together)
+        chosen = select_from_loo_grid(job, layer, samples, LOO_ALPHAS, True, start=start)
         W, expected_W = (engine.to_host(found.solution.W) for found in (chosen, whole))
     assert whole.alphas == LOO_ALPHAS
     assert len(chosen.alphas) < len(LOO_ALPHAS)

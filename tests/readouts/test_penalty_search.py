@@ -12,7 +12,7 @@ from readouts.brute_force import samples_of
 from sklearn_fsvc import TanhRegressor
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.readouts import cross_validation, packed_symmetric
+from sklearn_fsvc._src.readouts import cross_validation, packed_symmetric, penalty_search
 from sklearn_fsvc._src.readouts.cross_validation import (
     hold_out,
     make_folds,
@@ -141,11 +141,12 @@ def test_large_layers_are_evaluated_in_float32_if_safe(data, monkeypatch, far):
         dtypes.append(layers[0].units.dtype)
         return gather_coarse(job, layers, *rest)
 
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.penalty_search.gather_coarse", recorded)
+    monkeypatch.setattr(penalty_search, "gather_coarse", recorded)
+    monkeypatch.setattr(penalty_search, "LARGE_HIDDEN", 10)
     with get_engine("jit") as engine:
         _, statistics = train_held_out(
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
-            many_units=10, large_hidden=10,
+            many_units=10,
         )  # fmt: skip
     assert set(dtypes) == {np.dtype(np.float64 if far else np.float32)}
     error = np.abs(statistics.mean - naive.hidden(layer, X).mean(axis=0)).max()

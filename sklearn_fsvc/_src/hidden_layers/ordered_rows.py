@@ -48,9 +48,8 @@ class OrderedSamples:
     # are multiplied before the comparison.
     weights: np.ndarray | None = None
     # Memory for the kernel matrices of whole groups, if these are so small that all pairs of their
-    # rows are compared; and the maximum size of all pairs.
+    # rows are compared.
     group_bytes: int = 0
-    max_pair_bytes: int = _MAX_PAIR_BYTES
 
     def __len__(self) -> int:
         return len(self.order)
@@ -93,7 +92,7 @@ class OrderedSamples:
         needed = len(self) * (8 * largest + row_bytes) + 3 * 8 * largest**2
         is_far = isinstance(self.X, Source) and not self.X.is_in_memory
         pair_bytes = len(self) * largest * row_bytes
-        if is_far or needed > self.group_bytes or pair_bytes > self.max_pair_bytes:
+        if is_far or needed > self.group_bytes or pair_bytes > _MAX_PAIR_BYTES:
             return None
         return [(at, self.block(at)) for at in positions]
 

@@ -66,8 +66,6 @@ def select_from_loo_grid(
     rows: npt.NDArray | None = None,
     start: tuple[np.random.Generator, float] | None = None,
     nearest: Callable | None = None,
-    few_units: int = FEW_UNITS,
-    n_together: int | None = None,
 ) -> LOOPenalty:
     """Return the ridge readout with the penalty of the least leave-one-out error.
 
@@ -81,13 +79,11 @@ def select_from_loo_grid(
     rows : ndarray of int, optional
         The rows whose scores are kept, ascending; all by default.
     start : (numpy.random.Generator, float), optional
-        If given, `alphas` ascend, and for more than `few_units` units only a descent is evaluated.
+        If given, `alphas` ascend, and for more than `FEW_UNITS` units only a descent is evaluated.
         It begins at the penalty of the least held-out error, which is searched from the number on.
     nearest : callable, optional
         ``nearest(intercept, alpha)`` returns the outputs (n_units, n_outputs) that uncovered rows
         get from their nearest unit; None keeps those of the formula.
-    n_together : int, optional
-        Penalties that a pass of the descent evaluates; by default as many as memory allows.
     """
     # Leverages are as precise as H'H in the directions of least variance: sum in float64.
     (statistics,) = gather(job, [layer], samples, dtype=float)
@@ -98,13 +94,13 @@ def select_from_loo_grid(
         kept = job.reserve(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
         return press(kept, layer, samples, statistics, alphas, keeps_all, None)
 
-    if start is None or layer.n_units <= few_units:
+    if start is None or layer.n_units <= FEW_UNITS:
         result = evaluate(alphas)
         best, errors = _best(result.errors, result.alphas), result.errors
     else:
         first = _held_out_penalty(job, layer, samples, statistics, *start)
-        n = n_together or _penalties_per_pass(job, layer)
-        alphas, errors, result, best = _descend(evaluate, alphas, first, n)
+        n_together = _penalties_per_pass(job, layer)
+        alphas, errors, result, best = _descend(evaluate, alphas, first, n_together)
     alpha, solution = result.alphas[best], result.solutions[best]
     posterior = result.posterior(best) if keep_posterior else None
     result = result._replace(posterior=None)  # release the scorer: as large as the statistics

@@ -200,7 +200,6 @@ def train_held_out(
     random: np.random.Generator,
     history: SearchHistory,
     many_units: int = MIN_FLOAT32_UNITS,
-    large_hidden: int = LARGE_HIDDEN,
     center_rows: npt.NDArray | None = None,
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
     """Return the penalty of the least held-out error, and the statistics of all samples.
@@ -209,7 +208,7 @@ def train_held_out(
     ----------
     history : SearchHistory
         Gives the first penalty, and records those that are evaluated.
-    many_units, large_hidden : int
+    many_units : int
         As of `search_with_float64_fallback`.
     center_rows : ndarray of int of shape (n_units,), optional
         As of `HeldOut.draw`.
@@ -227,9 +226,7 @@ def train_held_out(
         )
         return search_penalty(folds, start)
 
-    return search_with_float64_fallback(
-        job, layer, samples, history, validate, many_units, large_hidden
-    )
+    return search_with_float64_fallback(job, layer, samples, history, validate, many_units)
 
 
 def search_with_float64_fallback(
@@ -239,7 +236,6 @@ def search_with_float64_fallback(
     history: SearchHistory,
     search_from: Callable[..., PenaltySearchResult],
     many_units: int = MIN_FLOAT32_UNITS,
-    large_hidden: int = LARGE_HIDDEN,
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
     """Return the result of a search for a penalty, and the statistics of all samples.
 
@@ -254,16 +250,15 @@ def search_with_float64_fallback(
         ``search_from(gather_rows, layer, statistics, start)`` returns a `PenaltySearchResult` from
         the statistics of all samples; ``gather_rows`` gathers others in the same precision.
     many_units : int
-        For more units, float64 activations are multiplied in float32.
-    large_hidden : int
-        Elements of H from which these are also evaluated in float32, if that is safe.
+        For more units, float64 activations are multiplied in float32. `LARGE_HIDDEN` of them or
+        more are also evaluated in float32, if that is safe.
     """
     gather_float64 = partial(gather, dtype=float)
     gather_fast: Callable = gather
     fast_layer = layer
     if layer.hidden_dtype == np.float64 and layer.n_units > many_units:
         gather_fast = gather_coarse
-        if len(samples) * layer.n_units >= large_hidden:
+        if len(samples) * layer.n_units >= LARGE_HIDDEN:
             fast_layer = cast_to_float32_if_safe(layer, samples.X)
     fallback = partial(gather_float64, job, [layer], samples)
 
