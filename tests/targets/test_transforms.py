@@ -28,6 +28,28 @@ def test_the_inverse_returns_y(kind):
     assert transformer.inverse_mean(z[:0], no_residuals).shape == (0, 1)
 
 
+@pytest.mark.parametrize("factor", [2.0**-100, 2.0**-20, 2.0**100])
+@pytest.mark.parametrize("zeros", [0.0, 0.8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_unit_of_y_changes_no_transform(kind, zeros, factor):
+    """`QuantileTransformer` would merge values that differ by less than 1e-7."""
+    y = np.maximum(PRICES - np.quantile(PRICES, zeros), 0) if zeros else PRICES
+    transformer, other = (TargetTransformer([kind]).fit(values) for values in (y, factor * y))
+    z, of_other = transformer.transform(y), other.transform(factor * y)
+    if kind == "quantiles":
+        np.testing.assert_array_equal(of_other, z)
+        inverse = other.inverse_transform(of_other) / factor
+        np.testing.assert_array_equal(inverse, transformer.inverse_transform(z))
+    else:  # the logarithm of the factor is added
+        np.testing.assert_allclose(of_other, z + np.log(factor), atol=1e-12)
+
+
+def test_quantiles_of_equal_values():
+    y = np.full((5, 1), 7.0)
+    transformer = TargetTransformer(["quantiles"]).fit(y)
+    np.testing.assert_allclose(transformer.inverse_transform(transformer.transform(y)), y)
+
+
 def test_the_logarithm_of_counts():
     """The least positive count is 1, which is added."""
     counts = np.array([[0.0], [1], [2], [7]])

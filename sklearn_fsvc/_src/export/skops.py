@@ -38,6 +38,7 @@ TRUSTED = (
     "sklearn_fsvc._src.tabular.scalers.median",
     "sklearn_fsvc._src.tabular.text.TextEncoder",
     "sklearn_fsvc._src.tabular.table_transformer.TableTransformer",
+    "sklearn_fsvc._src.targets.transforms.MedianScaler",
     "sklearn_fsvc._src.targets.transforms.ShiftedLog",
     "sklearn_fsvc._src.targets.transforms.TargetTransformer",
     "sklearn_fsvc.HiddenSizeSearchCV",

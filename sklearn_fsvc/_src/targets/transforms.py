@@ -62,6 +62,30 @@ class ShiftedLog(TransformerMixin, BaseEstimator):
         return np.exp(z) - self.shift_
 
 
+class MedianScaler(TransformerMixin, BaseEstimator):
+    """Deviations of y from its median, over the median size of those that are not 0.
+
+    So they do not depend on the unit of y. `RobustScaler` keeps the unit if the middle half of the
+    values are equal, or differ by less than 2e-15.
+
+    Attributes
+    ----------
+    center_, scale_ : ndarray of shape (1,)
+    """
+
+    def fit(self, y: npt.NDArray, _: Any = None) -> Self:
+        self.center_ = np.median(y, axis=0)
+        sizes = np.abs(y - self.center_)
+        self.scale_ = np.array([np.median(sizes[sizes > 0]) if sizes.any() else 1.0])
+        return self
+
+    def transform(self, y: npt.NDArray) -> npt.NDArray:
+        return (y - self.center_) / self.scale_
+
+    def inverse_transform(self, z: npt.NDArray) -> npt.NDArray:
+        return z * self.scale_ + self.center_
+
+
 class TargetTransformer(BaseEstimator):
     """Transforms of the columns of y; predictions stay within the range of the y that was fitted.
 
@@ -138,14 +162,14 @@ def _make(kind, n_samples):
     """Return a new transformer of one column of y."""
     # Imported here: they take half as long as the rest of this package.
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import QuantileTransformer, RobustScaler
+    from sklearn.preprocessing import QuantileTransformer
 
     if kind == "log":
         return ShiftedLog()
     quantiles = QuantileTransformer(
         n_quantiles=min(1000, n_samples), output_distribution="normal", random_state=0
     )
-    return make_pipeline(RobustScaler(), quantiles)  # it has tolerances for values around 1
+    return make_pipeline(MedianScaler(), quantiles)  # it has tolerances for values around 1
 
 
 def residual_quantiles(residuals: npt.NDArray, weight: npt.NDArray) -> npt.NDArray:
