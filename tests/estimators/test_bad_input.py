@@ -475,6 +475,43 @@ def test_groups_of_several_types(estimator, rng):
         estimator.fit(X, y, groups=groups)
 
 
+@pytest.mark.parametrize(
+    ("labels", "types"),
+    [(["a", 1], "int, str"), ([1, "a"], "int, str"), ([0, 1], "int"), ([True, False], "bool")],
+    ids=str,
+)
+def test_labels_of_dtype_object_that_are_not_text(labels, types, rng):
+    X, codes = rng.normal(size=(60, 2)), np.arange(60) % 2
+    y, text = np.array(labels, dtype=object)[codes], codes.astype(str)
+    model, message = TanhClassifier(20), f"of type .*{types}.*; convert .*astype"
+    for fit in (
+        lambda: model.fit(X, y),
+        lambda: model.fit(X, np.column_stack([y, text.astype(object)])),
+        lambda: model.fit(lambda: [(X, y)]),
+        lambda: model.fit(X, text, X_val=X, y_val=y),
+        lambda: model.fit(X, codes, X_val=X, y_val=y),
+        lambda: model.partial_fit(X, y),
+        lambda: model.partial_fit(X, y, classes=["a", "b"]),
+        lambda: model.partial_fit(X, text, classes=np.array(["0", "1", *labels], dtype=object)),
+        lambda: StackedClassifier().fit(X, y),
+        lambda: make_tabular_pipeline(model).fit(pd.DataFrame({"a": X[:, 0], "text": text}), y),
+        lambda: RBFProjector(5, selection="per_class").fit(X, y),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit()
+        assert not hasattr(model, "readout_coef_")
+
+
+def test_missing_labels_in_later_samples(rng):
+    X, y = rng.normal(size=(60, 2)), np.array(["a", "b"] * 30, dtype=object)
+    missing = np.where(np.arange(60) == 7, None, y)
+    model, message = TanhClassifier(20), "1 of 60 rows, row 7"
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, X_val=X, y_val=missing)
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(X, y, classes=["a", "b"]).partial_fit(X, missing)
+
+
 def test_an_ensemble_warns_once_of_a_column_vector(rng):
     X, y = rng.normal(size=(60, 2)), np.arange(60)[:, None] % 2
     networks = [(name, TanhClassifier(20, random_state=0)) for name in ("one", "two")]

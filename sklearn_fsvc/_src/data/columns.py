@@ -5,7 +5,7 @@ called after scikit-learn has raised an error, so that valid input costs nothing
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import chain, count
 from numbers import Number
@@ -190,6 +190,32 @@ def explain_missing_targets(y: Any) -> str | None:
         f"Input y contains NaN or None in {len(rows)} of {len(targets)} rows, row {rows[0]} first. "
         "The model cannot learn from them: leave such rows out of X and y."
     )
+
+
+def explain_object_labels(y: Any, name: str = "y") -> str | None:
+    """Return the message for labels of dtype object that are not all text, None for others.
+
+    Sequences as labels are not explained here: scikit-learn has a message for them.
+    """
+    labels = np.asarray(y)
+    if labels.dtype != object or not labels.ndim:
+        return None
+    types = {type(label) for label in labels.flat}
+    if all(issubclass(each, str) for each in types):
+        return None
+    if any(issubclass(each, (Sequence, Set, np.ndarray)) for each in types - {str, bytes}):
+        return None
+    names = ", ".join(sorted(each.__name__ for each in types))
+    return (
+        f"{name} has dtype object and contains labels of type {names}; convert all of them to text "
+        "with astype(str), or to numbers with astype(int)."
+    )
+
+
+def check_object_labels(y: Any, name: str = "y") -> None:
+    """Raise ValueError for labels of dtype object that are not all text."""
+    if (why := explain_object_labels(y, name)) is not None:
+        raise ValueError((name == "y" and explain_missing_targets(y)) or why)
 
 
 def explain_infinity(X: Any) -> str | None:

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_array, check_random_state
 
-from ..data.columns import explain_missing_targets
+from ..data.columns import check_object_labels, explain_missing_targets
 from ..targets.encoding import as_float64
 
 # Limit of the number of features that an encoder derives from targets.
@@ -81,11 +81,13 @@ def _validate_target(y, task):
         if task == "regression":
             return as_float64(y)
         y = y.toarray() if issparse(y) else y
-        return check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
     except ValueError as error:
         if why := explain_missing_targets(y):
             raise ValueError(why) from error
         raise
+    check_object_labels(y)
+    return y
 
 
 def draw_folds(n_samples: int, groups: npt.ArrayLike | None = None) -> npt.NDArray[np.intp]:

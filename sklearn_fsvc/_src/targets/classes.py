@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 
-from ..data.columns import explain_missing_targets
+from ..data.columns import explain_missing_targets, explain_object_labels
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
@@ -320,7 +320,9 @@ def _infer_labels(owner, y):
     try:
         return Labels.infer(y)
     except (TypeError, ValueError) as error:
-        why = explain_missing_targets(y) or _explain_continuous(owner, y)
+        why = (
+            explain_missing_targets(y) or explain_object_labels(y) or _explain_continuous(owner, y)
+        )
         if why is not None:
             raise ValueError(why) from error
         raise
@@ -328,7 +330,8 @@ def _infer_labels(owner, y):
 
 def _explain_continuous(owner: str, y: Any) -> str | None:
     """Return the message for a y of real numbers, which a regressor predicts; None for labels."""
-    kind = type_of_target(y)
+    # Labels of dtype object may be of types that `type_of_target` cannot compare.
+    kind = "" if y.dtype == object else type_of_target(y)
     if not kind.startswith("continuous"):
         return None
     ours = owner in ("PatchClassifier", "RBFClassifier", "StackedClassifier", "TanhClassifier")

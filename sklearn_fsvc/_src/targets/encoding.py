@@ -11,6 +11,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from ..data.columns import check_object_labels
 from ..data.validation import to_host
 
 # Bounds of the sum of sample weights, within which Gram matrices weighted by it fit float32.
@@ -228,6 +229,7 @@ def encode_labels(y: Any, n_rows: int, required_by: str, alternative: str) -> On
     y = column_or_1d(y)
     check_consistent_length(range(n_rows), y)
     assert_all_finite(y, input_name="y")
+    check_object_labels(y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     return OneHotTargets(codes, len(classes))

@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from ..data.columns import check_object_labels
 from ..readouts.calibration import (
     Calibration,
     fit_calibration,
@@ -89,6 +90,8 @@ class Labels:
                 f"classes={classes!r} do not match y, which has {n_outputs} column(s); pass an "
                 "array of classes, or for several columns a list with one array for each."
             )
+        for one in per_output:
+            check_object_labels(one, "classes")
         per_output = [np.unique(one) for one in per_output]
         for one in per_output:
             check_classification_targets(one)
@@ -364,6 +367,7 @@ class UnseenClassesError(ValueError):
 
 def _encode_column(classes, column):
     """Return the positions of the labels of a column in the sorted classes."""
+    check_object_labels(column)
     are_text = [_is_text(array) for array in (classes, column)]
     is_known = np.zeros(len(column), bool)
     # Text and numbers cannot be compared: all labels are unknown then.
