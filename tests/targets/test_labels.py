@@ -223,6 +223,18 @@ def test_score_needs_all_outputs(ridge, X):
             clf.score(X, bad)
 
 
+def test_score_needs_labels_of_the_same_type(ridge, X):
+    """Text and numbers always differ: the score would be 0."""
+    Y = (X[:, :2] > 0) + np.array([1, 2])
+    ridge.fit(X, Y)
+    assert ridge.score(X, Y.astype(float)) == ridge.score(X, Y) > 0.5
+    with pytest.raises(ValueError, match=r"Mix of label input types \(string and number\)"):
+        ridge.score(X, Y.astype(str))
+    # scikit-learn casts y to integers.
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="contains NaN"):
+        ridge.score(X, np.where(Y > 2, np.nan, Y))
+
+
 @pytest.mark.parametrize("y", [multioutput, multilabel])
 def test_attributes_of_rbf_units(X, y):
     Y = y(X)

@@ -212,6 +212,9 @@ class ClassTarget(TargetSpec):
                     f"y has shape {y.shape}, but the predictions have {predictions.shape}; pass "
                     "the classes of all outputs."
                 )
+            # Raises for missing labels, and for text in place of numbers.
+            for predicted, true in zip(predictions.T, y.T, strict=True):
+                accuracy_score(true, predicted)
             predictions, y = (predictions == y).all(axis=1), np.ones(len(y), bool)
         return accuracy_score(y, predictions, sample_weight=sample_weight)
 
