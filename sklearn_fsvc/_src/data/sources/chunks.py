@@ -250,5 +250,17 @@ def _append_aligned(chunk: Chunk, name: str, parts: list[Any]) -> None:
             f"Some chunks of X have {name}, and others have none: see the one that begins at row "
             f"{chunk.first}."
         )
-    if value is not None:
-        parts.append(value)
+    if value is None:
+        return
+    # NumPy would convert the numbers to text; objects keep their types.
+    if parts and {_is_text(value), _is_text(parts[0])} == {True, False}:
+        raise ValueError(
+            f"{_describe(chunk.first)} has {name} of dtype {value.dtype}, and the first one of "
+            f"{parts[0].dtype}; pass text or numbers in all chunks."
+        )
+    parts.append(value)
+
+
+def _is_text(array: npt.NDArray[Any]) -> bool | None:
+    """Return whether an array contains text and not numbers, None for objects."""
+    return None if array.dtype == object else array.dtype.kind in "STU"
