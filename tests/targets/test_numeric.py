@@ -161,6 +161,19 @@ def test_each_column_has_its_own_transform():
     np.testing.assert_allclose(model.center_targets_, Y[model.support_], rtol=1e-5)
 
 
+def test_copies_do_not_choose_a_transform():
+    """Leave-one-out would predict a sample from its copies, and favour transforms."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    z = np.sin(X[:, 0]) + 0.7 * X[:, 1] ** 2 + 0.5 * rng.normal(size=300)
+    y, rows = np.exp(2 * z), np.repeat(np.arange(300), 3)
+    model = clone(NETWORK).set_params(target_transform="auto")
+    expected = clone(model).fit(X, y, sample_weight=np.full(300, 3.0))
+    repeated = clone(model).fit(X[rows], y[rows])
+    assert repeated.target_transformer_ is expected.target_transformer_ is None
+    np.testing.assert_allclose(repeated.predict(X), expected.predict(X), rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["log", "quantiles"])
 def test_weights_with_a_transform(kind):
     """A sample of weight 0 is ignored, even if its y has no logarithm."""

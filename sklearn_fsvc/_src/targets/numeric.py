@@ -9,6 +9,7 @@ from scipy.special import ndtri
 from scipy.stats import kurtosis, rankdata
 from sklearn.metrics import r2_score
 
+from ..data.copies import merge_copies
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.streaming import take_rows
@@ -132,8 +133,7 @@ class NumericTarget(TargetSpec):
         if self.target_transform == "auto":
             heavy = find_heavy_tails(targets, weight)
             if heavy:
-                present = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
-                rows = validation_rows(present, X.shape[1])
+                rows = validation_rows(_distinct_rows(X, targets, weight), X.shape[1])
                 X_rows = np.asarray(to_host(take_rows(X, rows)))
                 Y = as_float64(y).reshape(len(y), -1)[rows]
                 for k in heavy:
@@ -349,6 +349,16 @@ class NumericTarget(TargetSpec):
                 "uncertainty=False."
             )
         return None
+
+
+def _distinct_rows(X, targets, weight):
+    """Return the rows of the samples of positive weight, without copies of others.
+
+    A sample that is left out would be predicted from its copies.
+    """
+    samples = merge_copies(Samples(X, targets, weight))
+    present = samples.rows_with_weight
+    return present if samples.rows is None else samples.rows[present]
 
 
 def _standardise(y, weight, transformer=None):
