@@ -178,6 +178,20 @@ def test_sample_weight_class_weight_and_max_memory():
     assert_same(outputs_of(model.fit(sparse.csr_array(X), y, weight), X), expected)
 
 
+@pytest.mark.parametrize("method", ["learned", "refined"])
+def test_feature_weights_equal_those_of_dense_data(method):
+    """Few non-zeros, so that samples are multiplied as CSR; weights are learned from distances."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 12)) * (rng.random((300, 12)) < 0.06)
+    model = TanhRegressor(40, feature_weights=method, random_state=0)
+    y = np.abs(X[:, :3]).sum(axis=1)
+    expected = clone(model).fit(X, y)
+    assert expected.feature_weights_ is not None
+    fitted = model.fit(sparse.csr_array(X), y)
+    np.testing.assert_array_equal(fitted.feature_weights_, expected.feature_weights_)
+    assert_same(outputs_of(fitted, X), outputs_of(expected, X))
+
+
 @pytest.mark.parametrize("model", [CLASSIFIER, REGRESSOR], ids=str)
 def test_incremental_fits_equal_those_on_dense_data(model):
     """Dense and sparse batches with samples of weight 0; then some samples are removed."""

@@ -15,7 +15,7 @@ from ..data.job import Job
 from ..data.memory_plan import check_fits
 from ..data.samples import Samples
 from ..data.sharded_rows import ShardedRows
-from ..data.sources import Source
+from ..data.sources import Source, SparseSource
 from ..data.validation import is_float32_resolved, is_float64_array
 from ..engines.algebra import HOST
 from ..layers import RBFLayer
@@ -86,8 +86,9 @@ class ProxyNetworks:
         history.n_rows, history.n_samples = len(training), n_samples
         X = samples.X
         # The samples are read dozens of times. Copy them once if they are not in memory, if they
-        # are distributed over several devices, or if float32 does for them.
-        is_read = isinstance(X, Source) and not X.is_in_memory
+        # are sparse, since distances need dense rows, if they are distributed over several devices,
+        # or if float32 does for them.
+        is_read = isinstance(X, SparseSource) or (isinstance(X, Source) and not X.is_in_memory)
         dtype = _reduced_dtype(X, len(training) + len(validation), job.memory_limit)
         if is_read or isinstance(X, ShardedRows) or dtype:
             rows = np.sort(np.concatenate([training, validation]))
