@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_consistent_length
 
+from .data.columns import check_unmasked
 from .utils.parameters import check_bool, check_positive_integers
 
 # Number of elements in a chunk of images.
@@ -147,6 +148,7 @@ def augmented(
     X = X if hasattr(X, "shape") else np.asarray(X)
     check_image(image_shape, X.shape[1])
     check_consistent_length(X, y)
+    check_unmasked(X=X, y=y)
     y = np.asarray(y)
     moves = [(0, 0)]
     if shift:

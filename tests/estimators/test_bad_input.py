@@ -1,6 +1,7 @@
 """Invalid data and parameters: each message has the parameter, the value and the remedy."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.readouts import loo_penalty
 from sklearn_fsvc._src.targets import labels
+from sklearn_fsvc.images import augmented
 
 X = np.random.default_rng(0).random((30, 4))
 Y = np.arange(30) % 3
@@ -518,3 +520,40 @@ def test_an_ensemble_warns_once_of_a_column_vector(rng):
     with pytest.warns(DataConversionWarning) as caught:
         StackedClassifier(networks, random_state=0).fit(X, y)
     assert len(caught) == 1
+
+
+MASKED = {"X": np.ma.array(X, mask=X > 0.9), "y": np.ma.array(Y, mask=Y == 2)}
+MASKED["sample_weight"] = np.ma.array(np.ones(30), mask=Y == 2)
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masked_values_raise(name):
+    """NumPy would pass them on as valid."""
+    masked = {"X": X, "y": Y, "sample_weight": np.ones(30), name: MASKED[name]}
+    n_masked, size = np.ma.count_masked(MASKED[name]), MASKED[name].size
+    message = f"{name} is a masked array, of which {n_masked} of {size} values are masked; leave"
+    fitted = TanhClassifier(20, random_state=0).partial_fit(X, Y, sample_weight=np.ones(30))
+    calls = [fitted.fit, fitted.partial_fit, fitted.forget, fitted.score]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call(**masked)
+    with pytest.raises(ValueError, match=f"validation samples.*{message}"):
+        fitted.fit(X, Y, **{f"{key}_val": value for key, value in masked.items()})
+    with pytest.raises(ValueError, match=message):
+        fitted.fit(lambda: [tuple(masked.values())])
+    with pytest.raises(ValueError, match="groups is a masked array"):
+        fitted.fit(X, Y, groups=MASKED["y"])
+    assert fitted.score(**{key: np.ma.array(value.data) for key, value in MASKED.items()}) > 0.3
+
+
+def test_masked_values_of_tables_and_images_raise():
+    for call in [
+        make_tabular_pipeline(TanhClassifier(20)).fit,
+        StackedClassifier([("tanh", TanhClassifier(5))]).fit,
+        TanhProjector(5).fit,
+        partial(augmented, image_shape=(2, 2)),
+    ]:
+        with pytest.raises(ValueError, match="X is a masked array"):
+            call(MASKED["X"], Y)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        TanhProjector(5).fit(X).transform(MASKED["X"])

@@ -224,6 +224,10 @@ def test_invalid_data_raises(data):
         clone(model).set_params(max_memory=1000).fit(lazy, y)
     with pytest.raises(ValueError, match="object"):
         model.fit(lazy.astype(object), y)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        model.fit(da.ma.masked_greater(lazy, 1), y)
+    with pytest.raises(ValueError, match="y is a masked array"):
+        model.fit(lazy, da.ma.masked_equal(blocks(y, 30), y[0]))
 
 
 def test_a_failed_fit_does_not_change_the_model(data):

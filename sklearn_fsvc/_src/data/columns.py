@@ -26,6 +26,25 @@ class InvalidColumn(ValueError):
         return "Column {} of X {}".format(*self.args)
 
 
+def check_unmasked(**arrays: Any) -> None:
+    """Raise ValueError for a masked array with masked values, which NumPy would pass on as valid.
+
+    The keywords are the names of the parameters.
+    """
+    for name, array in arrays.items():
+        if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+            remedy = (
+                "leave out these rows, or pass X.filled(numpy.nan) to make_tabular_pipeline, which "
+                "supports missing values"
+                if name.startswith("X")
+                else f"leave out these samples, or replace the values with {name}.filled(...)"
+            )
+            raise ValueError(
+                f"{name} is a masked array, of which {np.ma.count_masked(array)} of {array.size} "
+                f"values are masked; {remedy}."
+            )
+
+
 def check_dimensions(X: Any) -> None:
     """Raise ValueError for a table without two dimensions."""
     if len(X.shape) != 2:

@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from ..engines import get_engine
 from ..engines.threads import current_dask_worker
+from .columns import check_unmasked
 from .job import Job
 from .sources import Source, open_source
 from .sources.base import check_finite, supported_dtype
@@ -54,6 +55,7 @@ def open_input(
     """
     if any(map(is_dask_collection, (y, sample_weight))):
         y, sample_weight = (_fetched(value) for value in (y, sample_weight))
+    check_unmasked(X=X, y=y, sample_weight=sample_weight)
     if not is_dask_collection(X):
         return open_source(X, max_memory, y, sample_weight)
     array, names = as_array(X)
@@ -78,7 +80,7 @@ def as_array(X: Any) -> tuple[Any, Any]:
 
 
 def _fetched(value: Any) -> Any:
-    return np.asarray(value.compute()) if is_dask_collection(value) else value
+    return np.asanyarray(value.compute()) if is_dask_collection(value) else value
 
 
 class DaskBlocks(Source):
@@ -280,6 +282,7 @@ def check(
     block: Any,
 ) -> npt.NDArray[Any]:
     """Return a block, or some rows of it, as a finite C-ordered array of `dtype`."""
+    check_unmasked(X=block)
     block = np.asarray(to_host(block))
     if block.shape != shape:
         raise ValueError(

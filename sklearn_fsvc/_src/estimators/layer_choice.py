@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ..data.columns import check_unmasked
 from ..data.samples import Samples
 from ..data.streaming import n_synapses
 from ..data.validation import to_host, validated
@@ -97,6 +98,7 @@ class BufferedNetwork(Network):
                 f"X={X!r} returns chunks of samples; pass partial_fit and forget one chunk at a "
                 "time."
             )
+        check_unmasked(X=X, y=y)
         return validated(self, to_host(X), to_host(y), multi_output=True, reset=reset)
 
     # Layers that are chosen.

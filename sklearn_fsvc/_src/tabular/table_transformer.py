@@ -18,6 +18,7 @@ from ..data.columns import (
     as_data_frame,
     check_dimensions,
     check_unique_names,
+    check_unmasked,
     densify_columns,
     describe_columns,
     explain_infinity,
@@ -143,6 +144,7 @@ def _as_table(X):
 
     TypeError for other containers.
     """
+    check_unmasked(X=X)
     X = as_data_frame(X)
     why = explain_unsupported_container(X)
     if why is None:

@@ -11,7 +11,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from ..data.columns import check_object_labels
+from ..data.columns import check_object_labels, check_unmasked
 from ..data.validation import to_host
 
 # Bounds of the sum of sample weights, within which Gram matrices weighted by it fit float32.
@@ -247,6 +247,7 @@ def encode_groups(X: Any, groups: Any) -> npt.NDArray[np.intp] | None:
     """
     if groups is None:
         return None
+    check_unmasked(groups=groups)
     groups = column_or_1d(to_host(groups))
     check_consistent_length(range(len(X)), groups)
     try:
@@ -275,6 +276,7 @@ def validate_weights(
     """
     if sample_weight is None and class_weight is None:
         return None
+    check_unmasked(sample_weight=sample_weight)
     weight = _check_sample_weight(
         to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True, copy=True
     )

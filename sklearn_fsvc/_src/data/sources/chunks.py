@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from ..columns import check_unmasked
 from ..memory_plan import check_fits, count_fitting
 from .base import ENOUGH, Source, check_finite, supported_dtype
 
@@ -162,6 +163,7 @@ class Chunk:
             )
         columns = _column_names(X)
         aligned_arrays = dict(zip(_ALIGNED, others, strict=False))
+        check_unmasked(X=X, **aligned_arrays)
         if column_names:
             _check_columns(column_names, None if others else columns, first)
             aligned_arrays = {name: X[column] for name, column in column_names.items()}
