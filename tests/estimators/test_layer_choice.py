@@ -406,13 +406,19 @@ class TestMerge:
             with pytest.raises(ValueError, match=r"models\[0\] has classes_="):
                 copy.deepcopy(one).solve(fix_layer=True).merge([two])
 
-    def test_each_sample_keeps_its_decay(self):
-        model = clone(REGRESSOR).set_params(forgetting_factor=0.98)
-        parts = [train(clone(model), rows, y=Z) for rows in self.PARTS]
+    @pytest.mark.parametrize("factor", [0.98, 1.0])
+    def test_each_sample_keeps_its_decay(self, factor):
+        """Also if those of the first model have not decayed."""
+        factors = (factor, 0.98, 0.98)
+        parts = [
+            train(clone(REGRESSOR).set_params(forgetting_factor=f), rows, y=Z)
+            for f, rows in zip(factors, self.PARTS, strict=True)
+        ]
         merged = parts[0].merge(parts[1:])
         train(merged, np.arange(300, 310), y=Z)
-        weight = np.concatenate([0.98 ** np.arange(len(rows))[::-1] for rows in self.PARTS])
-        weight = np.concatenate([weight * 0.98**10, 0.98 ** np.arange(10)[::-1]])
+        ages = [np.arange(len(rows))[::-1] for rows in self.PARTS]
+        weight = np.concatenate([f**age for f, age in zip(factors, ages, strict=True)])
+        weight = np.concatenate([weight * factor**10, factor ** np.arange(10)[::-1]])
         merged.solve()
         fitted = TanhRegressor(layer=FrozenEstimator(merged), alpha=1.0)
         fitted.fit(X[:310], Z[:310], weight)

@@ -184,7 +184,9 @@ class RunningStatistics:
     def _evaluate(self, rows, evaluate):
         """Return the statistics with the rows added, without buffering them."""
         samples = rows.samples
-        log_weights = None if self.log_decay == 0 else rows.log_weights(self.log_decay)
+        # Samples of a merged model may have decayed, although those of this one have not.
+        is_decayed = self.log_decay < 0 or rows.row_log_decay is not None
+        log_weights = rows.log_weights(self.log_decay) if is_decayed else None
         result = self._decayed()
         sample = result.sample and result.sample.update(samples, log_weights)
         if log_weights is not None:
