@@ -253,16 +253,36 @@ def test_a_forgetting_factor_equals_decaying_sample_weights(step, layer):
     model = TanhClassifier(N_TANH, layer=layer, forgetting_factor=0.97, **PLAIN)
     for start in range(0, N, step):
         part = slice(start, start + step)
-        if present[part].any():
-            model.partial_fit(X[part], CLASSES[part], list("abc"), present[part].astype(float))
-            if layer is not None:
-                set_buffer_size(model, 50)
+        model.partial_fit(X[part], CLASSES[part], list("abc"), present[part].astype(float))
+        if layer is not None:
+            set_buffer_size(model, 50)
     fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
     assert_same(model, fitted.fit(X, CLASSES, present * 0.97**age), 1e-9)
     np.testing.assert_allclose(model.temperature_, fitted.temperature_, rtol=1e-6)
     assert_same(pickle.loads(pickle.dumps(model)), fitted)
     with pytest.raises(ValueError, match=r"forgetting_factor=0.97.*forgetting_factor=1"):
         model.forget(X[:5], CLASSES[:5])
+
+
+@pytest.mark.parametrize("name", ["two classes", "several targets", "multilabel"])
+@pytest.mark.parametrize("layer", [LAYER, None], ids=["given", "chosen"])
+@pytest.mark.parametrize("fix_layer", [False, True])
+def test_a_batch_of_weight_0_changes_nothing(name, layer, fix_layer):
+    case, zeros = CASES[name], np.zeros(N)
+    is_rbf = isinstance(case.model, RBFRegressor)
+    model = clone(case.model).set_params(layer=X[:9] if is_rbf and layer is not None else layer)
+    expected = clone(model).partial_fit(X, case.y, **case.options).solve(fix_layer=fix_layer)
+    model.partial_fit(X, case.y, sample_weight=zeros, **case.options)
+    with pytest.raises(NotFittedError, match=r"or have weight 0; add others by partial_fit"):
+        model.predict(X)
+    model.partial_fit(X, case.y).solve(fix_layer=fix_layer)
+    np.testing.assert_array_equal(model.readout_coef_, expected.readout_coef_)
+    solved = model.readout_coef_
+    model.partial_fit(X + 1, case.y, sample_weight=zeros.tolist()).forget(X, case.y, zeros)
+    assert model.readout_coef_ is solved  # need not be solved again
+    for wrong in ((X[:, 1:], case.y, zeros), (X, case.y, zeros[1:]), (X * np.nan, case.y, zeros)):
+        with pytest.raises(ValueError, match=r"features|inconsistent numbers|NaN"):
+            model.partial_fit(*wrong[:2], sample_weight=wrong[2])
 
 
 @pytest.mark.parametrize("factors", [(0.95, 1.0, 0.9, 1.0), (1.0, 0.9, 1.0, 0.95)])

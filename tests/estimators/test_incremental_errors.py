@@ -136,7 +136,7 @@ INVALID_LATER_CALLS = [
     ((X, np.where(Y == "a", "d", Y)), {}, r"y contains \['d'\], which are not among classes"),
     ((X, Y), {"classes": ["a", "b"]}, "differ from those of the first call"),
     ((X, make_labels(2, 3)), {}, r"y has 2 column\(s\), but had 1"),
-    ((X, Y), {"sample_weight": np.zeros(N)}, "at least one non-zero"),
+    ((X[:, :2], Y), {"sample_weight": np.zeros(N)}, "2 features"),
     ((X, Y), {"sample_weight": -np.ones(N)}, "sample_weight"),
     ((X, Y[:5]), {}, "inconsistent numbers of samples"),
     ((np.where(X > 1, np.inf, X), Y), {}, "infinity"),

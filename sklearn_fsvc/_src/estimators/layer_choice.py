@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sklearn.utils import check_consistent_length
+
 from ..data.columns import check_unmasked
 from ..data.samples import Samples
 from ..data.streaming import n_synapses
@@ -100,6 +102,23 @@ class BufferedNetwork(Network):
             )
         check_unmasked(X=X, y=y)
         return validated(self, to_host(X), to_host(y), multi_output=True, reset=reset)
+
+    def _add_zero_weights(self, parts, X, y, sample_weight, classes):
+        """Validate a batch whose weights are all 0: it adds nothing, but may list the classes."""
+        is_first = not self._is_incremental and "readout_coef_" not in vars(self)
+        X, y = self._validated_zero_weights(X, y, sample_weight, reset=is_first)
+        if is_first:
+            if classes is not None:
+                y, _ = parts.task.validate_targets(X, y, None)
+                parts = replace(parts, task=parts.task.fit_classes([y], classes))
+            self._store_buffer(parts, SampleBuffer(has_classes=classes is not None))
+        elif "_sample_buffer" not in vars(self) or self._sample_buffer.has_classes:
+            parts.task.check_classes(y, classes)
+
+    def _validated_zero_weights(self, X, y, sample_weight, reset=False):
+        X, y = self._validated_batch(X, y, reset=reset)
+        check_consistent_length(X, sample_weight)
+        return X, y
 
     # Layers that are chosen.
 

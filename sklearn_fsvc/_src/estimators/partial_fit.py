@@ -15,6 +15,7 @@ from ..readouts.drift import WINDOW
 from ..readouts.linear import warn_of
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.running_statistics import InvalidRemoval
+from ..targets.encoding import are_all_zero
 from ..utils.parameters import is_option
 from .fit_report import FitReport
 from .incremental import Evaluator, IncrementalState, without_zero_weights
@@ -85,6 +86,9 @@ class IncrementalNetwork(BufferedNetwork):
 
     def _add_samples(self, X, y, sample_weight, classes):
         parts = self._checked_parts()
+        if are_all_zero(sample_weight):
+            self._add_zero_weights(parts, X, y, sample_weight, classes)
+            return
         if self._is_layer_open(parts.units):
             self._buffer_samples(parts, X, y, sample_weight, classes)
             return
@@ -174,6 +178,9 @@ class IncrementalNetwork(BufferedNetwork):
                 "depend on when they were added; forget removes samples only with "
                 "forgetting_factor=1."
             )
+        if are_all_zero(sample_weight):
+            self._validated_zero_weights(X, y, sample_weight)
+            return
         try:
             if is_open:
                 self._remove_from_buffer(parts, X, y, sample_weight)
@@ -400,8 +407,8 @@ class IncrementalNetwork(BufferedNetwork):
         samples = self._sample_buffer if is_open else self._incremental_state.statistics
         if samples.is_empty:
             raise NotFittedError(
-                f"All samples of this {type(self).__name__} were removed; add others by "
-                "partial_fit."
+                f"All samples of this {type(self).__name__} were removed, or have weight 0; add "
+                "others by partial_fit."
             )
 
     def _solve_if_outdated(self):

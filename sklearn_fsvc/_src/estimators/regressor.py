@@ -230,6 +230,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
+            Samples of weight 0 are ignored, also if all weights of a batch are 0.
 
         Returns
         -------

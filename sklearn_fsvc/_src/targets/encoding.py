@@ -290,6 +290,12 @@ def validate_weights(
     return weight
 
 
+def are_all_zero(sample_weight: Any) -> bool:
+    """Return whether weights were passed, and all of them are 0."""
+    weight = np.asarray([] if sample_weight is None else to_host(sample_weight))
+    return weight.size > 0 and weight.dtype.kind in "biuf" and not weight.any()
+
+
 def _check_sum(total: float, names: Sequence[str]) -> None:
     """Raise for weights whose sums over samples would overflow or underflow in float32."""
     if not _MIN_WEIGHT_SUM <= total <= _MAX_WEIGHT_SUM:
