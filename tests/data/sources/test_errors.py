@@ -98,8 +98,8 @@ def test_a_file_that_has_shrunk_is_refused():
         ([(X, Y[:-1])], "begins at row 0 has 200 rows, and its y has shape .199,."),
         ([(X, Y), (X, Y, Y[:9])], "begins at row 200 has 200 rows, and its sample_weight"),
         ([(X, Y), X], "Some chunks of X have y, and others have none.* begins at row 200"),
-        ([(X, Y), (X, Y.astype(str))], "row 200 has y of dtype <U.*; pass text or numbers"),
-        ([(X, Y.astype(str)), (X, Y)], "at row 200 has y of dtype .*, and the first one of <U"),
+        ([(X, Y), (X, Y.astype(str))], "row 200 has a y of .*dtype <U.*either text or numbers"),
+        ([(X, Y), (X, Y[:, None])], "row 200 has a y of shape .200, 1.*same number of columns"),
         ([X, (X, Y)], "Some chunks of X have y, and others have none.* begins at row 200"),
     ],
 )  # fmt: skip

@@ -254,15 +254,14 @@ def _append_aligned(chunk: Chunk, name: str, parts: list[Any]) -> None:
         )
     if value is None:
         return
-    # NumPy would convert the numbers to text; objects keep their types.
-    if parts and {_is_text(value), _is_text(parts[0])} == {True, False}:
+    first = parts[0] if parts else value
+    # NumPy would turn numbers into text.
+    kinds = {value.dtype.kind, first.dtype.kind}
+    is_mixed = bool(kinds & set("STU") and kinds & set("biuf"))
+    if is_mixed or value.shape[1:] != first.shape[1:]:
         raise ValueError(
-            f"{_describe(chunk.first)} has {name} of dtype {value.dtype}, and the first one of "
-            f"{parts[0].dtype}; pass text or numbers in all chunks."
+            f"{_describe(chunk.first)} has a {name} of shape {value.shape} and dtype "
+            f"{value.dtype}, and the first one of {first.shape} and {first.dtype}; pass the same "
+            "number of columns in all chunks, and either text or numbers."
         )
     parts.append(value)
-
-
-def _is_text(array: npt.NDArray[Any]) -> bool | None:
-    """Return whether an array contains text and not numbers, None for objects."""
-    return None if array.dtype == object else array.dtype.kind in "STU"
