@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from .data.columns import check_unmasked
 from .utils.parameters import check_bool, check_positive_integers
 
 # Number of elements in a chunk of images.
@@ -148,8 +147,7 @@ def augmented(
     X = X if hasattr(X, "shape") else np.asarray(X)
     check_image(image_shape, X.shape[1])
     check_consistent_length(X, y)
-    check_unmasked(X=X, y=y)
-    y = np.asarray(y)
+    y = np.asanyarray(y)  # `fit` raises for masked values
     moves = [(0, 0)]
     if shift:
         moves += [(-shift, 0), (shift, 0), (0, -shift), (0, shift)]
@@ -159,7 +157,7 @@ def augmented(
         for down, across in moves:
             for is_mirrored in (False, True)[: 1 + flip]:
                 for start in range(0, len(X), step):
-                    images = np.asarray(X[start : start + step]).reshape(-1, *image_shape)
+                    images = np.asanyarray(X[start : start + step]).reshape(-1, *image_shape)
                     images = images[:, :, ::-1] if is_mirrored else images
                     images = _shift_images(images, down, across)
                     yield images.reshape(len(images), -1), y[start : start + step]

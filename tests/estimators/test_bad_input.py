@@ -1,7 +1,6 @@
 """Invalid data and parameters: each message has the parameter, the value and the remedy."""
 
 import re
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -551,7 +550,7 @@ def test_masked_values_of_tables_and_images_raise():
         make_tabular_pipeline(TanhClassifier(20)).fit,
         StackedClassifier([("tanh", TanhClassifier(5))]).fit,
         TanhProjector(5).fit,
-        partial(augmented, image_shape=(2, 2)),
+        lambda X, y: TanhProjector(5).fit(augmented(X, y, (2, 2), shift=1)),
     ]:
         with pytest.raises(ValueError, match="X is a masked array"):
             call(MASKED["X"], Y)
