@@ -131,6 +131,7 @@ BAD = [
     ({"image_shape": 8}, TypeError, r"image_shape=8 must be \(rows, columns\)"),
     ({"image_shape": (8, 8, 1, 1)}, ValueError, "must be .rows, columns. or .rows, columns, ch"),
     ({"patch_size": 9}, ValueError, "patch_size=9 does not fit in images of 8 x 8"),
+    ({"patch_size": 1}, ValueError, "patch_size=1 means patches of a single .* contrast=False"),
     ({"patch_size": (2, 3, 4)}, ValueError, r"patch_size=\(2, 3, 4\) must be the side of squares"),
     ({"patch_size": 2.5}, TypeError, "patch_size=2.5 must be an integer"),
     ({"patch_size": "big"}, TypeError, "patch_size='big' must be the side of squares, or"),

@@ -165,6 +165,11 @@ class Patches(Units):
                 f"patch_size={self.patch_size!r} does not fit in images of {sides[0]} x {sides[1]}."
             )
         grid = PatchGrid(image, (height, width), self.stride, (1, 1))
+        if grid.n_inputs == 1 and self.normalises(grid):
+            raise ValueError(
+                f"patch_size={self.patch_size!r} means patches of a single value, whose contrast "
+                "is 0; use larger patches, or contrast=False."
+            )
         return grid.pooled(_read_pair("pool", self.pool))
 
     def _image(self, n_features):
