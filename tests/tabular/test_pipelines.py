@@ -200,7 +200,7 @@ def test_boolean_arrays_are_categorical():
 def test_object_array():
     X = np.array([[1, "a"], [None, "b"], [3, "a"]], dtype=object)
     H = preprocessing(categorical_features=[1]).fit_transform(X)
-    expected = [[score(1 / 6), 0.5, 0], [0, 0, 0.5], [score(5 / 6), 0.5, 0]]
+    expected = [[score(1 / 6), 0.5, 0, 0], [0, 0, 0.5, 1], [score(5 / 6), 0.5, 0, 0]]
     np.testing.assert_allclose(H, expected, atol=1e-6)
 
 

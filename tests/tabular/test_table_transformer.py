@@ -234,6 +234,34 @@ def test_arrays_after_data_frames(library):
         model.predict(X)
 
 
+@pytest.mark.parametrize(
+    ("library", "missing"),
+    [("pandas", None), ("pandas", pd.NA), ("pandas", "nan"), ("polars", None), ("pyarrow", None)],
+)
+def test_missing_numbers_in_columns_of_objects(library, missing):
+    """A request of one row, read from JSON, has a column of None."""
+    fitted = preprocessing().fit(make_frame("pandas", a=[1.0, np.nan, 3.0], b=[3.0, 2.0, 1.0]))
+    expected = fitted.transform(make_frame("pandas", a=[np.nan], b=[2.0]))
+    assert expected[0, -1] == 1
+    columns = {"a": [missing], "b": [2.0]}
+    if library == "pyarrow":
+        row = pytest.importorskip("pyarrow").table(columns)
+    else:
+        row = make_frame(library, **columns)
+    np.testing.assert_array_equal(fitted.transform(row), expected)
+
+
+@pytest.mark.parametrize("library", ["list", "array"])
+def test_missing_numbers_in_lists_and_arrays_of_objects(library):
+    X = [[1.0, None], [2.0, 3.0], [None, 5.0]]
+    numbers = np.array(X, dtype=float)
+    X, fitted = X if library == "list" else np.array(X), preprocessing()
+    H = fitted.fit_transform(X)
+    assert H.shape == (3, 4)
+    np.testing.assert_array_equal(H, preprocessing().fit_transform(numbers))
+    np.testing.assert_array_equal(fitted.transform(X[:1]), fitted.transform(numbers[:1]))
+
+
 def test_sparse_columns_of_pandas():
     """They become dense, without a warning."""
     dense = pd.DataFrame(

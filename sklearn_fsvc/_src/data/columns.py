@@ -131,6 +131,48 @@ def _are_numbers(values: Any) -> bool:
     return True
 
 
+def with_numbers(X: Any, columns: Sequence[int]) -> Any:
+    """Return a table with float64 in those of some columns that contain text or objects.
+
+    None and pandas.NA become NaN, the only missing value that transformers of numbers recognise.
+    A column that is missing in all rows, as in a request of one row, consists of objects.
+    """
+    if not columns:
+        return X
+    if not hasattr(X, "columns"):
+        if X.dtype.kind not in "OU":
+            return X
+        X = X.astype(object)
+        for j in columns:
+            X[:, j] = _as_numbers(X[:, j])
+        return X
+    dtypes = list(X.dtypes)
+    for j in columns:
+        if not _is_numeric(dtypes[j]):
+            X = _with_column(X, j, _as_numbers(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]))
+    return X
+
+
+def _is_numeric(dtype: Any) -> bool:
+    """Return whether a dtype of pandas or polars is of numbers or bools."""
+    return dtype.is_numeric() if hasattr(dtype, "is_numeric") else dtype.kind in "iufbc"
+
+
+def _as_numbers(column: Any) -> npt.NDArray[np.float64]:
+    values = np.asarray(column, dtype=object)
+    return np.array([np.nan if is_missing(v) else v for v in values], dtype=np.float64)
+
+
+def _with_column(X: Any, j: int, values: npt.NDArray) -> Any:
+    """Return a DataFrame of pandas or polars with other values in a column."""
+    if hasattr(X, "isetitem"):
+        X = X.copy(deep=False)
+        X.isetitem(j, values)
+        return X
+    column = X[:, j]
+    return X.clone().replace_column(j, type(column)(column.name, values))
+
+
 def rounded(X: Any, columns: Iterable[int]) -> list[Any]:
     """Return the names of integer columns whose distinct values collide in float64."""
     names, dtypes, _ = describe_columns(X)

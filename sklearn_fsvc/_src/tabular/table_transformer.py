@@ -27,6 +27,7 @@ from ..data.columns import (
     explain_unsupported_container,
     rounded,
     temporal_columns,
+    with_numbers,
 )
 from ..utils.user_warnings import warn
 
@@ -38,7 +39,8 @@ class TableTransformer(ColumnTransformer):
         X = _as_table(X)
         check_unique_names(X)
         with self._explain_errors(X, self.transformers), _arrays_between_steps():
-            H = super().fit_transform(X, y, **params)
+            numbers = with_numbers(X, _columns_of("numerical", self.transformers, X))
+            H = super().fit_transform(numbers, y, **params)
         self._temporal = temporal_columns(X)
         if names := rounded(X, _columns_of("numerical", self.transformers_, X)):
             warn(
@@ -53,7 +55,8 @@ class TableTransformer(ColumnTransformer):
         X = self._fitted_columns(_as_table(X))
         self._check_temporal(X)
         with self._explain_errors(X, self.transformers_), _arrays_between_steps():
-            return super().transform(X, **params)
+            numbers = with_numbers(X, _columns_of("numerical", self.transformers_, X))
+            return super().transform(numbers, **params)
 
     def _fitted_columns(self, X: Any) -> Any:
         """Return X with the columns of `fit` at their positions, where explanations look for them.
