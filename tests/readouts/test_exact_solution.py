@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 import same_model
 from in_turn import run_in_turn
 from same_model import GIVEN, make_byte_data
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.readouts import exact_solution, statistics
@@ -88,6 +88,18 @@ def test_the_precision_of_the_factor_does_not_change_the_solution(noise, rng):
     actual = solve_exactly(s, 0.1, solve)
     np.testing.assert_array_equal(actual.W, W)
     np.testing.assert_array_equal(actual.b, b)
+
+
+def test_targets_of_zeros():
+    """As of a regressor, whose targets are centred, if y is constant."""
+    s = sums_of(8, False)
+    s.hy[:] = s.y[:] = 0
+    solution = s.solve(0.1)
+    assert not solution.W.any()
+    assert not solution.b.any()
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    model = RBFRegressor(10, precision=8, random_state=0).fit(X, np.full(50, 3.0))
+    np.testing.assert_array_equal(model.predict(X), 3.0)
 
 
 def test_a_useless_factor_gives_no_solution():

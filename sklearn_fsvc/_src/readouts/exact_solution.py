@@ -122,6 +122,8 @@ class _Equations:
         """Yield rows of the equations, and a term of their products with some digits, all exact."""
         of_W, of_b = slice(None, -1), slice(-1, None)
         slices = list(_slices(digits, self._slice))
+        if not slices:  # all digits are zero, as for a constant y
+            return
         W = np.hstack([part[:-1] for part in slices])
         on_device = self._algebra.xp.asarray(W, order="F")
         for k in range(self._n_parts):
