@@ -194,6 +194,13 @@ def test_regressor_predicts_the_same(name, n_outputs, dtype, tmp_path):
     np.testing.assert_allclose(given / spread, expected / spread, rtol=0, atol=rtol)
 
 
+def test_quantised_regressors_of_bytes(tmp_path):
+    rows, held_out = X.astype("u1"), X_TEST.astype("u1")
+    model = RBFRegressor(40, metric="manhattan", kernel="triangular", precision=8, **GIVEN)
+    given = predict_in_c(model.fit(rows, Y), held_out, tmp_path)
+    np.testing.assert_allclose(given, model.predict(held_out), atol=1e-3)
+
+
 def test_uncovered_samples_of_regressors(tmp_path):
     rows, y = load_diabetes(return_X_y=True)
     model = RBFRegressor(20, kernel="triangular", radius=0.02, **GIVEN)

@@ -449,7 +449,8 @@ class _HeaderBuilder:
         last = len(self._layer.table) - 1
         table = self._add_table("outputs", self._layer.table)
         step = self._number(1 / self._layer.quantizer.scale)
-        return [("d", "sum"), ("h", f"{step} * {table}[sum < {last} ? sum : {last}]")]
+        distance = [("d", "sum")] if self._has_fallback else []
+        return [*distance, ("h", f"{step} * {table}[sum < {last} ? sum : {last}]")]
 
     def _rounding(self):
         """Return the steps of `formulas.Quantizer.apply`."""
