@@ -377,6 +377,13 @@ def test_an_unknown_kind_is_named_before_anything_is_measured(kind):
     assert not profiles.folder().exists()
 
 
+@pytest.mark.parametrize("name", ["repeats", "max_seconds", "n_features"])
+def test_zero_is_named_before_anything_is_measured(name):
+    with pytest.raises(ValueError, match=f"{name}=0"):
+        tune("jit", [KIND], **{name: 0})
+    assert not profiles.folder().exists()
+
+
 def test_an_unknown_device_is_named():
     with pytest.raises(ValueError, match="device='gpu' is not known"):
         tune("gpu")

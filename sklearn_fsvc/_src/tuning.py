@@ -143,6 +143,7 @@ def tune(
             )
     numbers = [n_features] if isinstance(n_features, Integral) else n_features
     n_features = [check_positive_integer("n_features", n) for n in numbers]
+    repeats = check_positive_integer("repeats", repeats)
     max_seconds = check_positive("max_seconds", max_seconds)
     with _without_profile_warnings(), get_engine(device, math.inf) as engine:
         return tune_engine(
