@@ -180,6 +180,13 @@ def test_objects_that_are_not_categories(values, message):
         preprocessing().fit(X.assign(c=list("xyz"))).transform(X)
 
 
+def test_decimals_of_pyarrow_are_numbers():
+    pa = pytest.importorskip("pyarrow")
+    fitted = preprocessing().fit(pa.table({"a": [Decimal("1.5"), None, Decimal(3)]}))
+    numbers = pd.DataFrame({"a": [1.5, np.nan, 3.0]})
+    np.testing.assert_array_equal(fitted.transform(numbers), preprocessing().fit_transform(numbers))
+
+
 @pytest.mark.parametrize(
     "values", [[time(1), time(2)], [Decimal(1), Decimal("2.5")], [b"a", b"b"], [10**400, 2]]
 )

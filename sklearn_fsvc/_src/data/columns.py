@@ -312,11 +312,14 @@ def as_data_frame(X: Any) -> Any:
     """Return a table of pyarrow as a pandas DataFrame, any other X as it is.
 
     scikit-learn would read it as a matrix of one dtype, in which text and dates are lost. Without
-    pandas it is returned as it is.
+    pandas it is returned as it is. Decimals, which pandas would keep as objects, become floats.
     """
     if type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "column_names"):
         with suppress(ImportError):
-            return X.to_pandas()
+            frame = X.to_pandas()
+            decimals = {x.name for x in X.schema if str(x.type).startswith("decimal")}
+            dtypes = dict.fromkeys(decimals.intersection(frame.columns), np.float64)
+            return frame.astype(dtypes) if dtypes else frame
     return X
 
 
