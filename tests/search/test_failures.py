@@ -277,3 +277,10 @@ def test_subclasses_share_passes_unless_they_override_methods(wine, network, n_s
     grid = {"n_hidden": [10, 20], "alpha": [1.0]}
     ours = compare(network, grid, wine, cv=3, n_separate=n_separate)
     assert type(ours.best_estimator_) is type(network)
+
+
+@pytest.mark.parametrize("estimator", [TANH, make_pipeline(StandardScaler(), TANH)])
+def test_a_missing_y_is_named(wine, estimator):
+    search = HiddenSizeSearchCV(estimator, cv=2)
+    with pytest.raises(ValueError, match="y=None, and TanhClassifier requires y"):
+        search.fit(wine[0])

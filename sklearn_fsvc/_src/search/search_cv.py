@@ -254,6 +254,8 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
             raise TypeError(explanation)
         weight = params.get("sample_weight")
         X, y, weight = open_input(X, network.device, network.max_memory, y, weight)
+        if y is None:
+            raise ValueError(f"y=None, and {type(network).__name__} requires y; call fit(X, y).")
         if not isinstance(X, Source):
             return *indexable(X, y), params
         if network is not self.estimator:
