@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .data.job import Job
@@ -23,6 +22,7 @@ from .data.streaming import cast_layer
 from .readouts.linear import LinearReadout
 from .readouts.penalty_search import SearchHistory
 from .readouts.row_sample import ROWS, Sample, sample_unmerged
+from .utils.parameters import check_random_state
 
 
 class _Unset(Enum):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
 
 from ..data.job import Job
 from ..data.memory_plan import rows_per_tile
@@ -26,6 +25,7 @@ from ..utils.parameters import (
     check_positive,
     check_positive_integer,
     check_positive_or_auto,
+    check_random_state,
     is_option,
 )
 from ..utils.user_warnings import warn

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
@@ -30,6 +29,7 @@ from ..engines.threads import limit_blas_threads
 from ..kernels import Kernel
 from ..layers import RBFLayer, hidden_dtype
 from ..readouts.ridge import gather_coarse
+from ..utils.parameters import check_random_state
 from .centers import START_ALPHA
 from .ordered_rows import OrderedSamples
 from .radius import typical_distance, typical_distance_bytes

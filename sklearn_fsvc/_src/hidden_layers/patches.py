@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
-from sklearn.utils import check_random_state
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
@@ -38,6 +37,7 @@ from ..utils.parameters import (
     check_positive_integer,
     check_positive_integers,
     check_positive_or_auto,
+    check_random_state,
     is_option,
 )
 from ..utils.user_warnings import warn

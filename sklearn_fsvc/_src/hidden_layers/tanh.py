@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
@@ -22,6 +21,7 @@ from ..utils.parameters import (
     check_positive_integer,
     check_positive_or_auto,
     check_precision,
+    check_random_state,
     is_option,
 )
 from .centers import RBFParameters

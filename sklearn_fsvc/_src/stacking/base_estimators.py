@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 
 from ..data.job import Job
 from ..data.memory_plan import host_memory_limit
@@ -27,7 +27,7 @@ from ..readouts.ridge import gather_with_fallback
 from ..readouts.row_sample import Sample
 from ..readouts.validation_scores import score_validation
 from ..utils.callbacks import FitTask, propagate_callbacks
-from ..utils.parameters import check_verbosity, is_option
+from ..utils.parameters import check_random_state, check_verbosity, is_option
 
 # Parameters that base estimators inherit from the ensemble where theirs is the default.
 _INHERITED = ("device", "max_memory", "verbose")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import sklearn.utils
 
 # The grid of alpha="loo".
 LOO_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-10, 7))
@@ -46,6 +47,17 @@ def check_verbosity(name: str, value: Any) -> int:
     if value < 0:
         raise ValueError(message)
     return int(value)
+
+
+def check_random_state(random_state: Any) -> np.random.RandomState:
+    """Return the generator that scikit-learn makes of the parameter `random_state`."""
+    try:
+        return sklearn.utils.check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state={random_state!r} must be an integer from 0 to 2**32 - 1, a "
+            "numpy.random.RandomState or None."
+        ) from error
 
 
 def check_positive_integer(name: str, value: Any) -> int:
