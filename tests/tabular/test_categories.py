@@ -17,7 +17,7 @@ from sklearn_fsvc._src.tabular.categories import (
     fit_ordinal,
     unify_missing,
 )
-from tabular.tables import make_frame, preprocessing
+from tabular.tables import convert, make_frame, preprocessing
 
 
 def test_distances_of_categories():
@@ -378,6 +378,19 @@ def test_columns_of_arrays_in_warnings():
     fitted = preprocessing(categorical_features=[1, 2]).fit(X)
     with pytest.warns(UserWarning, match="Column 1 of the categorical columns of X: none of its"):
         fitted.transform(np.array([[0.5, "a", 1], [1.5, "b", 2]], dtype=object))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+@pytest.mark.parametrize(
+    ("library", "new"), [("pandas", "polars"), ("polars", "pandas"), (object, "numpy")]
+)
+def test_numbers_as_categories_in_another_container(library, new, dtype):
+    """Columns of pandas become objects; those of polars and of arrays remain numbers."""
+    X = np.array([[1, 5], [2, 5], [1, 6]], dtype=dtype)
+    encoder = preprocessing(categorical_features=[0, 1])
+    expected = clone(encoder).fit_transform(X)
+    encoder.fit(X.astype(object) if library is object else convert(library, X))
+    np.testing.assert_array_equal(encoder.transform(convert(new, X)), expected)
 
 
 def test_invalid_max_categories():

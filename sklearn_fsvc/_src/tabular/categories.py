@@ -86,6 +86,8 @@ def fit_ordinal(X: Any, max_categories: int | None = None) -> OrdinalEncoder:
 
 def category_codes(encoder: OrdinalEncoder, X: Any) -> npt.NDArray[np.intp]:
     """Return category codes: 0 for missing values, 1 for unknown categories, then the known."""
+    if any(known.dtype == object for known in encoder.categories_):
+        X = X.astype(object, copy=False)  # an array of numbers, after a DataFrame in fit
     return encoder.transform(X).astype(np.intp) + 2
 
 
