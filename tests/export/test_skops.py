@@ -36,6 +36,9 @@ TABLE = pd.DataFrame({"size": X[:, 0], "kind": np.array(list("abc"))[Y]})
 INTERACTION = pd.DataFrame({"a": np.arange(150) % 3, "b": (Y + np.arange(150)) % 3}).astype(
     "category"
 )
+# The class depends on the difference of two numbers.
+NUMBERS = pd.DataFrame({"a": (31.0 * np.arange(150)) % 151})
+NUMBERS["b"] = NUMBERS["a"] + 30 * Y
 # Many categories, dates and text.
 ORDERS = pd.DataFrame(
     {
@@ -65,6 +68,7 @@ MAKERS = {
     "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
     "table, regression": (lambda: make_tabular_pipeline(TanhRegressor(10, **FIXED)), TABLE),
     "interactions": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), INTERACTION),
+    "numerical interactions": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), NUMBERS),
     "orders": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), ORDERS),
     "stacked classifier": (lambda: StackedClassifier([("a", TanhClassifier(10, **FIXED))]), X),
     "stacked regressor": (lambda: StackedRegressor([("a", TanhRegressor(10, **FIXED))]), X),

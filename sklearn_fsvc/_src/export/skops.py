@@ -30,6 +30,7 @@ TRUSTED = (
     "sklearn_fsvc._src.tabular.categories.CategoryEncoder",
     "sklearn_fsvc._src.tabular.interactions.InteractionEncoder",
     "sklearn_fsvc._src.tabular.column_selector.ColumnSelector",
+    "sklearn_fsvc._src.tabular.numerical_interactions.Interaction",
     "sklearn_fsvc._src.tabular.numerical_interactions.NumericalInteractionEncoder",
     "sklearn_fsvc._src.tabular.dates.DatetimeEncoder",
     "sklearn_fsvc._src.tabular.scalers.MedianImputer",
