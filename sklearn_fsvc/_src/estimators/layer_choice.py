@@ -40,20 +40,35 @@ class BufferedNetwork(Network):
     _sample_buffer: SampleBuffer
 
     @property
+    def _is_buffering(self) -> bool:
+        """Whether samples are buffered, since the layer is not fixed yet."""
+        return "_sample_buffer" in vars(self)
+
+    @property
+    def _has_statistics(self) -> bool:
+        """Whether there are sums over samples, of a fixed or of a provisional layer."""
+        return "_incremental_state" in vars(self)
+
+    @property
+    def _has_readout(self) -> bool:
+        """Whether there is a readout, of `fit` or of the sums."""
+        return "readout_coef_" in vars(self)
+
+    @property
     def _is_incremental(self) -> bool:
         """Whether samples were added by `partial_fit`."""
-        return "_incremental_state" in vars(self) or "_sample_buffer" in vars(self)
+        return self._has_statistics or self._is_buffering
 
     def _is_layer_open(self, units: Units) -> bool:
         """Return whether further samples are buffered; given layers are fixed at once."""
-        is_fitted = "readout_coef_" in vars(self) or "_incremental_state" in vars(self)
-        return "_sample_buffer" in vars(self) or (not is_fitted and is_buffered(units))
+        is_fitted = self._has_readout or self._has_statistics
+        return self._is_buffering or (not is_fitted and is_buffered(units))
 
     # Layers that are given.
 
     def _start_with_layer(self, parts, X, y, sample_weight, classes):
         """Use the layer that is given, or that of `fit`; return the fitted parts and `Samples`."""
-        is_new = "readout_coef_" not in vars(self)
+        is_new = not self._has_readout
         if not is_new:
             warn(
                 f"This {type(self).__name__} was trained by fit, which keeps no sums of its "
@@ -87,7 +102,7 @@ class BufferedNetwork(Network):
             report.hidden_layer(units, history)
             _warn_of_one_class(units, samples)
         state = IncrementalState.start(units, task, self.alpha, job.memory_limit, history)
-        if "_sample_buffer" in vars(self) and "_incremental_state" in vars(self):
+        if self._is_buffering and self._has_statistics:
             # Errors of provisional layers are compared with those of later ones.
             state = replace(state, errors=self._incremental_state.errors)
         parts = Parts(units, task, parts.readout.with_fitted())
@@ -105,14 +120,14 @@ class BufferedNetwork(Network):
 
     def _add_zero_weights(self, parts, X, y, sample_weight, classes):
         """Validate a batch whose weights are all 0: it adds nothing, but may list the classes."""
-        is_first = not self._is_incremental and "readout_coef_" not in vars(self)
+        is_first = not self._is_incremental and not self._has_readout
         X, y = self._validated_zero_weights(X, y, sample_weight, reset=is_first)
         if is_first:
             if classes is not None:
                 y, _ = parts.task.validate_targets(X, y, None)
                 parts = replace(parts, task=parts.task.fit_classes([y], classes))
             self._store_buffer(parts, SampleBuffer(has_classes=classes is not None))
-        elif "_sample_buffer" not in vars(self) or self._sample_buffer.has_classes:
+        elif not self._is_buffering or self._sample_buffer.has_classes:
             parts.task.check_classes(y, classes)
 
     def _validated_zero_weights(self, X, y, sample_weight, reset=False):
@@ -168,7 +183,7 @@ class BufferedNetwork(Network):
             parts = replace(parts, readout=parts.readout.with_fitted())
         if search_results is None:
             search_results = vars(self).get("search_results_")
-        if "_sample_buffer" in vars(self):
+        if self._is_buffering:
             private = {"_sample_buffer": self._sample_buffer} | private
         device = device or self.device_
         self._set_fitted(parts, device, search_results, _incremental_state=state, **private)

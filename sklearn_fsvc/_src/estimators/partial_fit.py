@@ -92,7 +92,7 @@ class IncrementalNetwork(BufferedNetwork):
         if self._is_layer_open(parts.units):
             self._buffer_samples(parts, X, y, sample_weight, classes)
             return
-        if "_incremental_state" in vars(self):
+        if self._has_statistics:
             self._check_incremental_state(parts)
             X, y = self._validated_batch(X, y)
             parts.task.check_classes(y, classes)
@@ -108,9 +108,9 @@ class IncrementalNetwork(BufferedNetwork):
     def _check_incremental_state(self, parts: Parts, name: str | None = None) -> None:
         """Raise if no samples were added, or if their sums are of another layer."""
         name = name or f"This {type(self).__name__}"
-        if "_sample_buffer" in vars(self):
+        if self._is_buffering:
             return
-        if "_incremental_state" not in vars(self):
+        if not self._has_statistics:
             check_is_fitted(self)
             raise ValueError(
                 f"{name} was trained by fit, which keeps no sums of its samples; use partial_fit "
@@ -170,8 +170,7 @@ class IncrementalNetwork(BufferedNetwork):
     def _remove_samples(self, X, y, sample_weight):
         parts = self._parts()
         self._check_incremental_state(parts)
-        is_open = "_sample_buffer" in vars(self)
-        summed = self._sample_buffer if is_open else self._incremental_state.statistics
+        summed = self._sample_buffer if self._is_buffering else self._incremental_state.statistics
         if self.forgetting_factor < 1 or summed.log_decay < 0:
             raise ValueError(
                 f"forgetting_factor={self.forgetting_factor!r}: the weights of samples decay, and "
@@ -182,7 +181,7 @@ class IncrementalNetwork(BufferedNetwork):
             self._validated_zero_weights(X, y, sample_weight)
             return
         try:
-            if is_open:
+            if self._is_buffering:
                 self._remove_from_buffer(parts, X, y, sample_weight)
             else:
                 self._remove_from_sums(parts, X, y, sample_weight)
@@ -253,7 +252,7 @@ class IncrementalNetwork(BufferedNetwork):
         other_parts = other._parts()
         other._check_incremental_state(other_parts, name)
         buffer = vars(other).get("_sample_buffer")
-        if "_sample_buffer" in vars(self):
+        if self._is_buffering:
             if buffer is not None:
                 self._merge_buffer(self._parts(), buffer, other_parts.task, name)
                 return
@@ -353,14 +352,14 @@ class IncrementalNetwork(BufferedNetwork):
         (1, 50)
         """
         check_is_fitted(self)
-        if fix_layer and "_sample_buffer" in vars(self):
+        if fix_layer and self._is_buffering:
             atomic_update(self, IncrementalNetwork._end_buffering)
         self._snapshot()
         return self
 
     def _end_buffering(self):
         """Choose the layer from the buffered samples, however few."""
-        if "_sample_buffer" in vars(self):  # another thread may have ended it meanwhile
+        if self._is_buffering:  # another thread may have ended it meanwhile
             self._check_has_samples()
             self._fix_layer(self._parts(), self._sample_buffer)
 
@@ -387,13 +386,13 @@ class IncrementalNetwork(BufferedNetwork):
         return state.solved_for == self._penalty(self._parts())
 
     def _penalty(self, parts: Parts) -> Any:
-        if "_sample_buffer" in vars(self) and is_option(self.alpha, "auto"):
+        if self._is_buffering and is_option(self.alpha, "auto"):
             return "auto"  # with another provisional layer, if this one has no held-out samples
         return self._incremental_state.resolve_penalty(self.alpha, parts.why_not_incremental())
 
     def _flush_buffer(self):
         """Add the buffered samples to the sums."""
-        if "_sample_buffer" in vars(self):
+        if self._is_buffering:
             self._check_has_samples()
             self._sum_buffer()
             return
@@ -403,8 +402,7 @@ class IncrementalNetwork(BufferedNetwork):
         self._store_state(parts, state, evaluate.device)
 
     def _check_has_samples(self):
-        is_open = "_sample_buffer" in vars(self)
-        samples = self._sample_buffer if is_open else self._incremental_state.statistics
+        samples = self._sample_buffer if self._is_buffering else self._incremental_state.statistics
         if samples.is_empty:
             raise NotFittedError(
                 f"All samples of this {type(self).__name__} were removed, or have weight 0; add "
