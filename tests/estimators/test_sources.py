@@ -276,7 +276,7 @@ def test_weights_computed_from_samples_take_one_pass(data, monkeypatch):
     """The number of passes does not depend on the number of tiles."""
     X, y, _ = data
     model = TanhClassifier(60, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL)
-    monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.random_weights._TILE_BYTES", 5000)
+    monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.class_directions._TILE_BYTES", 5000)
     source = ChunkFunction(X, y)
     found = model.fit(source).components_
     assert source.calls == 1 + 4

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..data.samples import draw_without_replacement
 from ..data.streaming import take_rows
 from ..engines.threads import limit_blas_threads
-from .random_weights import ReceptiveFields
+from .receptive_fields import ReceptiveFields
 
 # Maximum numbers of samples, and of elements in them, from which the scale is estimated.
 _MAX_SAMPLES, _MAX_ELEMENTS = 1000, 2**22

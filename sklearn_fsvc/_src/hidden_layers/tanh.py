@@ -25,6 +25,7 @@ from ..utils.parameters import (
     is_option,
 )
 from .centers import RBFParameters
+from .class_directions import LabelledSamples, sample_differences, signed_class_sums
 from .layer_parameter import (
     check_features,
     given_weights,
@@ -36,16 +37,8 @@ from .layer_parameter import (
 from .linear_map import learn_map
 from .linear_units import linear_units, select_layer, suits_linear_units
 from .model_selection import select_feature_weights
-from .random_weights import (
-    LabelledSamples,
-    ReceptiveFields,
-    draw_gaussian,
-    draw_orthogonal,
-    orthogonal_bytes,
-    read_fields,
-    sample_differences,
-    signed_class_sums,
-)
+from .random_weights import draw_gaussian, draw_orthogonal, orthogonal_bytes
+from .receptive_fields import ReceptiveFields, read_fields
 from .scale import ScaleSample, bias_range
 
 # Random numbers alone, and combinations of training samples, which depend on their classes.
