@@ -9,6 +9,7 @@ import pytest
 import naive
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.memory_plan import MemoryLimitError
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers import model_selection, relevance
 from sklearn_fsvc._src.hidden_layers.feature_weights import equalising_weights
@@ -267,6 +268,31 @@ def test_few_samples_need_one_descent(n_samples, n_descents, descents, monkeypat
     monkeypatch.setattr(model_selection, "_MIN_CLASS_VARIANCE", 1.0)
     unrefined = RBFClassifier(100, random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
     assert not np.array_equal(unrefined.feature_weights_, model.feature_weights_)
+
+
+@pytest.mark.parametrize("n_samples", [160, 700])
+def test_max_memory_does_not_change_the_weights_of_few_samples(n_samples):
+    X = np.random.default_rng(0).normal(size=(n_samples, 5))
+    y = X[:, 0] * X[:, 1]
+    free, tight = (
+        RBFRegressor(30, random_state=0, max_memory=limit).fit(X, y).feature_weights_
+        for limit in (None, "6MiB")
+    )
+    assert np.sort(free)[-2] > 10 * np.sort(free)[-3]
+    np.testing.assert_allclose(tight, free, rtol=1e-3, atol=1e-4)
+
+
+def test_refined_weights_are_those_of_the_largest_network_that_fits_in_memory(descents):
+    X = np.random.default_rng(0).normal(size=(1500, 5))
+    y = X[:, 0] * X[:, 1]
+    model = RBFRegressor(30, feature_weights="refined", random_state=0)
+    for limit, expected in (("100MiB", THOROUGH), ("16MiB", QUICK)):
+        descents.clear()
+        model.set_params(max_memory=limit).fit(X, y)
+        assert [size for *_, size in descents] == [expected]
+    with pytest.raises(MemoryLimitError, match=r'refining feature weights.*max_memory.*"learned"'):
+        model.set_params(max_memory="4MiB").fit(X, y)
+    assert model.set_params(feature_weights="learned").fit(X, y).feature_weights_ is not None
 
 
 def test_noise_is_not_fitted():

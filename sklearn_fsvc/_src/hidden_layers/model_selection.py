@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
+from ..data.memory_plan import check_fits
 from ..data.samples import Samples
 from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
 from ..readouts.penalty_search import SearchHistory
@@ -317,14 +318,13 @@ class _ProxySearch(ProxyNetworks):
         if not is_suitable(len(self.training), len(start), n_outputs):
             return None
         variance = self.target_variance()
-        sizes, refined, best = sizes_for(len(self.training)), None, np.inf
+        sizes, refined, best = self._fitting_sizes(len(start), is_required), None, np.inf
         # If nothing is predicted, a small network would not find anything, either.
         if is_required or lowest > _HARDLY_PREDICTED * variance:
             sizes = sizes[-1:]
-        maxima = self._maximum_errors(lowest, variance)[-len(sizes) :]  # the last network decides
+        maxima = self._maximum_errors(lowest, variance)
+        maxima = maxima[len(maxima) - len(sizes) :]  # the last network decides
         for size, maximum in zip(sizes, maxima, strict=True):
-            if size.needed_bytes(len(start)) > self.job.memory_limit:
-                break
             weights = minimise_error(
                 self.job, self.samples, self.training, seed, start, equalising, size
             )
@@ -338,6 +338,19 @@ class _ProxySearch(ProxyNetworks):
                 importances = importances_of(weights, invert_weights(equalising))
                 refined, best = FeatureWeights(weights, importances), error
         return refined
+
+    def _fitting_sizes(self, n_features, is_required):
+        """Return the sizes of the networks of `_refine` that fit in memory.
+
+        If none does and weights are required, raise.
+        """
+        n_samples, n_outputs = len(self.training), self.samples.targets.n_outputs
+        sizes, limit = sizes_for(n_samples), self.job.memory_limit
+        needed = [size.needed_bytes(n_samples, n_features, n_outputs) for size in sizes]
+        if is_required:
+            remedy = 'set feature_weights="learned"'
+            check_fits("refining feature weights", needed[0], limit, remedy)
+        return [size for size, n_bytes in zip(sizes, needed, strict=True) if n_bytes <= limit]
 
     def smooth_error(self, parameters: RBFParameters, weights: npt.NDArray | None) -> float:
         """Return the error of Gaussian units, whose peak is smooth as tanh is.

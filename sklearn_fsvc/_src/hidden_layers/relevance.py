@@ -38,10 +38,12 @@ class Size(NamedTuple):
     n_units: int
     n_evaluations: int
 
-    def needed_bytes(self, n_features: int) -> int:
-        """Return the bytes of `minimise_error`, for as many outputs as are allowed."""
-        columns = self.n_units * 3 * 4 + n_features * 40 + _MAX_OUTPUTS * 40
-        return self.n_samples * columns + 8 * 8 * self.n_units**2
+    def needed_bytes(self, n_samples: int, n_features: int, n_outputs: int) -> int:
+        """Return the bytes of `minimise_error` for so many samples, of which it draws a subset."""
+        n_samples = min(self.n_samples, n_samples)
+        n_units = min(self.n_units, n_samples // 2)
+        columns = n_units * 3 * 4 + n_features * 40 + n_outputs * 40
+        return n_samples * columns + 8 * 8 * n_units**2
 
 
 # The first shows quickly whether the second is worth while, which finds products of three features
