@@ -39,8 +39,8 @@ _RBF = read_entries(
     metric : {"auto", "manhattan", "euclidean", "sqeuclidean"}, default="auto"
         Distance between samples and centres. "auto" is the Manhattan distance, unless Gaussian
         units of Euclidean distances have a validation error that is clearly lower, by 7 %; they
-        suit smooth targets, such as linear ones. They are candidates for floating-point data if
-        `kernel` and `radius` are "auto" and `precision` is not 8 or 15. Centres are selected with
+        suit smooth targets, such as linear ones. They are candidates if X is not uint8, `kernel`
+        and `radius` are "auto" and `precision` is not 8 or 15. Centres are selected with
         Manhattan distances all the same. Manhattan distances of uint8 samples are exact: they are
         computed in integers.
 
@@ -133,7 +133,7 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
           classes, it is "learned".
         - "auto": of no weights, weights of equal standard deviations, "learned" and "refined",
           those with the lowest validation error, which refined ones must reduce clearly. For
-          integers, and with the readouts "lms" and "none", it is None.
+          uint8 data, and with the readouts "lms" and "none", it is None.
         - "map": a linear map, of at most 500 features: the square root of the average gradient
           outer product [2]_, whose diagonal has the squares of the weights from gradients. It is
           used if it lowers the validation error, and suits targets that depend on linear
