@@ -134,6 +134,18 @@ def test_invalid_input(X, error, message):
         preprocessing().fit(X)
 
 
+@pytest.mark.filterwarnings("ignore:Some columns of X")
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_that_result_in_no_features(library):
+    """Categories of one sample each have no mean targets."""
+    X = make_frame(library, c=[f"id {i}" for i in range(200)])
+    model = make_tabular_pipeline(TanhRegressor(5))
+    with pytest.raises(ValueError, match=r"the columns \['c'\] of X.*max_categories=None"):
+        model.fit(X, np.arange(200.0))
+    model.set_params(preprocessing__categorical__max_categories=None).fit(X, np.arange(200.0))
+    assert model[-1].n_features_in_ == 200
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_infinite_values_in_transform(library):
     """The error names the column of X, not of the selected ones."""

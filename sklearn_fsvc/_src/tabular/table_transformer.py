@@ -41,6 +41,13 @@ class TableTransformer(ColumnTransformer):
         with self._explain_errors(X, self.transformers), _arrays_between_steps():
             numbers = with_numbers(X, _columns_of("numerical", self.transformers, X))
             H = super().fit_transform(numbers, y, **params)
+        if X.shape[1] and not H.shape[1]:
+            raise ValueError(
+                f"No features result from the columns {describe_columns(X)[0]!r} of X: each has "
+                "many categories, and the target depends on none of them. Add other columns, or "
+                "keep the categories as one-hot features with "
+                "set_params(preprocessing__categorical__max_categories=None)."
+            )
         self._temporal = temporal_columns(X)
         if names := rounded(X, _columns_of("numerical", self.transformers_, X)):
             warn(
