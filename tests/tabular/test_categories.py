@@ -104,11 +104,12 @@ def encode(name, values):
         ([f"user {i}" for i in range(300)], "'c': unique values in most samples.*drop them"),
         ([f"{i}" for i in range(300)], r"'c': numbers as text.*to_numeric"),
         ([i / 7 for i in range(300)], r"'c': numbers as text.*to_numeric"),
+        ([*"??-", *map(str, range(297))], r"'c': numbers as text, and .*coerce"),
         ([f"{1 + i % 9}/11/2026" for i in range(300)], "'c': dates as text.*to_datetime"),
         ([f"town {i % 140}" for i in range(300)], "'c': more than max_categories=100.*TargetE"),
         ([f"name {i}" for i in range(30)], "'c': unique values in most samples"),
     ],
-    ids=["ID", "numbers", "objects", "slashes", "many", "few"],
+    ids=["ID", "numbers", "objects", "marked", "slashes", "many", "few"],
 )
 def test_warning_for_doubtful_categories(values, what):
     """It includes the remedy; at most 100 features are encoded."""
@@ -128,8 +129,20 @@ def test_warning_for_doubtful_categories(values, what):
         pd.Categorical([i % 50 for i in range(300)]),
         [f"{10000 + 7 * (i % 90)}" for i in range(300)],
         [f"{i % 90:02}" for i in range(300)],
+        ["unknown", *(f"{10000 + 7 * (i % 90)}" for i in range(300))],
+        [*"ABC", *(f"{i % 90}" for i in range(300))],
     ],
-    ids=["towns", "names", "two dates", "missing", "integers", "ZIP codes", "leading zeros"],
+    ids=[
+        "towns",
+        "names",
+        "two dates",
+        "missing",
+        "integers",
+        "ZIP codes",
+        "leading zeros",
+        "one unknown",
+        "codes with letters",
+    ],
 )
 def test_no_warning_for_categories(values):
     message, H = encode("c", values)

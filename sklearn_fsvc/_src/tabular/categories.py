@@ -36,6 +36,8 @@ ONE_HOT_VALUE = 0.5
 _MIN_UNIQUE = 20
 # Up to this many distinct numbers may be categories without a warning.
 _MIN_NUMBERS = 30
+# Up to this many distinct texts beside numbers may stand for missing values, such as "?".
+_MAX_MARKERS = 2
 # Kind of a doubtful column -> its description in the warning, with the remedy.
 _ADVICE = {
     "dates": (
@@ -44,6 +46,10 @@ _ADVICE = {
     "numbers": (
         "numbers as text or objects; convert them with pandas.to_numeric or, if they are codes, "
         'with astype("category")'
+    ),
+    "marked": (
+        'numbers as text, and a text such as "?" in place of missing ones; convert them with '
+        'pandas.to_numeric(..., errors="coerce") or, if they are codes, with astype("category")'
     ),
     "unique": (
         "unique values in most samples, as of IDs, from which nothing can be learned; drop them"
@@ -341,17 +347,25 @@ def _classify(known, is_category, n_samples, is_many):
     if not is_category and len(present) > 2 and all(map(resembles_date, present)):
         return "dates"
     is_unique = len(present) > max(_MIN_UNIQUE, n_samples / 2)
-    if not is_category and len(present) > _MIN_NUMBERS and _are_numbers(present):
-        return "numbers"
+    if not is_category and len(present) > _MIN_NUMBERS:
+        numbers = [value for value in present if _is_number(value)]
+        n_others = len(present) - len(numbers)
+        if n_others <= min(_MAX_MARKERS, len(numbers) // 10) and _are_numbers(numbers):
+            return "marked" if n_others else "numbers"
     return "unique" if is_unique else "many" if is_many else None
 
 
-def _are_numbers(values):
-    """Return whether all are numbers, or texts of numbers that are not codes, as of ZIP codes."""
+def _is_number(value):
+    """Return whether a value is a number, or the text of one."""
     try:
-        np.asarray(values).astype(float)
+        float(value)
     except (TypeError, ValueError, OverflowError):
         return False
+    return True
+
+
+def _are_numbers(values):
+    """Return whether numbers, some as texts, are not codes, as ZIP codes are."""
     texts = [value for value in values if isinstance(value, str)]
     if not texts or not all(text.isdigit() for text in texts):
         return True
