@@ -40,9 +40,9 @@ _RBF = read_entries(
         Distance between samples and centres. "auto" is the Manhattan distance, unless Gaussian
         units of Euclidean distances have a validation error that is clearly lower, by 7 %; they
         suit smooth targets, such as linear ones. They are candidates if X is not uint8, `kernel`
-        and `radius` are "auto" and `precision` is not 8 or 15. Centres are selected with
-        Manhattan distances all the same. Manhattan distances of uint8 samples are exact: they are
-        computed in integers.
+        and `radius` are "auto" and `precision` is not 8 or 15: for Gaussian units as in an SVM,
+        set ``kernel="gaussian", metric="euclidean"``. Centres are selected with Manhattan distances
+        all the same. Manhattan distances of uint8 samples are exact: they are computed in integers.
 
     layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
         An existing hidden layer: that of a fitted RBF estimator, with its kernel, radius and
@@ -126,14 +126,14 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
             default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.
 
-        - "learned": the root mean squared gradients of a small network with respect to each
-          feature, iterated three times [2]_ and scaled to a maximum of 1.
         - "refined": weights that minimise the leave-one-out error of Laplacian units [3]_. With
-          fewer than about 12 samples per feature, more than 300 features, or more than 100
-          classes, it is "learned".
-        - "auto": of no weights, weights of equal standard deviations, "learned" and "refined",
-          those with the lowest validation error, which refined ones must reduce clearly. For
-          uint8 data, and with the readouts "lms" and "none", it is None.
+          fewer than 12 samples per feature, more than 300 features, or more than 100 classes, it
+          is "learned".
+        - "learned": of no weights, weights of equal standard deviations, the root mean squared
+          gradients of a small network with respect to each feature, iterated three times [2]_, and
+          refined weights, those with the lowest validation error, which refined ones must reduce
+          clearly.
+        - "auto": "learned"; None if X is uint8, and with the readouts "lms" and "none".
         - "map": a linear map, of at most 500 features: the square root of the average gradient
           outer product [2]_, whose diagonal has the squares of the weights from gradients. It is
           used if it lowers the validation error, and suits targets that depend on linear
@@ -336,11 +336,11 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
     feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
             default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.
-        "learned" weights are learned from the gradients of small networks, as in `RBFClassifier`,
-        and used if they lower the validation error; "refined" ones minimise a leave-one-out error,
-        whatever the validation error. "auto" learns weights for floating-point data and leaves
-        uint8 data unweighted. "map" learns a linear map in the same way, of at most 500 features.
-        A matrix of shape (n_features, n_inputs) is a map: samples x become ``x A``.
+        "learned" weights are learned by small networks, as in `RBFClassifier`, and used if they
+        lower the validation error; "refined" ones minimise a leave-one-out error, whatever the
+        validation error. "auto" is "learned", or None if X is uint8. "map" learns a linear map, of
+        at most 500 features. A matrix of shape (n_features, n_inputs) is a map: samples x become
+        ``x A``.
     %(layer)s
     %(alpha)s
     %(forgetting_factor)s

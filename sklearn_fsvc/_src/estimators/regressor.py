@@ -96,9 +96,10 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
     def predict_quantiles(self, X, quantiles=_QUANTILES):
         """Predict quantiles of the target of each sample.
 
-        Leave-one-out residuals of training samples are divided by their local scale, which a ridge
-        regression of ``log |residual|`` on activations and predictions estimates. A quantile is
-        the prediction plus the scale at the sample times that quantile of these ratios [1]_ [2]_.
+        Leave-one-out residuals of training samples, or residuals of `X_val`, are divided by their
+        local scale, which a ridge regression of ``log |residual|`` on activations and predictions
+        estimates. A quantile is the prediction plus the scale at the sample times that quantile of
+        these ratios [1]_ [2]_.
 
         Parameters
         ----------

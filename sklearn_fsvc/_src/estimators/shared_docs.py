@@ -222,8 +222,9 @@ FIT = read_entries(
 
     X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
         Validation set, in place of a hold-out set drawn from X. It validates hyperparameters
-        that are "auto" and, in classifiers, calibrates probabilities; nothing is fitted to it. In
-        a `Pipeline`, ``transform_input=["X_val"]`` transforms it as X.
+        that are "auto", and calibrates probabilities, prediction sets and prediction intervals;
+        nothing else is fitted to it. In a `Pipeline`, ``transform_input=["X_val"]`` transforms it
+        as X.
 
     y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
         Targets of the validation set, in the form of y.

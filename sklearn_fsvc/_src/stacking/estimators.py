@@ -20,7 +20,7 @@ _SHARED = read_entries("""
         readout. "drop" in place of an estimator leaves it out. None uses `default_estimators`: RBF
         networks with Manhattan and Euclidean distances, ``"manhattan"`` and ``"euclidean"``, and
         networks of 2000 tanh units without and with a learned linear map, ``"tanh"`` and ``"map"``.
-        ``"euclidean"`` has ``feature_weights="refined"``, "auto" for integers: networks with
+        ``"euclidean"`` has ``feature_weights="refined"``, "auto" for uint8: networks with
         different weights make different errors. ``"map"`` is left out if X has more than 500
         features.
     final_estimator : estimator, "auto" or None, default="auto"
