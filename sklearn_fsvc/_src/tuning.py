@@ -71,8 +71,8 @@ class Tuned:
     settings : dict
         Name -> the best value.
     default, best : float
-        t_syn in seconds with the default settings and with these, measured alternately: the
-        geometric mean over the numbers of features.
+        Seconds per sample, unit and feature with the default settings and with these, measured
+        alternately: the geometric mean over the numbers of features.
     load : float
         The share of the cores that other processes used. If it is more than a tenth, the settings
         are the defaults, and they are not saved; NaN times were not measured.
@@ -96,25 +96,26 @@ def tune(
 
     Parameters
     ----------
-    device : str
+    device : str, default="auto"
         As for estimators; "auto" is a GPU if one works.
-    kinds : sequence of str
-        Kinds of layers, out of `KINDS`: formula and dtype. Or of `ROUNDED`, for fits with 8 or 15
-        bits: formula, dtype, and ``"8 bits"`` or ``"15 bits"``.
-    n_features : int or sequence of int
-        The settings minimise the geometric mean of t_syn over all of these.
-    repeats : int
+    kinds : sequence of str, optional
+        Kinds of layers: metric, kernel and dtype, or "tanh" and dtype. For fits with 8 or 15 bits,
+        followed by ``"8 bits"`` or ``"15 bits"``. All without bits by default.
+    n_features : int or sequence of int, default=(128, 784)
+        The settings minimise the geometric mean of the times over all of these.
+    repeats : int, default=5
         Measurements of each value, unless the time limit is reached.
-    max_seconds : float
+    max_seconds : float, default=180
         Time for all kinds together. Settings that are not measured in time keep their defaults.
-    save : bool
+    save : bool, default=True
         Whether to write the profile of this machine.
-    verbose : int
+    verbose : int, default=0
         Above 0, print a line for each kind.
 
     Returns
     -------
-    dict of str to Tuned
+    found : dict of str to Tuned
+        Kind -> the fastest settings, for each of `kinds`.
 
     Raises
     ------

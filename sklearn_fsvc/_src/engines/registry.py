@@ -87,10 +87,15 @@ def get_engine(device: str, work: float | None = None, rows_per_unit: float = ma
         of them that share the work, and "cuda:all" are all that are visible to this process,
         or the first one if more would be no faster; "torch:mps" and "torch:cuda:1" are devices of
         PyTorch.
-    work : int, optional
-        rows x units x features of the job, if known, for "auto" and "all".
-    rows_per_unit : float
+    work : float, optional
+        Samples x units x features of the job, if known, for "auto" and "all".
+    rows_per_unit : float, default=inf
         Samples per unit of a fit, which is no faster on several devices if there are few.
+
+    Returns
+    -------
+    engine : Engine or group of engines
+        To be used in a ``with`` statement.
 
     Raises
     ------
@@ -98,6 +103,12 @@ def get_engine(device: str, work: float | None = None, rows_per_unit: float = ma
         If no such device exists.
     RuntimeError
         If it exists but does not work here, with the reason and the remedy.
+
+    Examples
+    --------
+    >>> from sklearn_fsvc.engines import get_engine
+    >>> get_engine("jit").name
+    'jit'
     """
     engine = _make(device, work, rows_per_unit)
     reason = engine.why_unavailable()
