@@ -67,7 +67,7 @@ def make_tabular_pipeline(
     preset : {"best", "fast"}, default="best"
         The estimator that the strings stand for. "best" is the most accurate one,
         ``StackedClassifier()`` or ``StackedRegressor()``; "fast" is a single network,
-        ``RBFClassifier()`` or ``RBFRegressor()``.
+        ``RBFClassifier()`` or ``RBFRegressor(target_transform="auto")``.
     random_state, device, max_memory, verbose
         Parameters of the estimator that the strings stand for. The preprocessing is deterministic,
         runs on the CPU, and does not print.
