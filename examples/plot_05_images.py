@@ -2,11 +2,13 @@
 5. Images
 =========
 
-Three networks for images, from fast to accurate: units that compare whole images, units with a
-random rectangle as receptive field, and patch units, which are applied at all positions, as in a
-convolution. Only the readout is trained.
+Three networks for images: units that compare whole images, units with a random rectangle as
+receptive field, and patch units, which are applied at all positions, as in a convolution. Only the
+readout is trained.
 
-The images are the small digits of scikit-learn. To download MNIST::
+The images are the small digits of scikit-learn, on which all three are about equally accurate. On
+larger images patch units are the most accurate and the slowest (:doc:`/images`). To download
+MNIST::
 
     from sklearn.datasets import fetch_openml
 
