@@ -130,14 +130,37 @@ def test_counts_of_copies_are_equivalent_to_copies(rng):
     np.testing.assert_allclose(*scores, atol=1e-9)
 
 
-def test_weights_are_divided_by_a_power_of_two(rng):
+def test_weights_are_divided_by_their_mean(rng):
     weight = np.where(rng.random(100) < 0.5, 0.0, rng.random(100) + 1000)
     samples, scale = Samples(np.empty((100, 1)), weight=weight).with_unit_weights()
-    assert scale == 1024
-    np.testing.assert_array_equal(samples.weight * 1024, weight)
+    assert scale == pytest.approx(weight[weight > 0].mean())
+    assert samples.weight[weight > 0].mean() == pytest.approx(1)
+    np.testing.assert_allclose(samples.weight * scale, weight)
     samples, scale = Samples(np.empty((100, 1))).with_unit_weights()
     assert samples.weight is None
     assert scale == 1
+
+
+@pytest.mark.parametrize("alpha", ["auto", "loo"])
+def test_equal_weights_give_the_fit_without_weights(alpha, data):
+    X, y, _ = data
+    model = TanhRegressor(50, alpha=alpha, random_state=0)
+    plain, weighted = clone(model).fit(X, y), clone(model).fit(X, y, sample_weight=np.full(N, 2.7))
+    np.testing.assert_allclose(weighted.predict(X), plain.predict(X), rtol=1e-6)
+    assert weighted.alpha_ == pytest.approx(2.7 * plain.alpha_)
+
+
+@pytest.mark.parametrize("alpha", [0.1, (0.1, 0.7, 30.0)])
+def test_given_penalties_are_not_rounded(alpha, data):
+    X, y, weight = data
+    model = TanhRegressor(50, alpha=alpha, random_state=0).fit(X, y, sample_weight=weight / 3)
+    assert model.alpha_ in np.ravel(alpha)
+    if isinstance(alpha, tuple):
+        np.testing.assert_array_equal(model.alphas_, alpha)
+    grid = {"n_hidden": [20, 40], "alpha": np.ravel(alpha)}
+    search = HiddenSizeSearchCV(TanhRegressor(random_state=0), grid, cv=2)
+    search.fit(X, y, sample_weight=weight / 3)
+    assert search.best_estimator_.alpha_ == search.best_params_["alpha"]
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

@@ -72,11 +72,11 @@ class Samples:
         return None if self.groups is None else self.groups[rows]
 
     def with_unit_weights(self) -> tuple[Self, float]:
-        """Return the samples with weights of mean 1 (of positive ones, within a factor of 2).
+        """Return the samples with weights of mean 1, without those of 0.
 
-        Also the number by which they were divided: a power of two, so that it rounds nothing. The
-        penalties and bounds of searches are in units of that number. Small integers stay: they
-        may be numbers of copies, to which samples of a weight are equivalent.
+        Also their mean, by which they were divided. The penalties and bounds of searches are in
+        units of that number. Small integers stay: they may be numbers of copies, to which samples
+        of a weight are equivalent.
         """
         validation, scale = self.validation, 1.0
         if validation is not None:
@@ -85,7 +85,7 @@ class Samples:
         if weight is not None:
             mean = weight.sum() / np.count_nonzero(weight)
             if mean > MAX_COPIES or (weight % 1).any():
-                scale = power_of_two_near(mean)
+                scale = float(mean)
                 weight = weight / scale
         return replace(self, weight=weight, validation=validation), scale
 
@@ -150,11 +150,6 @@ class Samples:
             return self, replace(job, reserved=reserved)
         sharded = ShardedRows(self.X, parts, job.engine.algebra)
         return replace(self, X=sharded), replace(job, reserved=reserved)
-
-
-def power_of_two_near(number: float) -> float:
-    """Return the power of two with the nearest logarithm."""
-    return float(2.0 ** np.round(np.log2(number)))
 
 
 # Rows of which all are permuted to draw some of them.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..data.job import Job
-from ..data.samples import MAX_COPIES, Samples, power_of_two_near
+from ..data.samples import MAX_COPIES, Samples
 from ..data.sources import select_rows
 from ..data.streaming import cast_layer, n_synapses
 from ..engines import get_engine
@@ -190,7 +190,7 @@ class IncrementalState:
         mean_weight = sums.total.n / n_present
         # As of `Samples.with_unit_weights`, but later weights may not be integers.
         is_near_1 = 1 / MAX_COPIES <= mean_weight <= MAX_COPIES
-        unit = 1.0 if is_near_1 else power_of_two_near(mean_weight)
+        unit = 1.0 if is_near_1 else mean_weight
         result = search_penalty(folds, self.start_alpha, unit=unit)
         history.add(units.layer, result)
         return replace(self, alpha=result.alpha, searched_at=n_changes), history.table

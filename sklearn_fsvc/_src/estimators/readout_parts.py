@@ -129,9 +129,10 @@ class Linear(Readout):
         alpha = np.divide(self.alpha, scale) if is_given else self.alpha
         sample = self.sample and self.sample.divided(scale)
         trained = replace(self, alpha=alpha, sample=sample)._train(training)
-        fitted = {"alpha_": scale * trained.alpha_}
+        given = self.alpha if is_given else None
+        fitted = {"alpha_": _multiplied_penalties(trained.alpha_, scale, given)[()]}
         if trained.alphas_ is not UNSET:
-            fitted["alphas_"] = scale * trained.alphas_
+            fitted["alphas_"] = _multiplied_penalties(trained.alphas_, scale, given)
         if trained.posterior_ is not UNSET:
             fitted["posterior_"] = trained.posterior_.multiplied(scale)
         return trained.update_fitted(**fitted)
@@ -157,6 +158,15 @@ class Linear(Readout):
 
     def _diverged(self) -> str:
         return f"The readout of {self.owner} is not finite; scale the features of X."
+
+
+def _multiplied_penalties(alphas: Any, scale: float, given: Any) -> Any:
+    """Return the penalties times the scale; if they were given, as they were before division."""
+    multiplied = np.multiply(alphas, scale)
+    if given is None:
+        return multiplied
+    given = np.ravel(given)
+    return given[np.abs(np.subtract.outer(multiplied, given)).argmin(axis=-1)]
 
 
 class Ridge(Linear):

@@ -211,10 +211,10 @@ TRANSFORM = read_entries(
 FIT = read_entries(
     """
     sample_weight : array-like of shape (n_samples,) or str, optional
-        Weights of the samples in the readout. Integers are counts of equal samples. Of other
-        weights only the ratios matter, unless `alpha` is a number, or with the readout "lms",
-        whose learning rate they multiply. A weight of 0 has the effect of removing the sample. For
-        tables, the name of a column. All other columns are features.
+        Weights of the samples in the readout. Integers are counts of equal samples, up to a mean
+        of 64. Of other weights only the ratios matter, unless `alpha` is a number, or with the
+        readout "lms", whose learning rate they multiply. A weight of 0 has the effect of removing
+        the sample. For tables, the name of a column. All other columns are features.
 
     groups : array-like of shape (n_samples,), optional
         Group of each sample, such as its patient: hyperparameters that are "auto" are validated

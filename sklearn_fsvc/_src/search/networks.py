@@ -230,7 +230,10 @@ class NetworkBuilder:
         if isinstance(alpha, PenaltySearchResult):
             history.add(units.layer, alpha)
             alpha = alpha.alpha
-        fitted = {"alpha_": alpha * history.alpha_scale}
+            alpha_ = alpha * history.alpha_scale
+        else:
+            alpha_ = float(parameters["alpha"])  # not rounded by the division
+        fitted = {"alpha_": alpha_}
         if loo is not None:
             fitted |= self._calibration(units, solution, alpha, loo, scores)
         try:
