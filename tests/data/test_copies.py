@@ -15,6 +15,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.data.copies import merge_copies
 from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.data.sources import ArraySource
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 
 N = 200
@@ -52,6 +53,38 @@ def test_copies_are_merged_in_the_order_of_the_first_ones(rng):
     assert merge_copies(samples_of(X[order])).weight.sum() == len(order)
 
 
+def one_hot(rng):
+    """Return a one-hot encoded table of three categories, in which rows are equal by chance."""
+    codes = rng.integers([6, 8, 10], size=(500, 3))
+    return np.concatenate([np.eye(10)[column] for column in codes.T], axis=1)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32])
+@pytest.mark.parametrize("n_features", [6, 600])
+def test_copies_of_bytes_are_merged(n_features, dtype, rng):
+    """Larger arrays of int64 are sources, whose rows are converted as they are read."""
+    X = rng.integers(256, size=(400, n_features)).astype(dtype)
+    X = ArraySource(X) if dtype == np.int64 else X
+    rows = np.repeat(np.arange(300), 2)
+    merged = merge_copies(samples_of(X.part(rows) if dtype == np.int64 else X[rows]))
+    np.testing.assert_array_equal(merged.rows, np.arange(0, 600, 2))
+    np.testing.assert_array_equal(merged.X[:], X[:300])
+    np.testing.assert_array_equal(merged.weight, np.full(300, 2))
+
+
+@pytest.mark.parametrize("n_features", [10, 500])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+def test_copies_of_integers_choose_no_transform(dtype, n_features, rng):
+    X = rng.integers(256, size=(300, n_features)).astype(dtype)
+    z = np.sin(X[:, 0] / 40) + 0.5 * rng.normal(size=300)
+    model = RBFRegressor(40, target_transform="auto", random_state=0)
+    y, rows = np.exp(2 * z), np.repeat(np.arange(300), 2)
+    once, twice = clone(model).fit(X, y), clone(model).fit(X[rows], y[rows])
+    assert once.target_transformer_ is twice.target_transformer_ is None
+    weighted = clone(model).fit(X, y, sample_weight=np.full(300, 2))
+    np.testing.assert_allclose(twice.predict(X), weighted.predict(X), rtol=1e-6)
+
+
 def test_samples_that_are_not_copies_are_kept(rng):
     X = rng.normal(size=(100, 3))
     twice = np.tile(X, (2, 1))
@@ -60,7 +93,8 @@ def test_samples_that_are_not_copies_are_kept(rng):
     groups = np.arange(200)
     for samples in (
         samples_of(X), samples_of(few_copies), samples_of(coincidences),
-        samples_of((20 * twice).astype(np.int8)), samples_of(twice, groups=groups),
+        samples_of(coincidences.astype(np.uint8)), samples_of(one_hot(rng)),
+        samples_of(one_hot(rng).astype(np.uint8)), samples_of(twice, groups=groups),
         samples_of(twice, validation=samples_of(X)),
         samples_of(twice, np.repeat([0, 1], 100)),  # other targets
     ):  # fmt: skip

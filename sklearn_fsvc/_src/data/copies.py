@@ -2,9 +2,15 @@
 
 Random validation sets, folds and leave-one-out errors would have copies of training samples, and
 favour models that interpolate. New samples do not repeat the training samples, other than in data
-whose features have few values (see `row_sample`). So copies are only merged if some feature shows
-that equal samples are no coincidence, and if all have the target of the first one: otherwise they
-are repeated measurements.
+whose features have few values (see `row_sample`). So copies are only merged if it is no coincidence
+that samples are equal, and if all have the target of the first one: otherwise they are repeated
+measurements.
+
+It is none if nearly all distinct samples differ in a single feature, such as a measurement.
+Features of bytes, such as pixels, have too few values for that; but if nearly all distinct samples
+differ in the first half of the features, and also in the second half, few samples would be equal in
+one half by chance, and hardly any in both. In a table of a few categories many samples are equal in
+a half.
 """
 
 from dataclasses import replace
@@ -16,7 +22,7 @@ from .sources import ArraySource
 from .streaming import take_rows
 
 # Fraction of the samples that have to be copies, and of distinct samples that differ in a single
-# feature.
+# feature or in a half of the features.
 _MIN_COPIES, _MIN_DISTINCT = 0.1, 0.9
 # Larger arrays are not searched, since hashing would take long, nor fewer samples.
 _MAX_ELEMENTS, _MIN_ROWS = 2**25, 100
@@ -28,12 +34,12 @@ def merge_copies(samples: Samples) -> Samples:
     """Return distinct samples with the sums of the weights of their copies, or the same samples.
 
     A sample of weight 2 and two samples of weight 1 define the same readout. Samples with groups or
-    validation samples are the same; so are fewer than 100 samples, arrays of integers, of devices
-    and of more than 2^25 elements.
+    validation samples are the same; so are fewer than 100 samples, arrays of devices and of more
+    than 2^25 elements.
     """
     X, n_rows = samples.X, len(samples)
     is_of_suitable_size = n_rows >= _MIN_ROWS and n_rows * X.shape[1] <= _MAX_ELEMENTS
-    if not (_is_float_array(X) and is_of_suitable_size and samples.may_leave_one_out):
+    if not (_is_array(X) and is_of_suitable_size and samples.may_leave_one_out):
         return samples
     few = slice(None, None, max(1, X.shape[1] // _FEW_FEATURES))
     if not _has_copies(len(np.unique(_hashes(X, few))), n_rows):
@@ -44,16 +50,18 @@ def merge_copies(samples: Samples) -> Samples:
     if not _has_copies(len(rows), n_rows) or len(np.unique(with_targets)) > len(rows):
         return samples
     order = np.argsort(rows)
-    merged = samples.taken(rows[order])
-    if not _is_continuous(merged.X):
+    # A part of a source that converts its rows converts them again, and takes no memory.
+    is_converted = isinstance(X, ArraySource) and X.is_converted
+    distinct = X.part(rows[order]) if is_converted else take_rows(X, rows[order])
+    if not (_differ_in_one_feature(distinct) or _differ_in_both_halves(distinct)):
         return samples
+    merged = samples.with_rows(distinct, rows[order])
     weight = np.bincount(copy_of, samples.weight)[order].astype(np.float64)
     return replace(merged, weight=weight, rows=rows[order])
 
 
-def _is_float_array(X):
-    is_array = isinstance(X, np.ndarray) or (isinstance(X, ArraySource) and not X.is_converted)
-    return is_array and X.dtype.kind == "f"
+def _is_array(X):
+    return isinstance(X, (np.ndarray, ArraySource))
 
 
 def _hashes(X, columns=slice(None)):
@@ -77,6 +85,20 @@ def _has_copies(n_distinct, n):
     return n - n_distinct >= _MIN_COPIES * n
 
 
-def _is_continuous(X):
-    """Return whether nearly all samples differ in a single feature."""
-    return any(len(np.unique(column)) >= _MIN_DISTINCT * len(X) for column in X.T)
+def _differ_in_one_feature(X):
+    """Return whether nearly all samples differ in a single feature; it has enough values for it."""
+    if isinstance(X, ArraySource):  # each feature would take a pass over all rows
+        return False
+    return any(_are_distinct(column) for column in X.T)
+
+
+def _differ_in_both_halves(X):
+    """Return whether nearly all samples differ in either half of the features."""
+    half = X.shape[1] // 2
+    return half > 0 and all(
+        _are_distinct(_hashes(X, columns)) for columns in (slice(half), slice(half, None))
+    )
+
+
+def _are_distinct(values):
+    return len(np.unique(values)) >= _MIN_DISTINCT * len(values)
