@@ -15,6 +15,7 @@ from sklearn.model_selection import train_test_split
 import naive
 from sklearn_fsvc import HiddenSizeSearchCV, PatchClassifier, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.readouts import softmax_penalty
 
 OPTIONS = {"readout": "softmax", "alpha": 0.5, "random_state": 0, "device": "jit"}
 NETWORKS = [
@@ -177,3 +178,19 @@ def test_confident_samples_have_no_curvature():
         model.fit(X, y)
     assert model.score(X, y) == 1
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize(("n_rare", "n_parts"), [(7, 6), (750, 1)])
+def test_all_samples_of_a_rare_class_validate_the_penalty(n_rare, n_parts, monkeypatch):
+    """One part of the samples has about one of seven: any penalty may be best for it."""
+    X = np.random.default_rng(0).normal(size=(1500, 3))
+    y, split, held_out = (np.argsort(X[:, 0]) < n_rare).astype(int), softmax_penalty._split, []
+
+    def record(samples, parts):
+        held_out.extend(parts)
+        return split(samples, parts)
+
+    monkeypatch.setattr(softmax_penalty, "_split", record)
+    TanhClassifier(5, readout="softmax", random_state=0).fit(X, y)
+    assert len(held_out) == n_parts
+    assert len(np.unique(np.concatenate(held_out))) == 250 * n_parts

@@ -68,15 +68,18 @@ def _shuffle_groups(rows, random, groups, n_validation):
 
 
 def parts_to_hold_out(
-    rows: npt.NDArray, random: np.random.Generator, groups: npt.NDArray | None = None
+    rows: npt.NDArray,
+    random: np.random.Generator,
+    groups: npt.NDArray | None = None,
+    is_noisy: bool = False,
 ) -> list[npt.NDArray]:
     """Return the held-out sets of rows of each fold, ascending; for `groups` see `hold_out`.
 
-    One, as of `hold_out`. If there are few rows, so that one is too noisy, all parts of a
+    One, as of `hold_out`. If the error of one `is_noisy`, as it is of few rows, all parts of a
     partition.
     """
     others, validation = hold_out(rows, random, groups)
-    if len(rows) > MAX_CROSS_VALIDATED:
+    if len(rows) > MAX_CROSS_VALIDATED and not is_noisy:
         return [validation]
     if groups is not None and _has_several(groups, rows):
         labels = random.permutation(np.unique(groups[others]))
