@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import naive
 from contract import TOLERANCE
 from peak_memory import MIB, peak
 from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.data.streaming import (
     Consumer,
     compute_dtype,
@@ -38,6 +40,12 @@ def collect(engine, layer, X, rows=None, tile_rows=None, max_memory=None):
     consumer = Consumer(consume, tile_rows=tile_rows)
     stream(Job(engine, max_memory), layer, X, consumer, rows)
     return parts, np.concatenate(tiles)
+
+
+def test_layers_that_are_not_linear_need_dense_samples(job):
+    engine, layer, _ = job
+    with pytest.raises(TypeError, match="X is sparse, and a RBFLayer is evaluated on dense"):
+        collect(engine, layer, SparseSource(csr_array(np.eye(50, 6))))
 
 
 @pytest.mark.parametrize("tile_rows", [1, 7, 50, 1000])

@@ -24,7 +24,7 @@ from scipy.sparse import issparse
 
 from ..engines.base import Engine, Sink
 from ..engines.patches import make_evaluator
-from ..layers import PatchLayer
+from ..layers import LinearLayer, PatchLayer
 from .job import Job, Progress
 from .memory_plan import TileShape, evaluate, rows_per_tile, tile_shape_for
 from .sharded_rows import ShardedRows
@@ -285,8 +285,18 @@ class _Stream:
 
     @cached_property
     def sparse_evaluator(self) -> Any:
-        """Return the engine's evaluator of CSR rows; None if rows are evaluated as dense ones."""
-        return self.job.engine.sparse_evaluator() if is_evaluated_sparse(self.X) else None
+        """Return the engine's evaluator of CSR rows; None if rows are evaluated as dense ones.
+
+        It computes products of samples and units: other layers raise TypeError.
+        """
+        if not is_evaluated_sparse(self.X):
+            return None
+        if not isinstance(self.layer, LinearLayer):
+            raise TypeError(
+                f"X is sparse, and a {type(self.layer).__name__} is evaluated on dense samples "
+                "only; convert them with X.take(rows)."
+            )
+        return self.job.engine.sparse_evaluator()
 
     def run(self, sink: Sink, consumer: Consumer) -> None:
         """Evaluate all rows, and pass each tile of H to the sink.
