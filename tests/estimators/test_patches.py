@@ -135,6 +135,7 @@ BAD = [
     ({"patch_size": (2, 3, 4)}, ValueError, r"patch_size=\(2, 3, 4\) must be the side of squares"),
     ({"patch_size": 2.5}, TypeError, "patch_size=2.5 must be an integer"),
     ({"patch_size": "big"}, TypeError, "patch_size='big' must be the side of squares, or"),
+    ({"threshold": 9}, ValueError, "threshold=9 exceeds the inputs of all .* such as 0.5"),
     ({"stride": 0}, ValueError, "stride=0 must be at least 1"),
     ({"pool": None}, TypeError, "pool=None must be an integer"),
     ({"pool": (0, 2)}, ValueError, r"pool=\(0, 2\) must be the cells on a side, or \(down, acr"),

@@ -373,6 +373,20 @@ def _select_patches(units, job, P, random_state):
     return selected
 
 
+def _check_threshold(units, threshold, rms, P):
+    """Raise ValueError if no patch is as long as the threshold: all activations would be 0.
+
+    The product of a patch and a unit of length 1 is at most the length of the patch.
+    """
+    longest = np.sqrt(np.einsum("ij,ij->i", P, P, dtype=np.float64).max(initial=0))
+    if 0 < longest <= threshold:
+        raise ValueError(
+            f"threshold={units.threshold!r} exceeds the inputs of all units for patches of the "
+            "training images, so that all activations would be 0; use a threshold well below "
+            f"{longest / rms:.3g}, such as 0.5."
+        )
+
+
 def _add_units(units, layer, P, selected):
     """Return the layer with the selected patches as units; patches P are like its inputs."""
     if units.response == TWO_SIDED:
@@ -380,8 +394,10 @@ def _add_units(units, layer, P, selected):
         selected = selected / np.where(lengths > 0, lengths, 1).astype(selected.dtype)
         # The root mean square input of a unit of length 1.
         rms = np.sqrt(np.einsum("ij,ij->", P, P, dtype=np.float64) / P.size)
+        threshold = float(units.threshold * rms)
+        _check_threshold(units, threshold, rms, P)
         inner = LinearLayer(selected, np.zeros(len(selected), selected.dtype))
-        return replace(layer, inner=inner, threshold=float(units.threshold * rms))
+        return replace(layer, inner=inner, threshold=threshold)
     kernel, radius = units.inner_kernel, units.radius
     if is_option(radius, "auto"):
         distance = np.median(pdist(P[:_N_MEASURED], _SCIPY_METRICS[units.metric]))
