@@ -131,7 +131,7 @@ def test_weights_of_zero_remove_validation_samples(model):
     zeros = clone(model).fit(X, y, X_val=X_VAL, y_val=y_val, sample_weight_val=weight)
     assert zeros.alpha_ == some.alpha_
     np.testing.assert_allclose(zeros.predict(X_NEW), some.predict(X_NEW), rtol=1e-9)
-    with pytest.raises(ValueError, match=r"X_val and y_val: .*(non-zero|is 0 for all)"):
+    with pytest.raises(ValueError, match=r"X_val and y_val: .*sample_weight is zero for all"):
         clone(model).fit(X, y, X_val=X_VAL, y_val=y_val, sample_weight_val=0 * weight)
 
 

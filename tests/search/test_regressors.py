@@ -258,7 +258,7 @@ def test_a_training_set_of_weight_0(network):
     rows = np.arange(150)
     options = {"cv": [(rows[:75], rows[75:]), (rows[50:], rows[:90])],
            "fit_params": {"sample_weight": np.where(rows < 75, 0.0, 1.0)}}  # fmt: skip
-    with pytest.warns(FitFailedWarning, match="is 0 for all samples|non-zero"):
+    with pytest.warns(FitFailedWarning, match="is zero for all samples"):
         actual = compare(network, SIZES, load_regression(), n_separate=2, **options)
     assert np.isnan(actual.cv_results_["split0_test_score"]).all()
     assert np.isfinite(actual.cv_results_["split1_test_score"]).all()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -264,7 +264,7 @@ def encode_groups(X: Any, groups: Any) -> npt.NDArray[np.intp] | None:
 def validate_weights(
     X: Any, sample_weight: Any, class_weight: npt.NDArray | None = None
 ) -> npt.NDArray | None:
-    """Return the weights of the samples in float64, None if all are equal.
+    """Return the weights of the samples in float64, None if none are given.
 
     Parameters
     ----------
@@ -277,17 +277,26 @@ def validate_weights(
     if sample_weight is None and class_weight is None:
         return None
     check_unmasked(sample_weight=sample_weight)
+    parameters = {"sample_weight": sample_weight, "class_weight": class_weight}
+    names = [name for name, value in parameters.items() if value is not None]
+    if are_all_zero(sample_weight):  # scikit-learn's message names no parameter
+        _raise_all_zero(names[:1])
     weight = _check_sample_weight(
         to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True, copy=True
     )
     if class_weight is not None:
         weight *= class_weight
     if not weight.any():
-        which = "" if class_weight is None else " times class_weight"
-        raise ValueError(f"sample_weight{which} is 0 for all samples; one must be positive.")
-    parameters = {"sample_weight": sample_weight, "class_weight": class_weight}
-    _check_sum(weight.sum(), [name for name, value in parameters.items() if value is not None])
+        _raise_all_zero(names)
+    _check_sum(weight.sum(), names)
     return weight
+
+
+def _raise_all_zero(names: Sequence[str]) -> NoReturn:
+    raise ValueError(
+        f"{' times '.join(names)} is zero for all samples, which leaves none to fit; pass positive "
+        f"weights for some samples, or leave out {' and '.join(names)}."
+    )
 
 
 def are_all_zero(sample_weight: Any) -> bool:
