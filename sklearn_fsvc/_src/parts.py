@@ -318,6 +318,15 @@ class TargetSpec(Part, ABC):
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
         """Return y and the sample weights of a batch, validated and not encoded."""
 
+    @property
+    def has_zero_weights(self) -> bool:
+        """Return whether some classes have weight 0."""
+        return False
+
+    def has_no_weight(self, y: npt.NDArray[Any], weight: npt.NDArray[Any] | None) -> bool:
+        """Return whether class weights of 0 leave no sample of positive weight, for validated y."""
+        return False
+
     def fit_classes(self, y: list[Any], classes: Any) -> Self:
         """Return the specification with the classes of validated y, given batch by batch.
 

@@ -285,6 +285,35 @@ def test_a_batch_of_weight_0_changes_nothing(name, layer, fix_layer):
             model.partial_fit(*wrong[:2], sample_weight=wrong[2])
 
 
+@pytest.mark.parametrize("layer", [LAYER, None], ids=["given", "chosen"])
+@pytest.mark.parametrize("fix_layer", [False, True])
+def test_a_batch_of_classes_of_weight_0_changes_nothing(layer, fix_layer):
+    weights = {"a": 1.0, "b": 2.0, "c": 0.0}
+    model = TanhClassifier(N_TANH, layer=layer, class_weight=weights, **PLAIN)
+    zeros = CLASSES == "c"
+    expected = clone(model).partial_fit(X, CLASSES, list("abc")).solve(fix_layer=fix_layer)
+    model.partial_fit(X[zeros], CLASSES[zeros], list("abc"))
+    model.partial_fit(X, CLASSES).solve(fix_layer=fix_layer)
+    np.testing.assert_array_equal(model.readout_coef_, expected.readout_coef_)
+    solved = model.readout_coef_
+    model.partial_fit(X[zeros], CLASSES[zeros]).forget(X[zeros][:3], CLASSES[zeros][:3])
+    model.partial_fit(X, CLASSES, sample_weight=zeros)
+    assert model.readout_coef_ is solved
+    # The weight of b is 1 if it is not given, also in a batch of this class alone.
+    of_b = CLASSES == "b"
+    model.set_params(class_weight={"c": 0.0}).partial_fit(X[of_b], CLASSES[of_b])
+
+
+@pytest.mark.parametrize("fix_layer", [False, True])
+def test_all_that_is_left_of_a_batch_may_have_weight_0(fix_layer):
+    model = TanhClassifier(N_TANH, class_weight={"c": 0.0}, **PLAIN)
+    others = CLASSES != "c"
+    model.partial_fit(X, CLASSES, list("abc")).partial_fit(X + 1, CLASSES)
+    model.forget(X[others], CLASSES[others]).solve(fix_layer=fix_layer)
+    expected = clone(model).partial_fit(X + 1, CLASSES, list("abc")).solve(fix_layer=fix_layer)
+    assert_same(model, expected, 1e-9)
+
+
 @pytest.mark.parametrize("factors", [(0.95, 1.0, 0.9, 1.0), (1.0, 0.9, 1.0, 0.95)])
 def test_the_forgetting_factor_may_change(factors):
     """Also for buffered samples that were added before the first decay."""

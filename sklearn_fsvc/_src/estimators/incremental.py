@@ -126,6 +126,8 @@ class IncrementalState:
         self, parts: Iterable[RawSamples], log_decay: float, task: TargetSpec, evaluate: Callable
     ) -> "IncrementalState":
         """Return the state with samples of a `SampleBuffer` with that decay."""
+        # Where samples were removed, all that are left of a batch may be of classes of weight 0.
+        parts = [raw for raw in parts if not task.has_no_weight(raw.y, raw.weight)]
         encoded, measured = [_encode(task, raw) for raw in parts], _PrequentialError(self, evaluate)
         return measured.result(self.statistics.update_buffered(encoded, log_decay, measured))
 

@@ -23,6 +23,7 @@ from ..data.validation import to_host, validated
 from ..engines import get_engine
 from ..parts import Parts, TargetSpec, Units, parts_of
 from ..readouts.penalty_search import SearchHistory
+from ..targets.encoding import are_all_zero
 from ..utils.parameters import is_option
 from ..utils.user_warnings import warn, without_warnings
 from .buffer import RawSamples, SampleBuffer, buffer_bytes, is_buffered
@@ -118,9 +119,22 @@ class BufferedNetwork(Network):
         check_unmasked(X=X, y=y)
         return validated(self, to_host(X), to_host(y), multi_output=True, reset=reset)
 
+    @property
+    def _is_untrained(self) -> bool:
+        return not self._is_incremental and not self._has_readout
+
+    def _has_no_weight(self, parts, X, y, sample_weight):
+        """Return whether the weights of a batch are all 0, those of its classes included."""
+        if are_all_zero(sample_weight):
+            return True
+        if not parts.task.has_zero_weights:
+            return False
+        X, y = self._validated_batch(X, y, reset=self._is_untrained)
+        return parts.task.has_no_weight(*parts.task.validate_targets(X, y, sample_weight))
+
     def _add_zero_weights(self, parts, X, y, sample_weight, classes):
         """Validate a batch whose weights are all 0: it adds nothing, but may list the classes."""
-        is_first = not self._is_incremental and not self._has_readout
+        is_first = self._is_untrained
         X, y = self._validated_zero_weights(X, y, sample_weight, reset=is_first)
         if is_first:
             if classes is not None:

@@ -15,7 +15,6 @@ from ..readouts.drift import WINDOW
 from ..readouts.linear import warn_of
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.running_statistics import InvalidRemoval
-from ..targets.encoding import are_all_zero
 from ..utils.parameters import is_option
 from .fit_report import FitReport
 from .incremental import Evaluator, IncrementalState, without_zero_weights
@@ -86,7 +85,7 @@ class IncrementalNetwork(BufferedNetwork):
 
     def _add_samples(self, X, y, sample_weight, classes):
         parts = self._checked_parts()
-        if are_all_zero(sample_weight):
+        if self._has_no_weight(parts, X, y, sample_weight):
             self._add_zero_weights(parts, X, y, sample_weight, classes)
             return
         if self._is_layer_open(parts.units):
@@ -177,7 +176,7 @@ class IncrementalNetwork(BufferedNetwork):
                 "depend on when they were added; forget removes samples only with "
                 "forgetting_factor=1."
             )
-        if are_all_zero(sample_weight):
+        if self._has_no_weight(parts, X, y, sample_weight):
             self._validated_zero_weights(X, y, sample_weight)
             return
         try:

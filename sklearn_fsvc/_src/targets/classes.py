@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 
-from ..data.columns import explain_missing_targets, explain_object_labels
+from ..data.columns import check_unmasked, explain_missing_targets, explain_object_labels
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
@@ -146,7 +146,12 @@ class ClassTarget(TargetSpec):
             return None
         if weight is not None and is_option(self.class_weight, "balanced"):
             return np.prod([_balanced_weights(column, weight) for column in codes.T], axis=0)
-        weights = compute_sample_weight(self.class_weight, self.labels.decode(codes))
+        dicts = self._weights_by_class
+        if len(dicts) != codes.shape[1]:  # "balanced", or invalid
+            weights = compute_sample_weight(self.class_weight, self.labels.decode(codes))
+        else:
+            each = zip(dicts, self.labels.classes_per_output, codes.T, strict=True)
+            weights = np.prod([_weights_of(d, classes)[column] for d, classes, column in each], 0)
         is_valid = np.isfinite(weights) & (weights >= 0)
         if not is_valid.all():
             raise ValueError(
@@ -155,7 +160,28 @@ class ClassTarget(TargetSpec):
             )
         return weights
 
+    @property
+    def _weights_by_class(self):
+        """Return the dicts of `class_weight`, one for each output; none if it is no dict."""
+        are_several = isinstance(self.class_weight, list)
+        dicts = self.class_weight if are_several else [self.class_weight]
+        return dicts if all(isinstance(each, dict) for each in dicts) else []
+
+    @property
+    def has_zero_weights(self) -> bool:
+        return any(weight == 0 for each in self._weights_by_class for weight in each.values())
+
+    def has_no_weight(self, y: npt.NDArray, weight: npt.NDArray | None) -> bool:
+        dicts, columns = self._weights_by_class, y.T if y.ndim == 2 else [y]
+        if len(dicts) != len(columns):
+            return False
+        has_weight = np.ones(len(y), bool) if weight is None else weight > 0
+        for each, column in zip(dicts, columns, strict=True):
+            has_weight &= np.array([each.get(label, 1) != 0 for label in column.tolist()])
+        return not has_weight.any()
+
     def check_classes(self, y: Any, classes: Any) -> None:
+        check_unmasked(classes=classes)
         # The cheap test is enough in nearly all calls.
         if classes is None or (np.ndim(y) == 1 and self.labels.is_single_with(classes)):
             return
@@ -299,6 +325,20 @@ class ClassTarget(TargetSpec):
                 "pass a dict, or sample_weight."
             )
         return None
+
+
+def _weights_of(class_weight, classes):
+    """Return the weight of each class from a dict; 1 for those that it does not name."""
+    known = classes.tolist()
+    unknown = [label for label in class_weight if label not in known]
+    # As in scikit-learn, weights of further classes are ignored if none of the present ones lacks
+    # a weight, so that one dict serves several subsets of the samples.
+    if unknown and not all(label in class_weight for label in known):
+        raise ValueError(
+            f"class_weight={class_weight!r} has weights of {unknown}, which are not among the "
+            f"classes {known} of y; name classes of y. Those without a weight have weight 1."
+        )
+    return np.array([class_weight.get(label, 1) for label in known], np.float64)
 
 
 def _balanced_weights(codes, weight):
