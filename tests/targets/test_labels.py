@@ -302,3 +302,18 @@ def test_a_failed_fit_changes_nothing(classifier, X):
             clf.fit(X[:, :2], bad)
         assert vars(clf) == before
     assert clf.fit(X, multioutput(X)[:, 0]).predict(X).shape == (N,)  # one output again
+
+
+@pytest.mark.parametrize(("first", "later"), [(np.int64, np.uint64), (np.uint64, np.int64)])
+@pytest.mark.parametrize("classes", [None, [2**60, 2**60 + 1]])
+def test_large_integers_of_another_dtype(first, later, classes, X):
+    """NumPy compares int64 and uint64 in float64, which rounds integers above 2^53."""
+    y = 2**60 + np.arange(len(X)) % 2
+    expected, model = (TanhClassifier(9, random_state=0) for _ in range(2))
+    classes = classes and np.array(classes, first)
+    expected.partial_fit(X, y.astype(first), classes=classes).partial_fit(X, y.astype(first))
+    model.partial_fit(X, y.astype(first), classes=classes).partial_fit(X, y.astype(later))
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    beyond = np.full(len(X), -1) if later == np.int64 else np.full(len(X), 2**63, later)
+    with pytest.raises(ValueError, match=r"y contains|does not contain"):
+        model.partial_fit(X, beyond.astype(later))

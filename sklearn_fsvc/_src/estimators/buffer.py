@@ -20,6 +20,7 @@ from ..hidden_layers.proxy_networks import MAX_SEARCH_SAMPLES
 from ..parts import Units
 from ..readouts.cross_validation import ROUNDING
 from ..readouts.running_statistics import InvalidRemoval, decay_rows
+from ..targets.labels import join_labels
 
 # Samples from which a layer is chosen: as many as `fit` uses to search for kernel, width and
 # feature weights, and some for each unit. With 2000 samples, tanh classifiers of 100 units lost 1.3
@@ -96,7 +97,7 @@ class RawSamples:
 
         return RawSamples(
             joined([part.X for part in parts]),
-            np.concatenate([part.y for part in parts]),
+            join_labels([part.y for part in parts]),
             filled([part.weight for part in parts], 1.0),
             filled([part.log_decay for part in parts], 0.0),
         )
@@ -189,7 +190,7 @@ class SampleBuffer:
         weight = np.concatenate([np.ones(len(p)) if p.weight is None else p.weight for p in both])
         # Equal samples, with equal targets, are one group.
         hashes = np.concatenate([exact_hashes(part.X) for part in both])
-        y = np.concatenate([part.y for part in both])
+        y = join_labels([part.y for part in both])
         columns = [hashes, *y.reshape(len(y), -1).T]
         codes = [np.unique(column, return_inverse=True)[1] for column in columns]
         group = np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()

@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from ..data.columns import check_object_labels
+from ..data.columns import check_object_labels, check_unmasked
 from ..readouts.calibration import (
     Calibration,
     fit_calibration,
@@ -84,6 +84,7 @@ class Labels:
                 "classes must be passed on the first call to partial_fit: all classes that y may "
                 "contain, in any order; for several columns, a list with the classes of each."
             )
+        check_unmasked(classes=classes)
         per_output = [classes] if n_outputs == 1 else list(classes)
         if len(per_output) != n_outputs or any(np.ndim(one) != 1 for one in per_output):
             raise ValueError(
@@ -91,6 +92,7 @@ class Labels:
                 "array of classes, or for several columns a list with one array for each."
             )
         for one in per_output:
+            check_unmasked(classes=one)
             check_object_labels(one, "classes")
         per_output = [np.unique(one) for one in per_output]
         for one in per_output:
@@ -313,7 +315,37 @@ def join_labels(batches: list[npt.NDArray]) -> npt.NDArray:
             f"y has dtype {last.dtype}, but had {first.dtype} in the first call; pass text or "
             "numbers in all calls."
         )
-    return np.concatenate(batches) if len(batches) > 1 else first
+    return np.concatenate(_with_common_integers(batches)) if len(batches) > 1 else first
+
+
+def _are_rounded(arrays):
+    """Return whether integers have float64 as common dtype, which rounds those above 2^53.
+
+    It is that of int64 and uint64.
+    """
+    return all(y.dtype.kind in "iu" for y in arrays) and np.result_type(*arrays).kind == "f"
+
+
+def _with_common_integers(batches):
+    """Return batches of y, those of integers in a common dtype that does not round them."""
+    if not _are_rounded(batches):
+        return batches
+    dtype = batches[0].dtype
+    for y in batches:
+        if not _are_in_range(y, dtype).all():
+            raise ValueError(
+                f"y has dtype {y.dtype} and labels that {dtype}, its dtype in the first call, does "
+                "not contain; pass all labels in one dtype."
+            )
+    return [y.astype(dtype) for y in batches]
+
+
+def _are_in_range(integers, dtype):
+    """Return which integers a dtype of integers contains."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    if integers.dtype.kind == "u":
+        return integers <= np.uint64(high)
+    return integers >= (low if np.dtype(dtype).kind == "i" else 0)
 
 
 def _is_text(array):
@@ -372,8 +404,12 @@ def _encode_column(classes, column):
     is_known = np.zeros(len(column), bool)
     # Text and numbers cannot be compared: all labels are unknown then.
     if are_text[0] == are_text[1]:
-        codes = np.minimum(np.searchsorted(classes, column), len(classes) - 1)
-        is_known = classes[codes] == column
+        compared, is_comparable = column, True
+        if _are_rounded([classes, column]):
+            compared = column.astype(classes.dtype)
+            is_comparable = _are_in_range(column, classes.dtype)
+        codes = np.minimum(np.searchsorted(classes, compared), len(classes) - 1)
+        is_known = (classes[codes] == compared) & is_comparable
     if not np.all(is_known):
         unknown = np.unique(column[~is_known])[:5].tolist()
         raise UnseenClassesError(
