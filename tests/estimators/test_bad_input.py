@@ -326,7 +326,7 @@ def test_invalid_numeric_targets(cls, bad, error, message):
 def test_invalid_sample_weight(cls):
     for bad, message in (
         (-np.ones(30), r"[Nn]egative"),
-        (np.zeros(30), "sample_weight is 0 for all samples|non-zero"),
+        (np.zeros(30), "sample_weight is zero for all samples"),
         (np.ones(29), r"sample_weight.shape == \(29,\)"),
         (np.full(30, np.nan), "NaN"),
     ):
@@ -371,9 +371,18 @@ def test_constrained_weights_of_one_class():
     TanhProjector(5, weights="class_informed").fit(X, np.zeros(30))  # sums of one class are defined
 
 
-def test_class_weight_of_an_unknown_class():
-    with pytest.raises(ValueError, match="class_weight is 0 for all samples"):
+def test_class_weights_of_0_for_all_classes():
+    with pytest.raises(ValueError, match="class_weight is zero for all samples"):
         RBFClassifier(5, class_weight={0: 0, 1: 0, 2: 0}).fit(X, Y)
+
+
+@pytest.mark.parametrize("cls", CLASSIFIERS)
+def test_class_weight_of_an_unknown_class(cls):
+    message = r"has weights of \[7, 'a'\].*the classes \[0, 1, 2\] of y"
+    with pytest.raises(ValueError, match=message):
+        cls(5, class_weight={0: 2, 7: 1, "a": 1}).fit(X, Y)
+    # As in scikit-learn, further classes are ignored if all of y have a weight.
+    cls(5, class_weight={0: 2, 1: 1, 2: 1, 7: 1}).fit(X, Y)
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
@@ -547,6 +556,34 @@ def test_masked_values_raise(name):
     with pytest.raises(ValueError, match="groups is a masked array"):
         fitted.fit(X, Y, groups=MASKED["y"])
     assert fitted.score(**{key: np.ma.array(value.data) for key, value in MASKED.items()}) > 0.3
+
+
+def test_masked_parameters_raise():
+    half = np.ma.array([0.0, 1.0, 2.0, 3.0], mask=[0, 1, 0, 0])
+    masked = {
+        "classes": lambda: TanhClassifier(5).partial_fit(X, Y, classes=half),
+        "layer": lambda: RBFClassifier(layer=MASKED["X"]).fit(X, Y),
+        "feature_weights": lambda: RBFClassifier(5, feature_weights=half).fit(X, Y),
+    }
+    for name, call in masked.items():
+        with pytest.raises(ValueError, match=rf"{name} is a masked.*replace these.*{name}.filled"):
+            call()
+    fitted = TanhClassifier(5).partial_fit(X, Y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="classes is a masked array"):
+        fitted.partial_fit(X, Y, classes=half[:3])
+
+
+def test_columns_of_the_same_name_raise():
+    twice = pd.DataFrame(X, columns=["a", "b", "a", "c"])
+    message = r"several columns of the same name: \['a'\]\. Rename them, or keep the first"
+    for call in (
+        TanhRegressor(5).fit, TanhRegressor(5).partial_fit, RBFClassifier(5).fit,
+        TanhRegressor(5).fit(X, Y).score,
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"^X has {message}"):
+            call(twice, Y)
+    with pytest.raises(ValueError, match=f"0.* has {message}"):
+        TanhRegressor(5).fit(lambda: [(twice, Y)])
 
 
 def test_masked_values_of_tables_and_images_raise():

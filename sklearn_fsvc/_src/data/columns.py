@@ -19,6 +19,10 @@ from scipy.sparse import issparse
 _MAX_EXACT = 2**53
 
 
+# Parameters with a value for each sample.
+_OF_SAMPLES = {"y", "sample_weight", "groups", "y_val", "sample_weight_val"}
+
+
 class InvalidColumn(ValueError):
     """Error of a transformer of some columns: the position among them, and what is wrong."""
 
@@ -38,6 +42,8 @@ def check_unmasked(**arrays: Any) -> None:
                 "supports missing values"
                 if name.startswith("X")
                 else f"leave out these samples, or replace the values with {name}.filled(...)"
+                if name in _OF_SAMPLES
+                else f"replace these values with {name}.filled(...)"
             )
             raise ValueError(
                 f"{name} is a masked array, of which {np.ma.count_masked(array)} of {array.size} "
@@ -53,11 +59,15 @@ def check_dimensions(X: Any) -> None:
 
 def check_unique_names(X: Any) -> None:
     """Raise ValueError for a DataFrame with several columns of the same name."""
-    counts = Counter(getattr(X, "columns", ()))
-    if repeated := [name for name, number in counts.items() if number > 1]:
+    check_unique("X", getattr(X, "columns", ()))
+
+
+def check_unique(table: str, names: Iterable[Any]) -> None:
+    """Raise ValueError if several columns of a table have the same name."""
+    if repeated := [name for name, number in Counter(names).items() if number > 1]:
         raise ValueError(
-            f"X has several columns of the same name: {repeated!r}. Rename them, or keep the first "
-            "of each: X.loc[:, ~X.columns.duplicated()]."
+            f"{table} has several columns of the same name: {repeated!r}. Rename them, or keep the "
+            "first of each: X.loc[:, ~X.columns.duplicated()]."
         )
 
 

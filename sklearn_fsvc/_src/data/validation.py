@@ -21,6 +21,7 @@ from ..engines.threads import n_threads, parallel_for
 from ..layers import DTYPES, LinearLayer, PatchLayer, RBFLayer
 from .columns import (
     as_data_frame,
+    check_unique_names,
     explain_dates,
     explain_missing_targets,
     explain_unsupported_container,
@@ -52,6 +53,7 @@ def validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
     if not checks.get("reset", True) and _is_valid(estimator, X) and _are_valid_targets(y, len(X)):
         return X, *y
     X = as_data_frame(X)
+    check_unique_names(X)
     name, takes_sparse = type(estimator).__name__, get_tags(estimator).input_tags.sparse
     if issparse(X) and not takes_sparse:
         raise TypeError(

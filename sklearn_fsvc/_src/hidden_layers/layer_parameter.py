@@ -9,6 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.columns import check_unmasked
 from ..data.job import Job
 from ..data.samples import Samples
 from ..layers import DTYPES
@@ -53,6 +54,7 @@ def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
 
 def centers_of(layer: Any, X: Any) -> npt.NDArray:
     """Return the centres that an array gives, in the dtype of X if that is floating-point."""
+    check_unmasked(layer=layer)
     if np.asarray(layer).dtype.kind not in "biuf":
         raise TypeError(f"layer={layer!r} must be a fitted estimator, or an array of centres.")
     centers = check_array(layer, dtype=list(DTYPES), input_name="layer", copy=True)
@@ -81,6 +83,7 @@ def given_weights(
     value: Any, allows_auto: bool, n_features: int | None = None
 ) -> npt.NDArray | None:
     """Return the feature weights, or the linear map, of the parameter; None if it gives none."""
+    check_unmasked(feature_weights=value)
     words = LEARNED_WEIGHTS + ("auto",) * allows_auto
     return validate_feature_weights(value, words, n_features)
 

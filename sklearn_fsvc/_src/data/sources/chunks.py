@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from ..columns import check_unmasked
+from ..columns import check_unique, check_unmasked
 from ..memory_plan import check_fits, count_fitting
 from .base import ENOUGH, Source, check_finite, supported_dtype
 
@@ -162,6 +162,7 @@ class Chunk:
                 "matrix."
             )
         columns = _column_names(X)
+        check_unique(_describe(first), columns or ())
         aligned_arrays = dict(zip(_ALIGNED, others, strict=False))
         check_unmasked(X=X, **aligned_arrays)
         if column_names:
