@@ -18,8 +18,8 @@ from .softmax import SoftmaxTraining, lasting_bytes
 
 # Penalties are powers of _STEP with exponents between these; and the first one.
 _STEP, _MIN_POWER, _MAX_POWER, _FIRST_POWER = 10.0, -5, 6, 0
-# Samples outside the most frequent class up to which all parts are held out, one after the other: of
-# fewer, one part has so few that its log-loss is too noisy. Measured for 7 to 240 of 3000.
+# Samples outside the most frequent class up to which all parts are held out, one after the other:
+# one part has so few of them that its log-loss is too noisy. Measured for 7 to 240 of 3000.
 _MAX_RARE = 300
 # A fold is trained at the same time as others if memory holds this many times what each keeps.
 _TRAININGS = 3
