@@ -277,9 +277,9 @@ def explain_object_labels(y: Any, name: str = "y") -> str | None:
     if any(issubclass(each, (Sequence, Set, np.ndarray)) for each in types - {str, bytes}):
         return None
     names = ", ".join(sorted(each.__name__ for each in types))
-    return (
-        f"{name} has dtype object and contains labels of type {names}; convert all of them to text "
-        "with astype(str), or to numbers with astype(int)."
+    return (  # the first words are those of scikit-learn
+        f"Unknown label type: {name} has dtype object and contains labels of type {names}; convert "
+        "all of them to text with astype(str), or to numbers with astype(int)."
     )
 
 

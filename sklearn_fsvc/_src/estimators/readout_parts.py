@@ -130,7 +130,7 @@ class Linear(Readout):
         sample = self.sample and self.sample.divided(scale)
         trained = replace(self, alpha=alpha, sample=sample)._train(training)
         given = self.alpha if is_given else None
-        fitted = {"alpha_": _multiplied_penalties(trained.alpha_, scale, given)[()]}
+        fitted = {"alpha_": float(_multiplied_penalties(trained.alpha_, scale, given))}
         if trained.alphas_ is not UNSET:
             fitted["alphas_"] = _multiplied_penalties(trained.alphas_, scale, given)
         if trained.posterior_ is not UNSET:
