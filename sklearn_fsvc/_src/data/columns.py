@@ -59,7 +59,9 @@ def check_dimensions(X: Any) -> None:
 
 def check_unique_names(X: Any) -> None:
     """Raise ValueError for a DataFrame with several columns of the same name."""
-    check_unique("X", getattr(X, "columns", ()))
+    # A LazyFrame of polars has no shape, and is refused later; its names would take a computation.
+    if hasattr(X, "shape"):
+        check_unique("X", getattr(X, "columns", ()))
 
 
 def check_unique(table: str, names: Iterable[Any]) -> None:
