@@ -29,7 +29,7 @@ from .columns import (
 from .sources import ArraySource, Source, SparseSource
 
 # Parts of the messages of scikit-learn and pandas for samples with missing values or text.
-_NOT_NUMERIC = "X contains NaN", "convert string to float", "Cannot cast str"
+_NOT_NUMERIC = "X contains NaN", "convert string to float", "Cannot cast str", "Cannot cast object"
 # The same for y, which some messages do not name.
 _MISSING_TARGETS = re.compile("Input (y )?contains NaN|boolean value of NA")
 # Dtypes that are converted to one of a layer.

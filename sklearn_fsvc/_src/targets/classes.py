@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score
+from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.multiclass import type_of_target, unique_labels
 
 from ..data.columns import check_unmasked, explain_missing_targets, explain_object_labels
 from ..data.job import Job
@@ -238,9 +239,9 @@ class ClassTarget(TargetSpec):
                     f"y has shape {y.shape}, but the predictions have {predictions.shape}; pass "
                     "the classes of all outputs."
                 )
-            # Raises for missing labels, and for text in place of numbers.
             for predicted, true in zip(predictions.T, y.T, strict=True):
-                accuracy_score(true, predicted)
+                assert_all_finite(true, input_name="y")
+                unique_labels(true, predicted)  # raises for text in place of numbers
             predictions, y = (predictions == y).all(axis=1), np.ones(len(y), bool)
         return accuracy_score(y, predictions, sample_weight=sample_weight)
 
