@@ -17,8 +17,6 @@ from scipy.sparse import issparse
 
 # float64 represents every integer up to this magnitude.
 _MAX_EXACT = 2**53
-
-
 # Parameters with a value for each sample.
 _OF_SAMPLES = {"y", "sample_weight", "groups", "y_val", "sample_weight_val"}
 
@@ -37,18 +35,21 @@ def check_unmasked(**arrays: Any) -> None:
     """
     for name, array in arrays.items():
         if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-            remedy = (
-                "leave out these rows, or pass X.filled(numpy.nan) to make_tabular_pipeline, which "
-                "supports missing values"
-                if name.startswith("X")
-                else f"leave out these samples, or replace the values with {name}.filled(...)"
-                if name in _OF_SAMPLES
-                else f"replace these values with {name}.filled(...)"
-            )
             raise ValueError(
                 f"{name} is a masked array, of which {np.ma.count_masked(array)} of {array.size} "
-                f"values are masked; {remedy}."
+                f"values are masked; {_remedy_for_masked(name)}."
             )
+
+
+def _remedy_for_masked(name):
+    if name.startswith("X"):
+        return (
+            "leave out these rows, or pass X.filled(numpy.nan) to make_tabular_pipeline, which "
+            "supports missing values"
+        )
+    if name in _OF_SAMPLES:
+        return f"leave out these samples, or replace the values with {name}.filled(...)"
+    return f"replace these values with {name}.filled(...)"
 
 
 def check_dimensions(X: Any) -> None:

@@ -6,11 +6,11 @@ whose features have few values (see `row_sample`). So copies are only merged if 
 that samples are equal, and if all have the target of the first one: otherwise they are repeated
 measurements.
 
-It is none if nearly all distinct samples differ in a single feature, such as a measurement.
-Features of bytes, such as pixels, have too few values for that; but if nearly all distinct samples
-differ in the first half of the features, and also in the second half, few samples would be equal in
-one half by chance, and hardly any in both. In a table of a few categories many samples are equal in
-a half.
+It is no coincidence if nearly all distinct samples differ in a single feature, such as a
+measurement. Features of bytes, such as pixels, have too few values for that; but if nearly all
+distinct samples differ in the first half of the features, and also in the second half, few samples
+would be equal in one half by chance, and hardly any in both. In a table of a few categories many
+samples are equal in a half.
 """
 
 from dataclasses import replace

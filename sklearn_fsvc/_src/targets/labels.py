@@ -84,7 +84,6 @@ class Labels:
                 "classes must be passed on the first call to partial_fit: all classes that y may "
                 "contain, in any order; for several columns, a list with the classes of each."
             )
-        check_unmasked(classes=classes)
         per_output = [classes] if n_outputs == 1 else list(classes)
         if len(per_output) != n_outputs or any(np.ndim(one) != 1 for one in per_output):
             raise ValueError(

@@ -50,7 +50,7 @@ def check_verbosity(name: str, value: Any) -> int:
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
-    """Return the generator that scikit-learn makes of the parameter `random_state`."""
+    """As scikit-learn's `check_random_state`, with an error that names the parameter."""
     try:
         return sklearn.utils.check_random_state(random_state)
     except ValueError as error:
