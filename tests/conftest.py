@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections import Counter
+from collections import defaultdict
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
@@ -97,7 +97,7 @@ def pytest_generate_tests(metafunc):
 
 
 # Tests with so many variants are thinned, except where each of them is about something else.
-MANY = 8
+MANY = 4
 NOT_THINNED = (
     "sklearn", "scikit_learn", "invalid", "bad_input", "errors", "golden", "tests/documentation/",
     "tests/utils/", "tests/test_architecture",
@@ -107,17 +107,19 @@ NOT_THINNED = (
 def pytest_collection_modifyitems(config, items):
     """Mark half of the variants of a test with many of them exhaustive.
 
-    A bug seldom fails one variant alone. A hash of the name decides, so that nearly all values of
+    A bug seldom fails one variant alone. A hash of the names decides, so that nearly all values of
     each parameter remain. Where an engine of a GPU is required, all variants are tested.
     """
     if {"cuda", "torch"} & set(config.getoption("--require-engine")):
         return
-    n_variants = Counter(item.nodeid.partition("[")[0] for item in items)
+    variants = defaultdict(list)
     for item in items:
-        name = item.nodeid.partition("[")[0]
-        is_thinned = not any(part in name for part in NOT_THINNED)
-        if n_variants[name] >= MANY and is_thinned and crc32(item.nodeid.encode()) % 2:
-            item.add_marker(pytest.mark.exhaustive)
+        variants[item.nodeid.partition("[")[0]].append(item)
+    for name, items_of_test in variants.items():
+        if len(items_of_test) >= MANY and not any(part in name for part in NOT_THINNED):
+            items_of_test.sort(key=lambda item: crc32(item.nodeid.encode()))
+            for item in items_of_test[: len(items_of_test) // 2]:
+                item.add_marker(pytest.mark.exhaustive)
 
 
 def open_engine(name, config):
