@@ -513,6 +513,11 @@ class Readout(Part, ABC):
     def check(self, units: Units, task: TargetSpec) -> None:
         """Raise TypeError or ValueError for invalid hyperparameters or combinations of them."""
 
+    @property
+    def merges_copies(self) -> bool:
+        """Return whether copies of samples are replaced by one sample with their weight."""
+        return self.fits_units
+
     def check_samples(self, samples: Samples) -> None:
         """Raise for samples that it cannot be trained on."""
         return None

@@ -9,6 +9,7 @@ from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
     RBFRegressor,
+    StackedClassifier,
     StackedRegressor,
     TanhClassifier,
     TanhRegressor,
@@ -134,6 +135,17 @@ def test_copies_do_not_narrow_the_intervals_of_an_ensemble(data, rng):
     y_new = np.sin(2 * new[:, 0]) + new[:, 1] * new[:, 2] + 0.3 * rng.normal(size=500)
     low, high = model.predict_interval(new, confidence_level=0.9).T
     assert np.mean((low < y_new) & (y_new < high)) > 0.8
+
+
+def test_features_of_a_final_estimator_do_not_reveal_copies(rng):
+    """Samples that are equal by chance differ from all others in the scores of the networks."""
+    X = rng.integers(4, size=(300, 4)).astype(float)
+    y = (X[:, 0] > X[:, 1]) & (X[:, 2] > 0)
+    model = StackedClassifier(
+        [("rbf", RBFClassifier(100, random_state=0))], final_estimator=TanhClassifier(500),
+        random_state=0,
+    ).fit(X, y)  # fmt: skip
+    assert model.score(X, y) > 0.95
 
 
 def test_a_search_merges_copies_as_its_candidates_do(data, rng):

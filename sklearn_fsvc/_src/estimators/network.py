@@ -81,7 +81,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         """Choose the hidden layer for the samples, and train the readout."""
         parts, samples = self._validate_training_data(parts, job.engine, *data)
         task, readout, scale = parts.task, None, 1.0
-        if task is not None and parts.readout.fits_units:
+        if task is not None and parts.readout.merges_copies:
             samples, scale = merge_copies(samples).with_unit_weights()
         samples = parts.units.order_samples(samples)
         # A transformer whose layer is drawn at random reads its data once at most.
