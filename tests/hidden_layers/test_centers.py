@@ -61,8 +61,13 @@ def test_an_automatic_size_does_not_warn(rng, recwarn):
     assert not [w for w in recwarn if "differ" in str(w.message)]
 
 
-@pytest.mark.parametrize(("n_features", "n_units"), [(39, 30), (40, 40)])
-def test_an_automatic_size(n_features, n_units, rng):
+@pytest.mark.parametrize(
+    ("n_features", "all_samples", "n_units"),
+    [(39, 1000, 40), (39, 30, 39), (20, 36, 36), (20, 10, 30), (40, 10, 40)],
+)
+def test_an_automatic_size(n_features, all_samples, n_units, rng, monkeypatch):
+    """All samples of few ones or of many features, and three quarters of others."""
+    monkeypatch.setattr(centers, "_ALL_SAMPLES", all_samples)
     X = rng.normal(size=(40, n_features))
     model = RBFClassifier(feature_weights=None, random_state=0).fit(X, np.arange(40) % 2)
     assert n_units - 2 <= len(model.centers_) <= n_units

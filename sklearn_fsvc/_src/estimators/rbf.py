@@ -22,9 +22,9 @@ _RBF = read_entries(
         novel; the first of them become the centres. Of very many samples, 16 per unit are
         candidates, unless ``shuffle=False``. If too few samples are distinct, there are fewer
         units, and `fit` warns. With a number for `selection_radius`, the maximum number of
-        units. None is about three quarters of the samples, or all of them if there are at least
-        as many features, and at most 4000, or 8000 on a GPU; with a number for `radius` or
-        `selection_radius`, all samples that are novel at that radius.
+        units. None is all samples up to 1000 of them, and about three quarters of more, or all of
+        them if there are at least as many features; at most 4000, or 8000 on a GPU. With a number
+        for `radius` or `selection_radius`, it is all samples that are novel at that radius.
 
     selection_radius : float or None, default=None
         Radius for the selection of centres only. None is `radius` if that is a number and the
@@ -466,8 +466,8 @@ class RBFProjector(NetworkTransformer):
     ----------
     n_components : int or None, default=100
         Number of units, as `n_hidden` of `RBFClassifier`. None selects every sample that is novel
-        at the selection radius; if no radius is given, about a quarter of the samples, or three
-        quarters with learned feature weights, and at most 4000, or 8000 on a GPU.
+        at the selection radius; if no radius is given, about a quarter of the samples, at most
+        4000, or 8000 on a GPU; with learned feature weights, as many as `RBFClassifier` has.
     radius : float or "auto", default="auto"
         Width of the units. "auto" follows the median distance d between samples: for Laplacian
         units ``0.7 d``, for Gaussian units ``d / 2.5066``, and for triangular units a quarter of

@@ -44,10 +44,12 @@ from .radius import (
 SELECTIONS = ("per_class", "global", "random")
 
 # If neither a number of units nor a radius is given: this fraction of the samples, less if one
-# radius is used for both the selection and the units, and at most `Engine.max_automatic_units`. If
-# there are no more samples than features, all are centres, as in a kernel machine: the accuracy on
-# MiniRocket features of six datasets rose by 0.6 points, and no other result got worse.
+# radius is used for both the selection and the units, and at most `Engine.max_automatic_units`.
 _SIZE_FRACTION, _SIZE_FRACTION_OF_ONE_RADIUS = 0.75, 0.25
+# All samples are centres, as in a kernel machine, up to this number of them, for which that takes
+# little time (`benchmarks/hidden_sizes.py`), and if there are no more samples than features: the
+# accuracy on MiniRocket features of six datasets rose by 0.6 points, and no other result got worse.
+_ALL_SAMPLES = 1000
 # The ridge penalty of RBF units at which searches begin, and by which feature weights are learned.
 START_ALPHA = 0.1
 
@@ -368,11 +370,12 @@ class _CenterSearch:
     @property
     def automatic_size(self) -> int:
         """The number of centres if it is not determined by a parameter."""
-        has_one_radius = self.parameters.has_one_radius
-        fraction = _SIZE_FRACTION_OF_ONE_RADIUS if has_one_radius else _SIZE_FRACTION
-        if not has_one_radius and len(self.ordered) <= self.ordered.X.shape[1]:
-            fraction = 1.0
-        size = min(int(fraction * len(self.ordered)), self.job.engine.max_automatic_units)
+        n_rows, n_features = len(self.ordered), self.ordered.X.shape[1]
+        if self.parameters.has_one_radius:
+            size = int(_SIZE_FRACTION_OF_ONE_RADIUS * n_rows)
+        else:
+            size = max(int(_SIZE_FRACTION * n_rows), min(n_rows, max(_ALL_SAMPLES, n_features)))
+        size = min(size, self.job.engine.max_automatic_units)
         return max(size, min_centers(self.ordered, self.parameters.overlap))
 
     def _all_novel(self, radius):
