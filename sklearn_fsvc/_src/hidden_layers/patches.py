@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
+from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
@@ -283,10 +284,8 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
 
 
 def _row_slices(P: npt.NDArray) -> Iterator[slice]:
-    """Yield slices of few rows of P, whose temporary copies need little memory."""
-    step = max(1, _BLOCK_ELEMENTS // P.shape[1])
-    for start in range(0, len(P), step):
-        yield slice(start, start + step)
+    """Return slices of few rows of P, whose temporary copies need little memory."""
+    return gen_batches(len(P), max(1, _BLOCK_ELEMENTS // P.shape[1]))
 
 
 def _take_patches(windows, indices):

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
@@ -511,8 +512,7 @@ class StackedPrediction:
         """Return (slice, samples) of blocks of X; all networks use a block that was read once."""
         X, limit = self.X, self.parts.base.memory_limit
         n_values = self.block_values if limit is None else min(self.block_values, limit // 64)
-        step = max(1, n_values // self._row_values)
-        parts = [slice(start, min(start + step, len(X))) for start in range(0, len(X), step)]
+        parts = list(gen_batches(len(X), max(1, n_values // self._row_values)))
         is_read = isinstance(X, Source) and not X.is_in_memory
         blocks = row_blocks(X, None, parts) if is_read else (slice_rows(X, part) for part in parts)
         return zip(parts, blocks, strict=True)
