@@ -173,6 +173,19 @@ def draw_without_replacement(rows: npt.NDArray, n: int, random: Any) -> npt.NDAr
     return rows[sample_without_replacement(len(rows), n, random_state=legacy)]
 
 
+def draw_ascending(
+    rows: npt.NDArray, n: int, random: np.random.Generator | None = None
+) -> npt.NDArray:
+    """Return `n` of the rows, drawn without replacement, in ascending order; all of fewer rows.
+
+    `rows` ascend. Without a generator, the rows that are drawn are the same in each call.
+    """
+    if len(rows) <= n:
+        return rows
+    random = random or np.random.default_rng(0)
+    return np.sort(random.choice(rows, n, replace=False))
+
+
 # Hashes of samples: multilinear hashing (Carter & Wegman 1979). The bits of each feature are
 # multiplied by a random odd number, and the products are summed modulo 2^64. They depend on the
 # values only: equal samples are found, and subsamples are drawn, alike on every device and in

@@ -14,7 +14,7 @@ from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
-from ..data.samples import Samples
+from ..data.samples import Samples, draw_ascending
 from ..data.streaming import take_rows
 from ..engines.patches import normalise
 from ..engines.threads import limit_blas_threads
@@ -319,7 +319,7 @@ def _draw_patches(grid, job, samples, n_units, random_state):
     image_random, patch_random = (
         np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2)
     )
-    rows = np.sort(image_random.choice(rows, n_images, replace=False))
+    rows = draw_ascending(rows, n_images, image_random)
     windows = grid.windows(job.engine.to_host(take_rows(X, rows)), np)
     return windows, patch_random.permutation(total)[:n].copy()
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.memory_plan import count_fitting
-from ..data.samples import Samples, exact_hashes, mix_bits
+from ..data.samples import Samples, draw_ascending, exact_hashes, mix_bits
 from ..data.sources import Source, SparseSource, joined
 from ..data.streaming import row_blocks, take_rows, take_unsorted_rows
 from ..engines.algebra import HOST
@@ -392,10 +392,7 @@ def random_indices(
 ) -> npt.NDArray[np.intp]:
     """Return the row numbers of random samples of positive weight, ascending."""
     weighted = samples.rows_with_weight
-    rows = weighted if rows is None else np.intersect1d(weighted, rows)
-    if len(rows) <= n_rows:
-        return rows
-    return np.sort(np.random.default_rng(0).choice(rows, n_rows, replace=False))
+    return draw_ascending(weighted if rows is None else np.intersect1d(weighted, rows), n_rows)
 
 
 def _of_numbers(job, samples, capacity, numbers, hashes):

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 
 from ..data.job import Job
 from ..data.memory_plan import count_fitting
-from ..data.samples import Samples
+from ..data.samples import Samples, draw_ascending
 from ..data.streaming import Consumer, stream
 from .calibration import fit_temperature
 from .leave_one_out import SampledLOO
@@ -351,7 +351,7 @@ class SoftmaxTraining:
         rows = self.samples.rows_with_weight
         if self._n_cached < len(rows):
             n = min(self._n_cached, self._settings.first_rows)
-            rows = np.sort(self._random.choice(rows, n, replace=False))
+            rows = draw_ascending(rows, n, self._random)
         self._cache(rows)
         if self._start is not None:
             return self.algebra.to_device(self._start)
