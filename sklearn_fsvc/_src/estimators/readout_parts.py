@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..data.sources import Source
+from ..data.sources import is_in_memory
 from ..data.streaming import cast_layer
 from ..hidden_layers.layer_parameter import is_learned
 from ..parts import UNSET, Readout, ReadoutTraining, generator
@@ -445,7 +445,7 @@ class Lms(Untrained):
         return self.max_iter
 
     def check_samples(self, samples: Any) -> None:
-        if self.shuffle and isinstance(samples.X, Source) and not samples.X.is_in_memory:
+        if self.shuffle and not is_in_memory(samples.X):
             raise ValueError(
                 'readout="lms" with shuffle=True reads samples in random order, but X can only be '
                 'read in order; use readout="ridge", shuffle=False, or a numpy.memmap.'

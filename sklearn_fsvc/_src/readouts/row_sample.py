@@ -24,7 +24,7 @@ from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.memory_plan import count_fitting
 from ..data.samples import Samples, draw_ascending, exact_hashes, mix_bits
-from ..data.sources import Source, SparseSource, joined
+from ..data.sources import SparseSource, is_in_memory, joined
 from ..data.streaming import row_blocks, take_rows, take_unsorted_rows
 from ..engines.algebra import HOST
 from .cross_validation import ROUNDING
@@ -358,8 +358,7 @@ def unrepeated_rows(
 
     Very many are not compared; nor are those of a file, which would be read once more.
     """
-    is_far = isinstance(samples.X, Source) and not samples.X.is_in_memory
-    if rows is None or len(samples) > _MAX_COMPARED or is_far:
+    if rows is None or len(samples) > _MAX_COMPARED or not is_in_memory(samples.X):
         return rows
     _, is_repeated = _copies(map_reduce(job, samples, _HashPass()))
     return np.where(is_repeated[rows], -1, rows)

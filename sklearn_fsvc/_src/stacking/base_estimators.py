@@ -158,7 +158,7 @@ class BaseEstimators(Part):
         """Return whether the final estimator is used for these samples."""
         if self.has_default_final:
             return _suits_default_final(samples)
-        if not is_in_memory(samples.X):
+        if not is_dense(samples.X):
             raise TypeError(
                 f"final_estimator={self.final_estimator!r} needs scores as further features, and "
                 "so X as a dense array; pass one, or final_estimator=None."
@@ -322,13 +322,13 @@ def _suits_default_final(samples):
     """Return whether the default final estimator is likely to gain: few, numeric features."""
     X = samples.X
     return (
-        is_in_memory(X)
+        is_dense(X)
         and X.dtype != np.uint8
         and X.shape[1] <= MAX_LEARNED_FEATURES
         and len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
     )
 
 
-def is_in_memory(X: Any) -> bool:
-    """Return whether the samples are an array."""
+def is_dense(X: Any) -> bool:
+    """Return whether the samples are a dense array in memory."""
     return not isinstance(X, Source) or isinstance(X, ArraySource)

@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.copies import merge_copies
 from ..data.dask_blocks import open_input
 from ..data.sharded_rows import slice_rows
-from ..data.sources import Source
+from ..data.sources import is_in_memory
 from ..data.streaming import n_synapses, row_blocks, take_rows
 from ..data.validation import to_host, validate_samples
 from ..engines import get_engine
@@ -513,9 +513,9 @@ class StackedPrediction:
         X, limit = self.X, self.parts.base.memory_limit
         n_values = self.block_values if limit is None else min(self.block_values, limit // 64)
         parts = list(gen_batches(len(X), max(1, n_values // self._row_values)))
-        is_read = isinstance(X, Source) and not X.is_in_memory
-        blocks = row_blocks(X, None, parts) if is_read else (slice_rows(X, part) for part in parts)
-        return zip(parts, blocks, strict=True)
+        if is_in_memory(X):
+            return ((part, slice_rows(X, part)) for part in parts)
+        return zip(parts, row_blocks(X, None, parts), strict=True)
 
     def _weighted_scores(self, X):
         """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""
