@@ -67,6 +67,17 @@ class Samples:
         """Return the weights of some samples, or None."""
         return None if self.weight is None else self.weight[rows]
 
+    def weight_or_ones(self, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[Any]:
+        """Return the weights of all samples, or of some row numbers; 1 each without weights."""
+        if self.weight is None:
+            return np.ones(len(self if rows is None else rows))
+        return self.weight if rows is None else self.weight[rows]
+
+    @property
+    def total_weight(self) -> float:
+        """Return the sum of the weights; without weights, the number of samples."""
+        return len(self) if self.weight is None else float(self.weight.sum())
+
     def groups_of(self, rows: Any) -> npt.NDArray[np.intp] | None:
         """Return the groups of some samples, or None."""
         return None if self.groups is None else self.groups[rows]
@@ -120,8 +131,7 @@ class Samples:
         X = np.concatenate([to_host(self.X), to_host(other.X)])
         weight = None
         if self.weight is not None or other.weight is not None:
-            each = (np.ones(len(s)) if s.weight is None else s.weight for s in (self, other))
-            weight = np.concatenate(list(each))
+            weight = np.concatenate([self.weight_or_ones(), other.weight_or_ones()])
         return Samples(X, self.targets.joined(other.targets), weight)
 
     def share(self, share: slice) -> "Samples":

@@ -145,7 +145,7 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
     X = samples.X
     algebra, n = engine.algebra_of(X), len(X)
     xp = algebra.xp
-    weight = np.ones(n) if samples.weight is None else samples.weight
+    weight = samples.weight_or_ones()
     share = xp.asarray(weight / weight.sum())
     # Deviations up to this multiple of the values are rounding errors of a constant feature.
     rounding = 8 * np.finfo(hidden_dtype(X.dtype)).eps

@@ -69,7 +69,7 @@ def gather_dual_problem(job: Job, layer: Any, samples: Any) -> "DualProblem":
     shift = H.mean(axis=0)
     is_uncovered: Any = ~H.any(axis=1)
     H -= shift
-    weight = np.ones(n) if samples.weight is None else samples.weight.astype(np.float64)
+    weight = samples.weight_or_ones().astype(np.float64)
     return DualProblem(H, shift, samples.targets.matrix(slice(None), np), weight, is_uncovered)
 
 

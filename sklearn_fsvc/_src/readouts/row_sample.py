@@ -401,8 +401,7 @@ def _of_numbers(job, samples, capacity, numbers, hashes):
         X = X.part(numbers)
     else:
         X = np.array(job.engine.to_host(take_unsorted_rows(X, numbers)))
-    weight = samples.weight_of(numbers)
-    weight = np.ones(len(numbers)) if weight is None else weight.astype(np.float64)
+    weight = samples.weight_or_ones(numbers).astype(np.float64)
     sums = samples.targets.matrix(numbers) * weight[:, None]
     of_rows = SampledRows(X, hashes, _keys(hashes), weight, sums)
     return Sample(capacity, of_rows, numbers=numbers)

@@ -222,7 +222,7 @@ class SoftmaxTraining:
         self.n_passes = self.n_cg = 0
         self._settings = settings or SoftmaxSettings()
         self.log_loss = LogLoss.for_targets(samples.targets)
-        self._total_weight = len(samples) if samples.weight is None else float(samples.weight.sum())
+        self._total_weight = samples.total_weight
         if statistics is None:
             (statistics,) = gather(job, [layer], samples)
             self.n_passes += 1
@@ -370,7 +370,7 @@ class SoftmaxTraining:
             float((T[:-1] ** 2).sum()),
         )
         targets = self.log_loss.target_probabilities(self.samples.targets, rows, np)
-        weight = np.ones(len(rows)) if self.samples.weight is None else self.samples.weight[rows]
+        weight = self.samples.weight_or_ones(rows)
         rows_represented = self._total_weight / weight.sum()
 
         def objective(log_scale):
@@ -392,8 +392,7 @@ class SoftmaxTraining:
             H[part] = tile
 
         stream(job, self.layer, self.samples.X, Consumer(consume), rows)
-        weight = 1.0 if self.samples.weight is None else self.samples.weight[rows]
-        weight = weight / probability * np.ones(len(rows))
+        weight = self.samples.weight_or_ones(rows) / probability
         self._cached = CachedRows(self.algebra, rows, H, weight)
 
     @property

@@ -186,5 +186,4 @@ class _Fold:
         losses = compute_losses(
             self._job, self._layer, self._validation, self._training.log_loss, point[None]
         ).losses
-        weight = self._validation.weight
-        return float(losses[0]) / (len(self._validation) if weight is None else weight.sum())
+        return float(losses[0]) / self._validation.total_weight

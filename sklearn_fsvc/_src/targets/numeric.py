@@ -325,7 +325,7 @@ class NumericTarget(TargetSpec):
     def _residual_attributes(self, training, scores, rows):
         """Return what `calibrate` does, for the leave-one-out scores of all samples or of rows."""
         samples = training.samples
-        weight = np.ones(len(samples)) if samples.weight is None else samples.weight
+        weight = samples.weight_or_ones()
         fitted = {}
         if self.transformer is not None:  # all samples were left out
             fitted = self.smearing(samples.targets.matrix() - scores, weight)
