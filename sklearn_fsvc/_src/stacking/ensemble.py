@@ -454,9 +454,7 @@ class StackedPrediction:
         if out is not None:
             self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
         for part, X in self._blocks():
-            scores = np.zeros((len(X), len(self._offset))) + self._offset
-            scores = sum(self._weighted_scores(X), scores)
-            buffer.take(part, self._format(method, scores, **options))
+            buffer.take(part, self._format(method, self._scores(X), **options))
         return buffer.result
 
     def quantiles(self, probabilities: npt.NDArray) -> npt.NDArray:
@@ -469,7 +467,7 @@ class StackedPrediction:
         network = networks[weighting.weights_.argmax()]
         quantiles, buffer = distribution.quantiles(probabilities), OutputBuffer(len(self.X))
         for part, X in self._blocks():
-            scores = sum(self._weighted_scores(X), np.zeros((len(X), 1)) + self._offset)
+            scores = self._scores(X)
             with network._open_prediction(X, "predict") as run:
                 H = first_activations(run.job, run.layer, run.X, distribution.n_units)
             scale = distribution.scale(H, task.standardise(scores))
@@ -516,6 +514,10 @@ class StackedPrediction:
         if is_in_memory(X):
             return ((part, slice_rows(X, part)) for part in parts)
         return zip(parts, row_blocks(X, None, parts), strict=True)
+
+    def _scores(self, X):
+        """Return the scores of the ensemble, (n_samples, n_scores)."""
+        return sum(self._weighted_scores(X), np.zeros((len(X), 1)) + self._offset)
 
     def _weighted_scores(self, X):
         """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""
