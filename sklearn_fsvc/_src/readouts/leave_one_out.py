@@ -130,7 +130,7 @@ def leave_fold_out(
     Raises
     ------
     ValueError
-        If the readout interpolates the fold, so that its residuals say nothing.
+        If the readout interpolates the fold, so that its residuals are 0.
     """
     try:
         return targets - solve(complement, residuals, assume_a="pos") / root
