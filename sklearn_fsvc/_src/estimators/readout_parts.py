@@ -392,8 +392,8 @@ class Softmax(Linear):
         return task.conformity_scores(scores, sample, [Calibration(1.0)] * task.n_columns)
 
     def why_not_incremental(self) -> str | None:
-        return 'readout="softmax" needs several passes over all samples; with partial_fit use ' + (
-            '"ridge".'
+        return (
+            'readout="softmax" needs several passes over all samples; with partial_fit use "ridge".'
         )
 
 

@@ -301,10 +301,8 @@ def fit_tanh_layer(
     if not np.abs(b).max() < np.finfo(dtype).max:
         raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
     host_weights = algebra.to_host(W)
-    if host_weights is not W and job.max_memory is None:
-        job.engine.cache_upload(
-            host_weights, W
-        )  # avoids another upload when the layer is evaluated
+    if host_weights is not W and job.max_memory is None:  # for the evaluation of the layer
+        job.engine.cache_upload(host_weights, W)
     return TanhLayer(host_weights, b).astype(dtype)
 
 

@@ -150,9 +150,7 @@ class Sample:
             None if array is None else array[first] for array in (self.numbers, self.is_repeated)
         )
         rows = self.rows.taken(first)
-        return replace(
-            self, capacity=n_rows, rows=rows, numbers=numbers, is_repeated=is_repeated
-        )  # fmt: skip
+        return replace(self, capacity=n_rows, rows=rows, numbers=numbers, is_repeated=is_repeated)
 
     def match(self, hashes: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
         """Return the indices of hashes whose rows are here, and the index here of each."""

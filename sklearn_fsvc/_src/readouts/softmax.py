@@ -251,11 +251,8 @@ class SoftmaxTraining:
 
     def _reserve(self, job):
         """Reserve memory during each pass: two matrices, readouts, and cached rows."""
-        m, dtype, n_present = (
-            self.layer.n_units,
-            self.layer.hidden_dtype,
-            len(self.samples.rows_with_weight),
-        )
+        m, dtype = self.layer.n_units, self.layer.hidden_dtype
+        n_present = len(self.samples.rows_with_weight)
         readouts = 8 * _N_READOUTS * (m + 1) * self.log_loss.n_scores
         job = job.reserve(_matrix_bytes(m, self.algebra) + readouts)
         hidden_bytes = dtype.itemsize + self.algebra.half_bytes
@@ -365,10 +362,8 @@ class SoftmaxTraining:
         T = c.point(c.gradient(right))
         T[-1] += self.statistics.y / self.statistics.n
         T = xp.stack(self.log_loss.to_scores(T.T)).T
-        scores, squared_norm = (
-            self.algebra.to_host(self._cached.scores(T)),
-            float((T[:-1] ** 2).sum()),
-        )
+        scores = self.algebra.to_host(self._cached.scores(T))
+        squared_norm = float((T[:-1] ** 2).sum())
         targets = self.log_loss.target_probabilities(self.samples.targets, rows, np)
         weight = self.samples.weight_or_ones(rows)
         rows_represented = self._total_weight / weight.sum()
