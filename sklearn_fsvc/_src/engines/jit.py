@@ -18,7 +18,7 @@ from .host import (
     map_rows,
     may_overflow,
     repair_overflow,
-)  # fmt: skip
+)
 from .panels import as_items, by_panel, cached_panels, make_panels, packed_bytes
 from .threads import allowed_threads, n_threads, thread_choices
 
