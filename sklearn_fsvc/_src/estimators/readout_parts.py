@@ -215,7 +215,7 @@ class Ridge(Linear):
         loo = scores = None
         if self._needs_loo_scores(training):
             sample = self.sample or task.draw_sample(job, samples)
-            loo = SampledLOO(job, layer, sample, statistics, self.folds, training.units)
+            loo = SampledLOO(job, layer, sample, statistics, folds=self.folds, units=training.units)
             solve = loo.solve if task.needs_loo_scores or self.sample else loo.solve_plain
             solution, scores = solve(alpha, is_last=True)
         else:
@@ -284,7 +284,7 @@ class Ridge(Linear):
         if self._needs_loo_scores(training):
             job = job.reserve(2 * problem.H.nbytes)
             sample = self.sample or training.task.draw_sample(job, samples)
-            loo = DualLOO(job, layer, sample, samples, self.folds, training.units)
+            loo = DualLOO(job, layer, sample, samples, folds=self.folds, units=training.units)
             scores = loo.score(dual, problem.H)
         fitted = self._calibrate(training, solution, alpha, loo, scores)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)

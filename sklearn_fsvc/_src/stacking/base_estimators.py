@@ -289,7 +289,9 @@ class TrainingSet:
             job = Job(engine, network.max_memory, network.verbose, what)
             samples, job = samples.on_device(job)
             statistics = gather_with_fallback(job, layer, samples)
-            loo = SampledLOO(job, layer, self.sample, statistics, self.folds, parts.units)
+            loo = SampledLOO(
+                job, layer, self.sample, statistics, folds=self.folds, units=parts.units
+            )
             solution, scores = loo.solve(network.alpha_, is_last=True)
             b = job.engine.to_host(solution.b)
             nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
