@@ -144,7 +144,7 @@ if __name__ == "__main__":
         units={"type": int, "nargs": "*", "default": [300, 1000, 4000]},
         repeats={"type": int, "default": 5},
         print={"help": "(a process that is started by this script)"},
-    )  # fmt: skip
+    )
     if args.print:
         print_models(args)
     else:

@@ -27,4 +27,4 @@ __all__ = [
     "TanhProjector",
     "TanhRegressor",
     "make_tabular_pipeline",
-]  # fmt: skip
+]

@@ -22,7 +22,7 @@ from sklearn_fsvc._src.tuning import (
     other_load,
     rounds,
     tune_engine,
-)  # fmt: skip
+)
 from sklearn_fsvc._src.utils.availability import install_command
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.tuning import tune

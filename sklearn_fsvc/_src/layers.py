@@ -209,12 +209,9 @@ class RBFLayer(_Layer):
     @cached_property
     def affine_of_sum(self) -> Affine:
         # Before it is squared, a distance is multiplied by a factor, so that squares are finite.
-        is_square = self.power == 2
-        return (
-            Affine(self.kernel.scaled_affine(self.radius)[0])
-            if is_square
-            else super().affine_of_sum
-        )
+        if self.power == 2:
+            return Affine(self.kernel.scaled_affine(self.radius)[0])
+        return super().affine_of_sum
 
     @cached_property
     def affine(self) -> Affine:

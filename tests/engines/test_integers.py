@@ -18,7 +18,7 @@ from sklearn_fsvc._src.engines.kernels.integers import (
     ProductEmitter,
     WordLayout,
     integer_loops,
-)  # fmt: skip
+)
 from sklearn_fsvc._src.engines.kernels.vector_ops import I8, I32, I64, VectorOps
 from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric

@@ -18,7 +18,7 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhProjector,
     TanhRegressor,
-)  # fmt: skip
+)
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc.engines import get_engine
 

@@ -172,7 +172,7 @@ def test_uncovered_samples_get_the_class_of_the_nearest_centre(readout, n_classe
     y = np.repeat(["x", "y", "z"], 2)[: 2 * n_classes]
     clf = RBFClassifier(
         radius=0.1, kernel="triangular", feature_weights=None, readout=readout, random_state=0
-    ).fit(X, y)  # fmt: skip
+    ).fit(X, y)
     far = np.array([[4.0, 50], [6, 50], [16, -90]])[:n_classes]
     np.testing.assert_array_equal(clf.predict(far), ["x", "y", "z"][:n_classes])
     scores = clf.decision_function(np.vstack([far, X]))[: len(far)]
@@ -215,7 +215,7 @@ def test_samples_of_weight_zero_have_no_effect(rng, readout):
     kept = rng.random(120) < 0.7
     clf = RBFClassifier(
         radius=1.0, readout=readout, shuffle=False, learning_rate=0.05, random_state=0
-    )  # fmt: skip
+    )
     with_zeros = clone(clf).fit(X, y, sample_weight=kept.astype(float))
     without = clone(clf).fit(X[kept], y[kept])
     np.testing.assert_array_equal(with_zeros.centers_, without.centers_)
@@ -247,7 +247,7 @@ def test_lms_equals_the_update_rule_in_order_of_presentation():
     X, y = load_iris(return_X_y=True)
     clf = RBFClassifier(
         radius=0.7, readout="lms", learning_rate=0.05, max_iter=4, random_state=3
-    ).fit(X, y)  # fmt: skip
+    ).fit(X, y)
     order = np.random.RandomState(3).permutation(len(X))
     W = np.equal.outer(np.arange(3), clf.center_labels_).astype(float)
     H = naive.rbf(X[order], clf.centers_, 0.7)

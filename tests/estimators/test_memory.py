@@ -293,7 +293,7 @@ def test_targets_are_copied_once(case):
     weights = "auto" if case == "plain" else None  # learned in one of the variants
     model = TanhRegressor(
         50, feature_weights=weights, max_memory=limit, device="jit", random_state=0
-    )  # fmt: skip
+    )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Column 1 of y has a heavy tail")
         model.fit(X[:1500], Y[:1500])

@@ -85,7 +85,7 @@ def searches(**params):
             network.set_params(random_state=0, **params), GRID, cv=2, error_score="raise"
         )
         for network in networks
-    ]  # fmt: skip
+    ]
 
 
 def variants(**params):

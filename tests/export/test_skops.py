@@ -76,7 +76,7 @@ MAKERS = {
 } | {
     f"kernel {kernel.name}": (functools.partial(RBFProjector, 10, kernel=kernel, **FIXED), X)
     for kernel in KERNELS.values()
-}  # fmt: skip
+}
 
 
 @functools.cache

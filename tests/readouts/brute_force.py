@@ -84,7 +84,7 @@ def error_of(scores, Y, weight=None):
 
 def press_of(
     clf, X, y, alphas, weight=None, device="jit", max_memory=None, rows=None, centers=None
-):  # fmt: skip
+):
     """Return the result of `press` for the layer of a classifier; `centers` are row numbers."""
     targets = OneHotTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
     samples, layer = Samples(X, targets, weight).with_centers(centers), layer_of(clf)

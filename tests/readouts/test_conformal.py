@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from sklearn_fsvc._src.readouts import calibration as of_probabilities
 from sklearn_fsvc._src.readouts import conformal
 from sklearn_fsvc._src.readouts.calibration import Calibration, probabilities
 from sklearn_fsvc._src.readouts.conformal import conformity_scores, prediction_sets
@@ -29,7 +30,7 @@ def coverage(scores, codes, threshold, calibration=LOGITS):
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.99])
 @pytest.mark.parametrize("calibration", [LOGITS, SCORES])
 def test_the_threshold_is_the_largest_of_a_level(n_classes, level, calibration, monkeypatch):
-    monkeypatch.setattr(conformal, "_BLOCK_SIZE", 50)
+    monkeypatch.setattr(of_probabilities, "_BLOCK_SIZE", 50)
     scores, codes = samples(n_classes)
     threshold = conformity_scores(calibration, scores, codes).threshold(level)
     needed = np.ceil(301 * level) / 300

@@ -332,13 +332,13 @@ def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
     units = RBF(kernel="laplacian").with_fitted(centers_=C[:20], support_=centers)
     units = units if has_centers else None
     if is_dual:
-        loo = DualLOO(job, layer, sample, samples, folds, units)
+        loo = DualLOO(job, layer, sample, samples, folds=folds, units=units)
         problem = gather_dual_problem(job, layer, samples)
         _, dual = problem.try_solve(alpha)
         scores = loo.score(dual, problem.H)
     else:
         (statistics,) = gather(job, [layer], samples, dtype=float)
-        loo = SampledLOO(job, layer, sample, statistics, folds, units)
+        loo = SampledLOO(job, layer, sample, statistics, folds=folds, units=units)
         _, scores = loo.solve(alpha)
     H, Y = naive.hidden(layer, X), np.eye(3)[y]
     numbers, at = find_sampled_rows(job, samples, sample)

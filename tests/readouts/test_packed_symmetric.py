@@ -73,7 +73,7 @@ def test_sums_are_those_of_the_lower_triangle(engine, order, width, strip, seed,
     k = order // 2 + 1
     np.testing.assert_array_equal(
         engine.to_host(part.full()), engine.to_host(actual.full())[:k, :k]
-    )  # fmt: skip
+    )
     quadratic = float(actual.quadratic(engine.to_device(W)))
     assert quadratic == pytest.approx(np.einsum("ij,jk,ik", W, expected, W), rel=1e-3)
 
@@ -93,7 +93,7 @@ def test_the_factor_solves(engine, order, width, seed, n_right):
     np.testing.assert_allclose(L, np.linalg.cholesky(A), rtol=0, atol=1e-9)
     np.testing.assert_allclose(
         engine.to_host(solution), np.linalg.solve(A, right), rtol=0, atol=1e-9
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(inverse @ L, np.eye(order), rtol=0, atol=1e-9)
     assert not np.triu(inverse, 1).any()
     with panel_width(width), engine.algebra.reduced_precision():

@@ -27,7 +27,7 @@ from sklearn_fsvc import (
     StackedClassifier,
     StackedRegressor,
     TanhClassifier,
-)  # fmt: skip
+)
 from sklearn_fsvc._src.search import shared_fits
 
 

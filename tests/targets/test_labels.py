@@ -81,7 +81,7 @@ def test_predictions_are_those_of_one_classifier_per_output(device, classifier, 
     for k, each in enumerate(separate.estimators_):
         np.testing.assert_allclose(
             output_of(scores, k), each.decision_function(X), rtol=0, atol=1e-9
-        )  # fmt: skip
+        )
         if y is multilabel:
             assert clf.classes_[k] == k
         else:

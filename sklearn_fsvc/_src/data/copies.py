@@ -16,6 +16,7 @@ samples are equal in a half.
 from dataclasses import replace
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from .samples import Samples, exact_hashes, mix_bits
 from .sources import ArraySource
@@ -77,8 +78,7 @@ def _target_hashes(targets, n_rows):
 
 def _parts(n_rows, n_columns):
     """Return slices of the rows, of so few elements that they stay in the cache."""
-    step = max(1, _BLOCK_ELEMENTS // n_columns)
-    return [slice(start, start + step) for start in range(0, n_rows, step)]
+    return list(gen_batches(n_rows, max(1, _BLOCK_ELEMENTS // n_columns)))
 
 
 def _has_copies(n_distinct, n):

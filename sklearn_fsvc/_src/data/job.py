@@ -1,7 +1,7 @@
 """Job: where a computation runs, how much memory it may take, and who is notified of it.
 
 One object replaces four arguments of nearly every function. It is immutable: a step that keeps
-arrays goes on with ``job.reserving(n_bytes)``.
+arrays goes on with ``job.reserve(n_bytes)``.
 """
 
 import math

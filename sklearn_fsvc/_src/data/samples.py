@@ -67,6 +67,17 @@ class Samples:
         """Return the weights of some samples, or None."""
         return None if self.weight is None else self.weight[rows]
 
+    def weight_or_ones(self, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[Any]:
+        """Return the weights of all samples, or of some row numbers; 1 each without weights."""
+        if self.weight is None:
+            return np.ones(len(self if rows is None else rows))
+        return self.weight if rows is None else self.weight[rows]
+
+    @property
+    def total_weight(self) -> float:
+        """Return the sum of the weights; without weights, the number of samples."""
+        return len(self) if self.weight is None else float(self.weight.sum())
+
     def groups_of(self, rows: Any) -> npt.NDArray[np.intp] | None:
         """Return the groups of some samples, or None."""
         return None if self.groups is None else self.groups[rows]
@@ -120,8 +131,7 @@ class Samples:
         X = np.concatenate([to_host(self.X), to_host(other.X)])
         weight = None
         if self.weight is not None or other.weight is not None:
-            each = (np.ones(len(s)) if s.weight is None else s.weight for s in (self, other))
-            weight = np.concatenate(list(each))
+            weight = np.concatenate([self.weight_or_ones(), other.weight_or_ones()])
         return Samples(X, self.targets.joined(other.targets), weight)
 
     def share(self, share: slice) -> "Samples":
@@ -171,6 +181,19 @@ def draw_without_replacement(rows: npt.NDArray, n: int, random: Any) -> npt.NDAr
     is_legacy = isinstance(random, np.random.RandomState)
     legacy = random if is_legacy else np.random.RandomState(random.integers(2**31))
     return rows[sample_without_replacement(len(rows), n, random_state=legacy)]
+
+
+def draw_ascending(
+    rows: npt.NDArray, n: int, random: np.random.Generator | None = None
+) -> npt.NDArray:
+    """Return `n` of the rows, drawn without replacement, in ascending order; all of fewer rows.
+
+    `rows` ascend. Without a generator, the rows that are drawn are the same in each call.
+    """
+    if len(rows) <= n:
+        return rows
+    random = random or np.random.default_rng(0)
+    return np.sort(random.choice(rows, n, replace=False))
 
 
 # Hashes of samples: multilinear hashing (Carter & Wegman 1979). The bits of each feature are

@@ -25,7 +25,7 @@ from .columns import (
     explain_dates,
     explain_missing_targets,
     explain_unsupported_container,
-)  # fmt: skip
+)
 from .sources import ArraySource, Source, SparseSource
 
 # Parts of the messages of scikit-learn and pandas for samples with missing values or text.

@@ -22,7 +22,7 @@ from .host import (
     map_rows,
     may_overflow,
     repair_overflow,
-)  # fmt: skip
+)
 from .threads import limit_blas_threads, n_threads
 
 # Bytes of the temporary arrays of a thread, which fit into its cache.

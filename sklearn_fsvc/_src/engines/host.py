@@ -96,8 +96,7 @@ class HostEngine(Engine):
         total, step = np.empty(len(X)), max(1, _ACTIVATIONS // H.shape[1])
 
         def add(rows):
-            for start in range(rows.start, rows.stop, step):
-                block = slice(start, min(start + step, rows.stop))
+            for block in cut_rows(rows, step):
                 round_activations(H[block], np).sum(axis=1, out=total[block])
 
         map_rows(add, len(X), 1 if H.size <= _SERIAL_SUMS else n_threads())
@@ -185,8 +184,8 @@ def _map_gradient_blocks(function: Callable[[slice], object], X: Any, n_units: i
     step, is_small = max(1, _SLOPES // n_units), X.size * n_units <= _SERIAL_GRADIENTS
 
     def evaluate(rows):
-        for start in range(rows.start, rows.stop, step):
-            function(slice(start, min(start + step, rows.stop)))
+        for block in cut_rows(rows, step):
+            function(block)
 
     map_rows(evaluate, len(X), 1 if is_small else n_threads())
 
@@ -216,8 +215,12 @@ def map_rows(
         function(slice(0, n_rows))
         return
     step = max(1, -(-n_rows // (n_parts * multiple))) * multiple
-    parts = [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
-    parallel_for(function, parts, n_threads)
+    parallel_for(function, cut_rows(slice(0, n_rows), step), n_threads)
+
+
+def cut_rows(rows: slice, step: int) -> list[slice]:
+    """Return slices of `step` rows, the last one of fewer, which cover a slice."""
+    return [slice(i, min(i + step, rows.stop)) for i in range(rows.start, rows.stop, step)]
 
 
 # Sparse input.
@@ -261,8 +264,7 @@ class SparseEvaluator:
         step = max(1, self._block_size() // out.shape[1])
 
         def evaluate(rows):
-            for start in range(rows.start, rows.stop, step):
-                block = slice(start, min(start + step, rows.stop))
+            for block in cut_rows(rows, step):
                 self._evaluate(prepared, X[block], out[block])
 
         map_rows(evaluate, len(out), n_threads() if out.size > _SPARSE_MAX else 1)

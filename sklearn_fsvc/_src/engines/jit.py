@@ -13,12 +13,13 @@ from ..layers import RESPONSES
 from .host import (
     HostEngine,
     SparseEvaluator,
+    cut_rows,
     host_identity,
     ignore_overflow,
     map_rows,
     may_overflow,
     repair_overflow,
-)  # fmt: skip
+)
 from .panels import as_items, by_panel, cached_panels, make_panels, packed_bytes
 from .threads import allowed_threads, n_threads, thread_choices
 
@@ -208,8 +209,7 @@ class JitEngine(HostEngine):
         def evaluate(rows):
             n_sums = (rows.stop - rows.start) * layer.n_units
             is_checked = prepared.finish is not None and may_overflow(layer, X[rows], n_sums)
-            for start in range(rows.start, rows.stop, step):
-                tile = slice(start, min(start + step, rows.stop))
+            for tile in cut_rows(rows, step):
                 _run(prepared, X[tile], out[tile], units)
                 if prepared.finish:
                     with ignore_overflow():

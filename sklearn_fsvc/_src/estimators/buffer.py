@@ -29,8 +29,8 @@ _MIN_ROWS, _MIN_ROWS_PER_UNIT = MAX_SEARCH_SAMPLES, 2
 # Each class has this fraction of its share of a balanced sample: hyperparameters that are validated
 # on nearly one class alone may have no use for the others. On streams that are sorted by class, RBF
 # units had the accuracy of chance if one sample of each class was enough; a quarter of the share
-# lost up to 2.8 points, and three quarters up to 1.2. Rarer classes are not awaited beyond this
-# multiple of the samples.
+# lost up to 2.8 points, and three quarters up to 1.2. If classes are rarer, this multiple of the
+# samples is enough.
 _CLASS_SHARE, _RARE_CLASS_FACTOR = 0.75, 4
 # The provisional layer is replaced when the samples have grown by this factor.
 _GROWTH = 1.5

@@ -83,11 +83,9 @@ class IncrementalState:
         layer = units.layer
         sums_bytes = max(_SMALL_BUFFER_BYTES, RidgeStatistics.nbytes(layer.n_units))
         # Probabilities and prediction intervals are calibrated on a random sample of the data.
-        sample = (
-            Sample(sample_capacity(memory_limit, layer.n_features))
-            if task.needs_loo_scores or task.estimates_residuals
-            else None
-        )
+        sample = None
+        if task.needs_loo_scores or task.estimates_residuals:
+            sample = Sample(sample_capacity(memory_limit, layer.n_features))
         statistics = RunningStatistics(
             max_rows=max(_MIN_BUFFER_ROWS, _BUFFER_ROWS_PER_UNIT * layer.n_units),
             max_bytes=min(sums_bytes, int(_BUFFER_FRACTION * memory_limit)),

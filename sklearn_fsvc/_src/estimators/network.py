@@ -211,11 +211,9 @@ def _notify_of_compilation(model: Network) -> AbstractContextManager[Any]:
 
 def with_center_targets(units: Units, task: TargetSpec, samples: Samples) -> Units:
     """Return the units with the y of their centres, if these are training samples."""
-    return (
-        units
-        if units.support is None
-        else units.update_fitted(**task.center_attributes(samples, units.support))
-    )
+    if units.support is None:
+        return units
+    return units.update_fitted(**task.center_attributes(samples, units.support))
 
 
 # The private state of `partial_fit`.

@@ -54,11 +54,9 @@ class IncrementalNetwork(BufferedNetwork):
     __metadata_request__fit: ClassVar = {"groups": True}
 
     # Descriptors, which the values in the dictionary of an estimator take precedence over.
-    readout_coef_, readout_intercept_, alpha_ = (
-        SolvedAttribute(),
-        SolvedAttribute(),
-        SolvedAttribute(),
-    )
+    readout_coef_ = SolvedAttribute()
+    readout_intercept_ = SolvedAttribute()
+    alpha_ = SolvedAttribute()
 
     @property
     def drift_(self) -> float:

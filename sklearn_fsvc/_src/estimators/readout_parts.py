@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..data.sources import Source
+from ..data.sources import is_in_memory
 from ..data.streaming import cast_layer
 from ..hidden_layers.layer_parameter import is_learned
 from ..parts import UNSET, Readout, ReadoutTraining, generator
@@ -221,7 +221,7 @@ class Ridge(Linear):
         loo = scores = None
         if self._needs_loo_scores(training):
             sample = self.sample or task.draw_sample(job, samples)
-            loo = SampledLOO(job, layer, sample, statistics, self.folds, training.units)
+            loo = SampledLOO(job, layer, sample, statistics, folds=self.folds, units=training.units)
             solve = loo.solve if task.needs_loo_scores or self.sample else loo.solve_plain
             solution, scores = solve(alpha, is_last=True)
         else:
@@ -290,7 +290,7 @@ class Ridge(Linear):
         if self._needs_loo_scores(training):
             job = job.reserve(2 * problem.H.nbytes)
             sample = self.sample or training.task.draw_sample(job, samples)
-            loo = DualLOO(job, layer, sample, samples, self.folds, training.units)
+            loo = DualLOO(job, layer, sample, samples, folds=self.folds, units=training.units)
             scores = loo.score(dual, problem.H)
         fitted = self._calibrate(training, solution, alpha, loo, scores)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)
@@ -398,8 +398,8 @@ class Softmax(Linear):
         return task.conformity_scores(scores, sample, [Calibration(1.0)] * task.n_columns)
 
     def why_not_incremental(self) -> str | None:
-        return 'readout="softmax" needs several passes over all samples; with partial_fit use ' + (
-            '"ridge".'
+        return (
+            'readout="softmax" needs several passes over all samples; with partial_fit use "ridge".'
         )
 
 
@@ -451,7 +451,7 @@ class Lms(Untrained):
         return self.max_iter
 
     def check_samples(self, samples: Any) -> None:
-        if self.shuffle and isinstance(samples.X, Source) and not samples.X.is_in_memory:
+        if self.shuffle and not is_in_memory(samples.X):
             raise ValueError(
                 'readout="lms" with shuffle=True reads samples in random order, but X can only be '
                 'read in order; use readout="ridge", shuffle=False, or a numpy.memmap.'

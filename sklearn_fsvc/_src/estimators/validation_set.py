@@ -66,7 +66,7 @@ class ValidationSet:
 
 @contextmanager
 def _named_errors() -> Iterator[None]:
-    """Context in which the message of an error says that it is about the validation samples."""
+    """Context in which the message of an error names the validation samples as its cause."""
     try:
         yield
     except UnseenClassesError:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.memory_plan import rows_per_tile
@@ -61,7 +62,7 @@ class LabelledSamples:
         """Split `n` rows into slices of about `tile_bytes`, within the memory limit."""
         preferred = max(1, tile_bytes // row_bytes)
         tile = rows_per_tile(n, row_bytes, fixed_bytes, self.job.memory_limit, preferred)
-        return [slice(start, start + tile) for start in range(0, n, tile)]
+        return list(gen_batches(n, tile))
 
 
 def signed_class_sums(data: LabelledSamples, n_units: int, seed: int) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
@@ -144,13 +145,13 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
     X = samples.X
     algebra, n = engine.algebra_of(X), len(X)
     xp = algebra.xp
-    weight = np.ones(n) if samples.weight is None else samples.weight
+    weight = samples.weight_or_ones()
     share = xp.asarray(weight / weight.sum())
     # Deviations up to this multiple of the values are rounding errors of a constant feature.
     rounding = 8 * np.finfo(hidden_dtype(X.dtype)).eps
-    deviations, step = np.zeros(X.shape[1]), max(1, _BLOCK_ELEMENTS // n)
-    for start in range(0, X.shape[1], step):
-        block = X[:, start : start + step].astype(np.float64)
+    deviations = np.zeros(X.shape[1])
+    for columns in gen_batches(X.shape[1], max(1, _BLOCK_ELEMENTS // n)):
+        block = X[:, columns].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # _check_deviations refuses overflow
             # Subtract the first row: constant features become exactly 0, and so does their mean.
             block -= block[0].copy()
@@ -160,9 +161,9 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
             peak = xp.abs(block).max(axis=0)
             block /= xp.where(peak > 0, peak, 1)
         deviation = peak * xp.sqrt(share @ xp.square(block, out=block))
-        magnitude = xp.abs(X[0, start : start + step].astype(np.float64) + mean)
+        magnitude = xp.abs(X[0, columns].astype(np.float64) + mean)
         deviation[deviation <= rounding * magnitude] = 0
-        deviations[start : start + step] = algebra.to_host(deviation)
+        deviations[columns] = algebra.to_host(deviation)
     varies = ~(deviations == 0)  # True also for NaN, which is refused
     if not varies.any():
         return np.ones(len(deviations))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
-from ..data.samples import Samples
+from ..data.samples import Samples, draw_ascending
 from ..data.streaming import take_rows
 
 # Maximum numbers of samples, and of elements in them, from which standard deviations are estimated.
@@ -43,12 +43,10 @@ def standard_deviations(job: Job, samples: Samples) -> npt.NDArray[np.float64]:
 
     At most 4000 samples are read, and fewer if there are more than 1000 features.
     """
-    rows, n_features = samples.rows_with_weight, samples.X.shape[1]
     n_elements = min(_MAX_ELEMENTS, job.memory_limit // (8 * _N_ARRAYS))
-    max_rows = max(2, min(_MAX_SAMPLES, n_elements // n_features))
-    if len(rows) > max_rows:
-        # A generator of its own: no other random choice of a fit depends on importances.
-        rows = np.sort(np.random.default_rng(0).choice(rows, max_rows, replace=False))
+    max_rows = max(2, min(_MAX_SAMPLES, n_elements // samples.X.shape[1]))
+    # No generator is given: no other random choice of a fit depends on importances.
+    rows = draw_ascending(samples.rows_with_weight, max_rows)
     X = job.engine.to_host(take_rows(samples.X, rows)).astype(np.float64)
     # Divide each feature by its maximum, so that squares neither overflow nor underflow. Subtract
     # the first sample, so that constant features become exactly 0.

@@ -421,7 +421,7 @@ class _ProxySearch(ProxyNetworks):
                 best, error = (candidate, weights), candidate_error
         if best is not None:
             pairs = [(other, other_weights), best]
-            errors = self.errors_of_large(centers, pairs, max_units)
+            errors = self.errors_of_large(pairs, max_units)
             if errors[1] < (1 - _MIN_GAUSSIAN_GAIN) * errors[0]:
                 return best
         return other, other_weights

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data.sources import Source
+from ..data.sources import is_in_memory
 from ..data.streaming import apply_feature_weights, take_unsorted_rows
 from ..kernels import Kernel
 from ..layers import RBFLayer
@@ -90,9 +90,9 @@ class OrderedSamples:
         largest, n_features = max(map(len, positions)), self.X.shape[1]
         row_bytes = n_features * (self.X.dtype if self.dtype is None else self.dtype).itemsize
         needed = len(self) * (8 * largest + row_bytes) + 3 * 8 * largest**2
-        is_far = isinstance(self.X, Source) and not self.X.is_in_memory
         pair_bytes = len(self) * largest * row_bytes
-        if is_far or needed > self.group_bytes or pair_bytes > _MAX_PAIR_BYTES:
+        is_large = needed > self.group_bytes or pair_bytes > _MAX_PAIR_BYTES
+        if is_large or not is_in_memory(self.X):
             return None
         return [(at, self.block(at)) for at in positions]
 

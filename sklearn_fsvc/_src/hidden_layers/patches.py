@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
+from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
-from ..data.samples import Samples
+from ..data.samples import Samples, draw_ascending
 from ..data.streaming import take_rows
 from ..engines.patches import normalise
 from ..engines.threads import limit_blas_threads
@@ -283,10 +284,8 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
 
 
 def _row_slices(P: npt.NDArray) -> Iterator[slice]:
-    """Yield slices of few rows of P, whose temporary copies need little memory."""
-    step = max(1, _BLOCK_ELEMENTS // P.shape[1])
-    for start in range(0, len(P), step):
-        yield slice(start, start + step)
+    """Return slices of few rows of P, whose temporary copies need little memory."""
+    return gen_batches(len(P), max(1, _BLOCK_ELEMENTS // P.shape[1]))
 
 
 def _take_patches(windows, indices):
@@ -320,7 +319,7 @@ def _draw_patches(grid, job, samples, n_units, random_state):
     image_random, patch_random = (
         np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2)
     )
-    rows = np.sort(image_random.choice(rows, n_images, replace=False))
+    rows = draw_ascending(rows, n_images, image_random)
     windows = grid.windows(job.engine.to_host(take_rows(X, rows)), np)
     return windows, patch_random.permutation(total)[:n].copy()
 

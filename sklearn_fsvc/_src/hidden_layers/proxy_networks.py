@@ -15,7 +15,7 @@ from ..data.job import Job
 from ..data.memory_plan import check_fits
 from ..data.samples import Samples
 from ..data.sharded_rows import ShardedRows
-from ..data.sources import Source, SparseSource
+from ..data.sources import SparseSource, is_in_memory
 from ..data.validation import is_float32_resolved, is_float64_array
 from ..engines.algebra import HOST
 from ..layers import RBFLayer
@@ -88,7 +88,7 @@ class ProxyNetworks:
         # The samples are read dozens of times. Copy them once if they are not in memory, if they
         # are sparse, since distances need dense rows, if they are distributed over several devices,
         # or if float32 does for them.
-        is_read = isinstance(X, SparseSource) or (isinstance(X, Source) and not X.is_in_memory)
+        is_read = isinstance(X, SparseSource) or not is_in_memory(X)
         dtype = _reduced_dtype(X, len(training) + len(validation), job.memory_limit)
         if is_read or isinstance(X, ShardedRows) or dtype:
             rows = np.sort(np.concatenate([training, validation]))
@@ -185,7 +185,7 @@ class ProxyNetworks:
             errors.append(result.error)
         return errors
 
-    def errors_of_large(self, centers, pairs, max_units):
+    def errors_of_large(self, pairs, max_units):
         """Return the error of each (layer, weights), with more centres than those of the layers.
 
         `max_units` is the maximum number of centres, or None.

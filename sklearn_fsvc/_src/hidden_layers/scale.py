@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import gen_batches
 
 from ..data.samples import draw_without_replacement
 from ..data.streaming import take_rows
@@ -194,7 +195,7 @@ class ScaleSample:
         share = to_device(self.weight.astype(W.dtype))
         mean, mean_input = to_device(self.mean), xp.empty(len(W))
         step = max(1, block_elements * (1 if xp is np else 4) // len(share))
-        parts = [slice(start, start + step) for start in range(0, len(W), step)]
+        parts = list(gen_batches(len(W), step))
         # Launch all of a GPU's work before waiting for its results.
         squares = [self._mean_squares(columns, share, W[part]) for part in parts]
         for part, arrays in zip(parts, squares, strict=True):

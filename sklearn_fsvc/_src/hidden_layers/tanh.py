@@ -92,9 +92,7 @@ class Tanh(Units):
         check_positive_or_auto("scale", self.scale)
         check_bool("bias", self.bias)
         read_fields(self.image_shape, self.patch_size)
-        given = self._given_weights()
-        is_map = (given is not None and given.ndim == 2) or is_option(self.feature_weights, "map")
-        if is_map and self.image_shape is not None:
+        if self._has_map and self.image_shape is not None:
             raise ValueError(
                 f"feature_weights={self.feature_weights!r} cannot be combined with "
                 f"image_shape={self.image_shape!r}: linear combinations of all pixels have no "
@@ -207,12 +205,14 @@ class Tanh(Units):
     def _tries_linear_units(self, job, samples):
         """Return whether units that are not set otherwise are compared with linear ones."""
         is_free = self.weights == "gaussian" and self.has_auto_scale and self.bias
-        has_fields, is_map = self.image_shape is not None, is_option(self.feature_weights, "map")
-        given = self._given_weights()
-        is_map = is_map or (given is not None and given.ndim == 2)
         may_be_linear = self.is_complete and self.has_readout and is_free
-        may_be_linear = may_be_linear and not (has_fields or is_map)
+        may_be_linear = may_be_linear and self.image_shape is None and not self._has_map
         return may_be_linear and suits_linear_units(job, samples, self.n_units)
+
+    @property
+    def _has_map(self):
+        """Return whether a linear map of the features is given or learned."""
+        return is_option(self.feature_weights, "map") or np.ndim(self._given_weights()) == 2
 
     def _given_weights(self, n_features=None):
         return given_weights(self.feature_weights, self.has_readout, n_features)
@@ -301,10 +301,8 @@ def fit_tanh_layer(
     if not np.abs(b).max() < np.finfo(dtype).max:
         raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
     host_weights = algebra.to_host(W)
-    if host_weights is not W and job.max_memory is None:
-        job.engine.cache_upload(
-            host_weights, W
-        )  # avoids another upload when the layer is evaluated
+    if host_weights is not W and job.max_memory is None:  # for the evaluation of the layer
+        job.engine.cache_upload(host_weights, W)
     return TanhLayer(host_weights, b).astype(dtype)
 
 

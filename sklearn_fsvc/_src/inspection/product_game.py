@@ -24,7 +24,7 @@ from scipy.special import gammaln, roots_legendre
 from ..data.memory_plan import check_fits, count_fitting
 from ..engines import get_engine
 from ..engines.algebra import HOST
-from ..engines.host import map_rows
+from ..engines.host import cut_rows, map_rows
 from ..engines.threads import n_threads
 
 # Bound of the relative error of an integral, where fewer nodes are used than are exact.
@@ -88,8 +88,7 @@ def shapley_of_products(
 
         def add(rows, other=other):
             products = np.empty((n_players, NODES, factors.lanes))
-            for first in range(rows.start, rows.stop, n_rows):
-                part = slice(first, min(first + n_rows, rows.stop))
+            for part in cut_rows(rows, n_rows):
                 own = factors.of_samples(X[part], n_rows)
                 totals = np.zeros_like(own)
                 loop(own, other, nodes, weights, products, totals)

@@ -106,6 +106,12 @@ def fit_temperature(
     return 1 / _TemperatureLoss(*_with_weight(scores, codes, weight)).best_inverse()
 
 
+def score_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Return slices of the rows of scores, so that few are processed at a time."""
+    step = max(1, _BLOCK_SIZE // n_columns)
+    return [slice(start, start + step) for start in range(0, n_rows, step)]
+
+
 def _with_weight(scores, codes, weight):
     """Return the samples of positive weight: the smoothing of labels depends on their number."""
     if weight is None or (weight > 0).all():
@@ -139,9 +145,7 @@ class _TemperatureLoss:
     def _compute(self) -> Iterator[tuple[npt.NDArray, npt.NDArray, npt.NDArray]]:
         """Yield weights, logits minus the largest of each sample, and their target means."""
         smoothing = _SMOOTHING / (len(self._codes) + 1)
-        step = max(1, _BLOCK_SIZE // self._scores.shape[1])
-        for start in range(0, len(self._codes), step):
-            part = slice(start, start + step)
+        for part in score_blocks(*self._scores.shape):
             logits = _logits(self._scores[part], self._scale)
             logits -= logits.max(axis=1, keepdims=True)
             of_label = logits[np.arange(len(logits)), self._codes[part]]

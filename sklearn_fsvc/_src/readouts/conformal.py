@@ -12,10 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .calibration import Calibration, probabilities, round_calibrated
+from .calibration import Calibration, probabilities, round_calibrated, score_blocks
 
-# Scores that are processed at a time.
-_BLOCK_SIZE = 2**17
 # Maximum number of thresholds that are kept.
 _MAX_THRESHOLDS = 2**10
 
@@ -63,12 +61,10 @@ def conformity_scores(
     weight = np.ones(len(codes)) if weight is None else weight
     is_wrong = predict_codes(scores) != codes
     wrong = np.flatnonzero(is_wrong & (weight > 0))
-    step = max(1, _BLOCK_SIZE // scores.shape[1])
     p = np.empty(len(wrong))
-    for start in range(0, len(wrong), step):
-        rows = wrong[start : start + step]
-        of_classes = probabilities(calibration, scores[rows])
-        p[start : start + step] = of_classes[np.arange(len(rows)), codes[rows]]
+    for part in score_blocks(len(wrong), scores.shape[1]):
+        rows = wrong[part]
+        p[part] = probabilities(calibration, scores[rows])[np.arange(len(rows)), codes[rows]]
     p = round_calibrated(p) if is_rounded else p
     order = np.argsort(-p, kind="stable")
     weights = np.concatenate([[weight[~is_wrong].sum()], weight[wrong[order]]])

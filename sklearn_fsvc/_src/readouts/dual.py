@@ -69,7 +69,7 @@ def gather_dual_problem(job: Job, layer: Any, samples: Any) -> "DualProblem":
     shift = H.mean(axis=0)
     is_uncovered: Any = ~H.any(axis=1)
     H -= shift
-    weight = np.ones(n) if samples.weight is None else samples.weight.astype(np.float64)
+    weight = samples.weight_or_ones().astype(np.float64)
     return DualProblem(H, shift, samples.targets.matrix(slice(None), np), weight, is_uncovered)
 
 
@@ -294,6 +294,7 @@ class DualProblem:
         return total / self.weight[np.concatenate(parts)].sum()
 
 
+@dataclass(eq=False)
 class DualLOO(LeaveOneOut):
     """Leave-one-out scores from the dual equations of few rows.
 
@@ -305,34 +306,29 @@ class DualLOO(LeaveOneOut):
         All rows of the equations. The sample has some of them.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        layer: Any,
-        sample: Any,
-        samples: Any,
-        folds: npt.NDArray | None = None,
-        units: Any = None,
-    ):
-        super().__init__(job, layer, sample, folds, units)
-        # The rows that are copies of one of the sample, and the number of that one.
-        self._rows, self._groups = find_sampled_rows(job, samples, sample)
+    samples: Any
+
+    @cached_property
+    def _copies(self):
+        """Return the rows that are copies of one of the sample, and the number of that one."""
+        return find_sampled_rows(self.job, self.samples, self.sample)
 
     def score(self, dual: Dual, H: npt.NDArray) -> HeldOutScores:
         """Return the scores by the solved equations of the rows H."""
         Y, weight = self.sample.targets, self.sample.rows.weight
+        rows, groups = self._copies
         root, unit_at_sample = np.sqrt(weight)[:, None], self._unit_at_sample_below(H.shape[1])
-        left_out = dual.hat_complement(H, self._rows, self._groups, root, unit_at_sample)
+        left_out = dual.hat_complement(H, rows, groups, root, unit_at_sample)
         residuals, diagonal = left_out.without_centered_units()
         # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
         is_known = diagonal > np.finfo(np.float64).eps * diagonal.max()
         diagonal = np.where(is_known, diagonal, 1.0)
         scores, oof_scores = Y - residuals / (diagonal[:, None] * root), None
         scores[~is_known] = np.average(Y, axis=0, weights=weight)
-        if self._folds is not None:
+        if self.folds is not None:
             oof_scores = np.empty(Y.shape)
-            for fold in self._folds:
+            for fold in self._rows_of_folds:
                 of_fold, block = left_out.without_units_of(fold)
                 oof_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold])
-        uncovered = np.unique(self._groups[dual.is_uncovered[self._rows]])
+        uncovered = np.unique(groups[dual.is_uncovered[rows]])
         return HeldOutScores(self.layer.n_units, scores, uncovered, is_known, oof_scores)

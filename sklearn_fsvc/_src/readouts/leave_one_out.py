@@ -24,7 +24,8 @@ With the Cholesky factor L of the normal matrix, which a ridge has anyway, the l
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def leave_fold_out(
     Raises
     ------
     ValueError
-        If the readout interpolates the fold, so that its residuals say nothing.
+        If the readout interpolates the fold, so that its residuals are 0.
     """
     try:
         return targets - solve(complement, residuals, assume_a="pos") / root
@@ -157,6 +158,7 @@ class HeldOutScores:
     oof_scores: npt.NDArray | None = None
 
 
+@dataclass(eq=False)
 class LeaveOneOut:
     """Leave-one-out scores of a sample of the rows: what both forms of the equations share.
 
@@ -173,15 +175,22 @@ class LeaveOneOut:
         Those that are centred at rows of the sample are left out with the rows.
     """
 
-    def __init__(
-        self, job: Job, layer: Any, sample: Any, folds: npt.NDArray | None = None, units: Any = None
-    ):
-        self.job, self.layer, self.sample = job, layer, sample
-        has_none = np.full(sample.n_rows, -1)
-        self._unit_at_sample = has_none if units is None else units.unit_at_sample(sample)
-        self._folds: Any = None
-        if folds is not None:
-            self._folds = [np.flatnonzero(folds == number) for number in np.unique(folds)]
+    job: Job
+    layer: Any
+    sample: Any
+    folds: Any = field(default=None, kw_only=True)
+    units: Any = field(default=None, kw_only=True)
+
+    @cached_property
+    def _rows_of_folds(self):
+        """Return the rows of each fold, given folds."""
+        return [np.flatnonzero(self.folds == number) for number in np.unique(self.folds)]
+
+    @cached_property
+    def _unit_at_sample(self):
+        if self.units is None:
+            return np.full(self.sample.n_rows, -1)
+        return self.units.unit_at_sample(self.sample)
 
     def _unit_at_sample_below(self, n_units):
         """Return the units at all rows, without those that the equations do not have."""
@@ -215,6 +224,7 @@ class LeaveOneOut:
         return losses, float(np.average(losses, weights=self.sample.rows.weight))
 
 
+@dataclass(eq=False)
 class SampledLOO(LeaveOneOut):
     """Leave-one-out scores from the normal equations of all rows.
 
@@ -226,17 +236,7 @@ class SampledLOO(LeaveOneOut):
         Of all rows.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        layer: Any,
-        sample: Any,
-        statistics: RidgeStatistics,
-        folds: npt.NDArray | None = None,
-        units: Any = None,
-    ):
-        super().__init__(job, layer, sample, folds, units)
-        self._statistics: Any = statistics
+    statistics: Any
 
     def solve(
         self, alpha: float, is_last: bool = False, n_units: int | None = None
@@ -250,7 +250,7 @@ class SampledLOO(LeaveOneOut):
         n_units : int, optional
             Use the leading units alone.
         """
-        statistics = self._statistics if n_units is None else self._statistics.leading(n_units)
+        statistics = self.statistics if n_units is None else self.statistics.leading(n_units)
         equations = statistics.factorise(alpha, is_last, needs_root=True)
         (scores,) = self.score(equations)
         return equations.solve(), scores
@@ -262,7 +262,7 @@ class SampledLOO(LeaveOneOut):
 
         They may be less precise than those of `solve`, and are None where memory is short.
         """
-        equations = self._statistics.factorise(alpha, is_last)
+        equations = self.statistics.factorise(alpha, is_last)
         scores = None
         with suppress(MemoryLimitError):
             (scores,) = self.score(equations)
@@ -271,7 +271,7 @@ class SampledLOO(LeaveOneOut):
     def solve_leading(self, alpha: float, sizes: list[int]) -> list[tuple[Solution, HeldOutScores]]:
         """Return readouts of the leading units of each size, and their scores."""
         pairs: list[tuple[Solution, HeldOutScores]] = []
-        for equations in self._statistics.factorise_leading(alpha, sizes, needs_root=True):
+        for equations in self.statistics.factorise_leading(alpha, sizes, needs_root=True):
             scores = self.score(equations)
             pairs += zip(equations.solve_sizes(), scores, strict=True)
             del equations  # before the next factor is computed
@@ -283,9 +283,9 @@ class SampledLOO(LeaveOneOut):
         The factor of the equations is in memory meanwhile, and the statistics unless the factor has
         overwritten them.
         """
-        whitened = _WhitenedRows(self._statistics, self.job.engine, equations)
+        whitened = _WhitenedRows(self.statistics, self.job.engine, equations)
         job = self._job_with_factor()
-        if self._folds is not None:
+        if self.folds is not None:
             return [self._score_by_folds(job, whitened)]
         return self._score_by_tiles(job, whitened, equations.sizes)
 
@@ -350,7 +350,7 @@ class SampledLOO(LeaveOneOut):
         Large groups are faster, since each stream of rows converts the factor to the dtype of H.
         """
         groups: list[list] = [[]]
-        for fold in self._folds:
+        for fold in self._rows_of_folds:
             n_rows = sum(map(len, groups[-1])) + len(fold)
             if groups[-1] and n_rows * row_bytes > limit // 4:
                 groups.append([])
@@ -363,7 +363,7 @@ class SampledLOO(LeaveOneOut):
 
     def _job_with_factor(self):
         """Return the job with the memory that the factor, and the statistics if kept, leave."""
-        s, job = self._statistics, self.job.silent()
+        s, job = self.statistics, self.job.silent()
         n_bytes = RidgeStatistics.nbytes(self.layer.n_units) * (1 + (s.gram is not None))
         return job if s.algebra is not job.engine.algebra else job.reserve(n_bytes)
 

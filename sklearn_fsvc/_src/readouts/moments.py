@@ -1,8 +1,8 @@
 """Moments of H and of the targets, summed over tiles of H where the tiles are.
 
-The moments are all that a ridge readout needs of the data. They form a commutative group: moments
-of disjoint sets of samples add up and subtract, so that out-of-core fits, `partial_fit`, several
-devices and cross-validation use the same object.
+The moments are all that a ridge readout needs of the data. Those of disjoint sets of samples can be
+added and subtracted, so that out-of-core fits, `partial_fit`, several devices and cross-validation
+use the same object.
 """
 
 from dataclasses import dataclass, replace

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
@@ -114,8 +115,8 @@ def _shift(job, layer, samples, rows):
 
 def raise_overflow(job: Job, layer: Any, X: Any, rows: npt.NDArray | None) -> NoReturn:
     """Raise ValueError for rows whose activations are not finite; name their largest element."""
-    n_rows, step = len(X if rows is None else rows), max(1, _BLOCK_SIZE // X.shape[1])
-    parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+    n_rows = len(X if rows is None else rows)
+    parts = list(gen_batches(n_rows, max(1, _BLOCK_SIZE // X.shape[1])))
     largest = (
         find_largest(job.engine.to_host(block), part.start if rows is None else rows[part])
         for part, block in zip(parts, row_blocks(X, rows, parts), strict=True)

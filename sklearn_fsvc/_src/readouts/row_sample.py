@@ -23,8 +23,8 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.memory_plan import count_fitting
-from ..data.samples import Samples, exact_hashes, mix_bits
-from ..data.sources import Source, SparseSource, joined
+from ..data.samples import Samples, draw_ascending, exact_hashes, mix_bits
+from ..data.sources import SparseSource, is_in_memory, joined
 from ..data.streaming import row_blocks, take_rows, take_unsorted_rows
 from ..engines.algebra import HOST
 from .cross_validation import ROUNDING
@@ -150,9 +150,7 @@ class Sample:
             None if array is None else array[first] for array in (self.numbers, self.is_repeated)
         )
         rows = self.rows.taken(first)
-        return replace(
-            self, capacity=n_rows, rows=rows, numbers=numbers, is_repeated=is_repeated
-        )  # fmt: skip
+        return replace(self, capacity=n_rows, rows=rows, numbers=numbers, is_repeated=is_repeated)
 
     def match(self, hashes: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
         """Return the indices of hashes whose rows are here, and the index here of each."""
@@ -358,8 +356,7 @@ def unrepeated_rows(
 
     Very many are not compared; nor are those of a file, which would be read once more.
     """
-    is_far = isinstance(samples.X, Source) and not samples.X.is_in_memory
-    if rows is None or len(samples) > _MAX_COMPARED or is_far:
+    if rows is None or len(samples) > _MAX_COMPARED or not is_in_memory(samples.X):
         return rows
     _, is_repeated = _copies(map_reduce(job, samples, _HashPass()))
     return np.where(is_repeated[rows], -1, rows)
@@ -392,10 +389,7 @@ def random_indices(
 ) -> npt.NDArray[np.intp]:
     """Return the row numbers of random samples of positive weight, ascending."""
     weighted = samples.rows_with_weight
-    rows = weighted if rows is None else np.intersect1d(weighted, rows)
-    if len(rows) <= n_rows:
-        return rows
-    return np.sort(np.random.default_rng(0).choice(rows, n_rows, replace=False))
+    return draw_ascending(weighted if rows is None else np.intersect1d(weighted, rows), n_rows)
 
 
 def _of_numbers(job, samples, capacity, numbers, hashes):
@@ -405,8 +399,7 @@ def _of_numbers(job, samples, capacity, numbers, hashes):
         X = X.part(numbers)
     else:
         X = np.array(job.engine.to_host(take_unsorted_rows(X, numbers)))
-    weight = samples.weight_of(numbers)
-    weight = np.ones(len(numbers)) if weight is None else weight.astype(np.float64)
+    weight = samples.weight_or_ones(numbers).astype(np.float64)
     sums = samples.targets.matrix(numbers) * weight[:, None]
     of_rows = SampledRows(X, hashes, _keys(hashes), weight, sums)
     return Sample(capacity, of_rows, numbers=numbers)

@@ -84,8 +84,7 @@ class BufferedSamples:
             return parts[0]
         samples, weight, decay = [part.samples for part in parts], None, None
         if any(s.weight is not None for s in samples):
-            weights = (np.ones(len(s)) if s.weight is None else s.weight for s in samples)
-            weight = np.concatenate(list(weights))
+            weight = np.concatenate([s.weight_or_ones() for s in samples])
         if any(part.row_log_decay is not None for part in parts):
             decay = np.concatenate([-part.log_weights(0.0) for part in parts])
         targets = np.concatenate([s.targets.matrix() for s in samples])

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 
 from ..data.job import Job
 from ..data.memory_plan import count_fitting
-from ..data.samples import Samples
+from ..data.samples import Samples, draw_ascending
 from ..data.streaming import Consumer, stream
 from .calibration import fit_temperature
 from .leave_one_out import SampledLOO
@@ -222,7 +222,7 @@ class SoftmaxTraining:
         self.n_passes = self.n_cg = 0
         self._settings = settings or SoftmaxSettings()
         self.log_loss = LogLoss.for_targets(samples.targets)
-        self._total_weight = len(samples) if samples.weight is None else float(samples.weight.sum())
+        self._total_weight = samples.total_weight
         if statistics is None:
             (statistics,) = gather(job, [layer], samples)
             self.n_passes += 1
@@ -251,11 +251,8 @@ class SoftmaxTraining:
 
     def _reserve(self, job):
         """Reserve memory during each pass: two matrices, readouts, and cached rows."""
-        m, dtype, n_present = (
-            self.layer.n_units,
-            self.layer.hidden_dtype,
-            len(self.samples.rows_with_weight),
-        )
+        m, dtype = self.layer.n_units, self.layer.hidden_dtype
+        n_present = len(self.samples.rows_with_weight)
         readouts = 8 * _N_READOUTS * (m + 1) * self.log_loss.n_scores
         job = job.reserve(_matrix_bytes(m, self.algebra) + readouts)
         hidden_bytes = dtype.itemsize + self.algebra.half_bytes
@@ -351,7 +348,7 @@ class SoftmaxTraining:
         rows = self.samples.rows_with_weight
         if self._n_cached < len(rows):
             n = min(self._n_cached, self._settings.first_rows)
-            rows = np.sort(self._random.choice(rows, n, replace=False))
+            rows = draw_ascending(rows, n, self._random)
         self._cache(rows)
         if self._start is not None:
             return self.algebra.to_device(self._start)
@@ -365,12 +362,10 @@ class SoftmaxTraining:
         T = c.point(c.gradient(right))
         T[-1] += self.statistics.y / self.statistics.n
         T = xp.stack(self.log_loss.to_scores(T.T)).T
-        scores, squared_norm = (
-            self.algebra.to_host(self._cached.scores(T)),
-            float((T[:-1] ** 2).sum()),
-        )
+        scores = self.algebra.to_host(self._cached.scores(T))
+        squared_norm = float((T[:-1] ** 2).sum())
         targets = self.log_loss.target_probabilities(self.samples.targets, rows, np)
-        weight = np.ones(len(rows)) if self.samples.weight is None else self.samples.weight[rows]
+        weight = self.samples.weight_or_ones(rows)
         rows_represented = self._total_weight / weight.sum()
 
         def objective(log_scale):
@@ -392,8 +387,7 @@ class SoftmaxTraining:
             H[part] = tile
 
         stream(job, self.layer, self.samples.X, Consumer(consume), rows)
-        weight = 1.0 if self.samples.weight is None else self.samples.weight[rows]
-        weight = weight / probability * np.ones(len(rows))
+        weight = self.samples.weight_or_ones(rows) / probability
         self._cached = CachedRows(self.algebra, rows, H, weight)
 
     @property

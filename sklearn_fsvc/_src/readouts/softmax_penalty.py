@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory_plan import count_fitting
-from ..data.samples import Samples
+from ..data.samples import Samples, draw_ascending
 from ..data.sharded_rows import ShardedRows
 from ..data.sources import ArraySource, Source
 from .cross_validation import draw_split, parts_to_hold_out, select_folds
@@ -70,12 +70,12 @@ def search_softmax_penalty(
         readout.
     """
     limits = limits or SearchLimits()
+    n_rows = max(limits.rows_per_unit * layer.n_units, limits.hidden_elements // layer.n_units)
     if samples.validation is not None:
-        n_rows = _max_rows(layer.n_units, limits)
         job, samples, _, validation = draw_split(job, samples, n_rows, random)
         rows, parts = np.arange(len(samples)), [validation]
     else:
-        rows = _subset(samples.rows_with_weight, layer.n_units, random, limits)
+        rows = draw_ascending(samples.rows_with_weight, n_rows, random)
         groups, is_noisy = samples.groups_of(rows), _has_rare_classes(samples.targets, rows)
         parts = parts_to_hold_out(np.arange(len(rows)), random, groups, is_noisy)
     parts = list(select_folds(parts, layer.n_units))
@@ -116,17 +116,6 @@ def _has_rare_classes(targets, rows):
     """Return whether few of the rows are not of the most frequent class of an output."""
     n_frequent = [np.bincount(codes[rows]).max() for codes in targets.all_codes.T]
     return len(rows) * len(n_frequent) - sum(n_frequent) <= _MAX_RARE
-
-
-def _max_rows(n_units, limits):
-    return max(limits.rows_per_unit * n_units, limits.hidden_elements // n_units)
-
-
-def _subset(rows, n_units, random, limits):
-    max_rows = _max_rows(n_units, limits)
-    if len(rows) <= max_rows:
-        return rows
-    return np.sort(random.choice(rows, max_rows, replace=False))
 
 
 def _plan_folds(job, layer, targets, n_rows, n_folds):
@@ -197,5 +186,4 @@ class _Fold:
         losses = compute_losses(
             self._job, self._layer, self._validation, self._training.log_loss, point[None]
         ).losses
-        weight = self._validation.weight
-        return float(losses[0]) / (len(self._validation) if weight is None else weight.sum())
+        return float(losses[0]) / self._validation.total_weight

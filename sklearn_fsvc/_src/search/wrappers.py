@@ -26,11 +26,9 @@ def parameter_prefix(estimator: Any) -> str:
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__{parameter_prefix(last)}"
-    return (
-        f"regressor__{parameter_prefix(estimator.regressor)}"
-        if _transforms_target(estimator)
-        else ""
-    )
+    if _transforms_target(estimator):
+        return f"regressor__{parameter_prefix(estimator.regressor)}"
+    return ""
 
 
 def with_last_step(estimator: Any, last: Any) -> Any:
@@ -50,11 +48,9 @@ def without_target_transform(estimator: Any) -> Any:
     """Return a fitted estimator that predicts transformed targets, as its network does."""
     if isinstance(estimator, Pipeline):
         return _replace_last_step(estimator, without_target_transform(estimator.steps[-1][1]))
-    return (
-        without_target_transform(estimator.regressor_)
-        if _transforms_target(estimator)
-        else estimator
-    )
+    if _transforms_target(estimator):
+        return without_target_transform(estimator.regressor_)
+    return estimator
 
 
 def untransform_predictions(estimator: Any, predictions: Any) -> Any:

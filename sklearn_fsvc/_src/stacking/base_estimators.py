@@ -158,7 +158,7 @@ class BaseEstimators(Part):
         """Return whether the final estimator is used for these samples."""
         if self.has_default_final:
             return _suits_default_final(samples)
-        if not is_in_memory(samples.X):
+        if not is_dense(samples.X):
             raise TypeError(
                 f"final_estimator={self.final_estimator!r} needs scores as further features, and "
                 "so X as a dense array; pass one, or final_estimator=None."
@@ -289,7 +289,9 @@ class TrainingSet:
             job = Job(engine, network.max_memory, network.verbose, what)
             samples, job = samples.on_device(job)
             statistics = gather_with_fallback(job, layer, samples)
-            loo = SampledLOO(job, layer, self.sample, statistics, self.folds, parts.units)
+            loo = SampledLOO(
+                job, layer, self.sample, statistics, folds=self.folds, units=parts.units
+            )
             solution, scores = loo.solve(network.alpha_, is_last=True)
             b = job.engine.to_host(solution.b)
             nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
@@ -322,13 +324,13 @@ def _suits_default_final(samples):
     """Return whether the default final estimator is likely to gain: few, numeric features."""
     X = samples.X
     return (
-        is_in_memory(X)
+        is_dense(X)
         and X.dtype != np.uint8
         and X.shape[1] <= MAX_LEARNED_FEATURES
         and len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
     )
 
 
-def is_in_memory(X: Any) -> bool:
-    """Return whether the samples are an array."""
+def is_dense(X: Any) -> bool:
+    """Return whether the samples are a dense array in memory."""
     return not isinstance(X, Source) or isinstance(X, ArraySource)

@@ -18,7 +18,7 @@ from ..parts import parts_of
 from ..readouts.leave_one_out import HeldOutScores
 from ..utils.callbacks import FitTask
 from ..utils.user_warnings import context_for_thread
-from .base_estimators import TrainingSet, is_in_memory, overrides_fit
+from .base_estimators import TrainingSet, is_dense, overrides_fit
 
 # More samples keep all threads busy with one network, and the memory for a second one is large.
 MAX_CONCURRENT_SAMPLES = 10_000
@@ -63,7 +63,7 @@ def _may_be_concurrent(pairs, training_set, fit_task):
     devices other than the host have queues of their own.
     """
     X = training_set.samples.X
-    if fit_task.context is not None or not is_in_memory(X) or len(X) > MAX_CONCURRENT_SAMPLES:
+    if fit_task.context is not None or not is_dense(X) or len(X) > MAX_CONCURRENT_SAMPLES:
         return False
     work = n_synapses(X, None)
     return all(_is_plain(network, work) for _, network in pairs)

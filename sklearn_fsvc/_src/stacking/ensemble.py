@@ -23,13 +23,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.copies import merge_copies
 from ..data.dask_blocks import open_input
 from ..data.sharded_rows import slice_rows
-from ..data.sources import Source
+from ..data.sources import is_in_memory
 from ..data.streaming import n_synapses, row_blocks, take_rows
 from ..data.validation import to_host, validate_samples
 from ..engines import get_engine
@@ -453,9 +454,7 @@ class StackedPrediction:
         if out is not None:
             self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
         for part, X in self._blocks():
-            scores = np.zeros((len(X), len(self._offset))) + self._offset
-            scores = sum(self._weighted_scores(X), scores)
-            buffer.take(part, self._format(method, scores, **options))
+            buffer.take(part, self._format(method, self._scores(X), **options))
         return buffer.result
 
     def quantiles(self, probabilities: npt.NDArray) -> npt.NDArray:
@@ -468,7 +467,7 @@ class StackedPrediction:
         network = networks[weighting.weights_.argmax()]
         quantiles, buffer = distribution.quantiles(probabilities), OutputBuffer(len(self.X))
         for part, X in self._blocks():
-            scores = sum(self._weighted_scores(X), np.zeros((len(X), 1)) + self._offset)
+            scores = self._scores(X)
             with network._open_prediction(X, "predict") as run:
                 H = first_activations(run.job, run.layer, run.X, distribution.n_units)
             scale = distribution.scale(H, task.standardise(scores))
@@ -511,11 +510,14 @@ class StackedPrediction:
         """Return (slice, samples) of blocks of X; all networks use a block that was read once."""
         X, limit = self.X, self.parts.base.memory_limit
         n_values = self.block_values if limit is None else min(self.block_values, limit // 64)
-        step = max(1, n_values // self._row_values)
-        parts = [slice(start, min(start + step, len(X))) for start in range(0, len(X), step)]
-        is_read = isinstance(X, Source) and not X.is_in_memory
-        blocks = row_blocks(X, None, parts) if is_read else (slice_rows(X, part) for part in parts)
-        return zip(parts, blocks, strict=True)
+        parts = list(gen_batches(len(X), max(1, n_values // self._row_values)))
+        if is_in_memory(X):
+            return ((part, slice_rows(X, part)) for part in parts)
+        return zip(parts, row_blocks(X, None, parts), strict=True)
+
+    def _scores(self, X):
+        """Return the scores of the ensemble, (n_samples, n_scores)."""
+        return sum(self._weighted_scores(X), np.zeros((len(X), 1)) + self._offset)
 
     def _weighted_scores(self, X):
         """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""

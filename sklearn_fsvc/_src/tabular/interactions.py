@@ -19,6 +19,7 @@ from .target_means import (
     draw_folds,
     encode_target,
     explained_share,
+    residual_squares,
 )
 
 # With more categorical features no interactions are added: a few of very many possible ones
@@ -136,13 +137,11 @@ def _select_pairs(codes, Y, max_pairs):
         codes, Y = resample(codes, Y, replace=False, n_samples=_SELECTION_SAMPLES, random_state=0)
     residuals = additive_residuals(codes, Y)
     pairs = list(combinations(range(codes.shape[1]), 2))
-    # Where the additive model is exact, the residuals are only the shrinkage of Ridge. So 1 % of
-    # the total sum of squares is a lower bound.
-    total = np.square(Y - Y.mean(axis=0)).sum()
-    residual_squares = max(np.square(residuals).sum(), 0.01 * total)
-    if residual_squares == 0:
+    # Where the additive model is exact, the residuals are only the shrinkage of Ridge.
+    squares = residual_squares(residuals, Y, 0.01)
+    if squares == 0:
         return []
-    scores = np.array([_explained(codes[:, pair], residuals, residual_squares) for pair in pairs])
+    scores = np.array([_explained(codes[:, pair], residuals, squares) for pair in pairs])
     if scores.max() < _MIN_EXPLAINED:
         return []
     best = np.argsort(-scores, kind="stable")[:max_pairs]
@@ -150,13 +149,13 @@ def _select_pairs(codes, Y, max_pairs):
     return singles + [pairs[k] for k in best if scores[k] > 0]
 
 
-def _explained(codes, residuals, residual_squares):
+def _explained(codes, residuals, squares):
     """Return the share of the residual squares that the cells of a pair explain, beyond noise."""
     first, second = codes.T
     cell = first * (second.max() + 1) + second
     # The additive model has fitted the means of the categories of both features.
     n_constraints = len(np.unique(first)) + len(np.unique(second)) - 1
-    return explained_share(cell, n_constraints, residuals, residual_squares)
+    return explained_share(cell, n_constraints, residuals, squares)
 
 
 def _stack(columns, n_samples):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.columns import input_names, unique_names
 from .scalers import RankScaler
-from .target_means import additive_residuals, encode_target, explained_share
+from .target_means import additive_residuals, encode_target, explained_share, residual_squares
 
 # With more features no interactions are added: there are too many pairs.
 MAX_FEATURES = 64
@@ -180,10 +180,8 @@ def _share_values(first, second):
 
 def _scores(candidates, X, residuals, Y):
     """Return the share of the residual squares that each candidate explains, beyond noise."""
-    # An additive model of intervals is inexact for a step of one column within an interval. So
-    # residuals count as a fifth of the total sum of squares if they are smaller.
-    total = np.square(Y - Y.mean(axis=0)).sum()
-    squares = max(np.square(residuals).sum(), 0.2 * total)
+    # An additive model of intervals is inexact for a step of one column within an interval.
+    squares = residual_squares(residuals, Y, 0.2)
     if squares == 0:
         return np.zeros(len(candidates))
     with np.errstate(over="ignore", invalid="ignore"):

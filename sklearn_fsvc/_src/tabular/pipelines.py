@@ -248,14 +248,10 @@ def make_tabular_pipeline(
     from .scalers import MedianImputer, RankScaler, ValueScaler
     from .table_transformer import TableTransformer
 
-    options = {
-        "preset": preset,
-        "random_state": random_state,
-        "device": device,
-        "max_memory": max_memory,
-        "verbose": verbose,
-    }
-    estimator = _make_estimator(estimator, **options)
+    estimator = _make_estimator(
+        estimator, preset, random_state=random_state, device=device, max_memory=max_memory,
+        verbose=verbose,
+    )  # fmt: skip
     task = _TASKS.get(_estimator_type(estimator))
     features = check_features(categorical_features)
     numerical, categorical, datetime, text = (

@@ -156,11 +156,9 @@ def _as_table(X):
     """
     check_unmasked(X=X)
     X = as_data_frame(X)
-    why = explain_unsupported_container(X)
-    if why is None:
-        # scikit-learn converts lists to the same array, after the columns have been selected.
-        is_list = isinstance(X, (list, tuple))
-        if is_list:
-            return check_array(X, dtype=object, ensure_all_finite="allow-nan")
-        return densify_columns(X)
-    raise TypeError(why)
+    if (why := explain_unsupported_container(X)) is not None:
+        raise TypeError(why)
+    # scikit-learn converts lists to the same array, after the columns have been selected.
+    if isinstance(X, (list, tuple)):
+        return check_array(X, dtype=object, ensure_all_finite="allow-nan")
+    return densify_columns(X)

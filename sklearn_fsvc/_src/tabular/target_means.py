@@ -117,6 +117,12 @@ def additive_residuals(codes: npt.NDArray[np.intp], Y: npt.NDArray) -> npt.NDArr
     return Y - Ridge().fit(one_hot, Y).predict(one_hot).reshape(Y.shape)
 
 
+def residual_squares(residuals: npt.NDArray, Y: npt.NDArray, least_share: float) -> float:
+    """Return the sum of squared residuals, or this share of the total sum if that is more."""
+    total = np.square(Y - Y.mean(axis=0)).sum()
+    return max(np.square(residuals).sum(), least_share * total)
+
+
 def explained_share(
     cell: npt.NDArray[np.intp], n_constraints: int, residuals: npt.NDArray, squares: float
 ) -> float:

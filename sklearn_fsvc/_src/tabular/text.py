@@ -62,16 +62,12 @@ class TextEncoder(TransformerMixin, BaseEstimator):
         """Return the components, of shape (n_samples, n_columns * n_components) or fewer."""
         check_is_fitted(self)
         validate_data(self, X, reset=False, skip_check_array=True)
-        fitted = zip(self.vectorizers_, self.decompositions_, self.scales_, strict=True)
-        return np.hstack(
-            [
-                decomposition.transform(vectorizer.transform(texts)) / scale
-                for texts, (vectorizer, decomposition, scale) in zip(
-                    _columns(X), fitted, strict=True
-                )
-            ],
-            dtype=np.float32,
-        )
+        fitted = self.vectorizers_, self.decompositions_, self.scales_
+        components = [
+            decomposition.transform(vectorizer.transform(texts)) / scale
+            for texts, vectorizer, decomposition, scale in zip(_columns(X), *fitted, strict=True)
+        ]
+        return np.hstack(components, dtype=np.float32)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "comment_0"."""

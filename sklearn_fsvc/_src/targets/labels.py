@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
-from sklearn.utils import column_or_1d
+from sklearn.utils import column_or_1d, gen_batches
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..data.columns import check_object_labels, check_unmasked
@@ -366,7 +366,7 @@ def _encode_by_counting(y):
     has_small_range = n_values <= min(_MAX_COUNTED_RANGE, len(y) // 2)
     if not has_small_range or high > np.iinfo(np.intp).max:
         return None
-    blocks = [slice(start, start + _BLOCK_SAMPLES) for start in range(0, len(y), _BLOCK_SAMPLES)]
+    blocks = list(gen_batches(len(y), _BLOCK_SAMPLES))
     counts = sum(np.bincount(_offsets(y[block], low), minlength=n_values) for block in blocks)
     present = np.flatnonzero(counts)
     code_of_offset = np.empty(n_values, np.min_scalar_type(-len(present)))

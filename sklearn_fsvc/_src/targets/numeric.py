@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 from scipy.stats import kurtosis, rankdata
 from sklearn.metrics import r2_score
+from sklearn.utils import gen_batches
 
 from ..data.copies import merge_copies
 from ..data.job import Job
@@ -324,7 +325,7 @@ class NumericTarget(TargetSpec):
     def _residual_attributes(self, training, scores, rows):
         """Return what `calibrate` does, for the leave-one-out scores of all samples or of rows."""
         samples = training.samples
-        weight = np.ones(len(samples)) if samples.weight is None else samples.weight
+        weight = samples.weight_or_ones()
         fitted = {}
         if self.transformer is not None:  # all samples were left out
             fitted = self.smearing(samples.targets.matrix() - scores, weight)
@@ -398,8 +399,7 @@ def _fourth_moments(values, weight):
     """Return the weighted mean of the fourth powers of each column, computed in blocks."""
     step, total = max(1, _BLOCK_VALUES // values.shape[1]), 0.0
     weight = np.ones(len(values)) if weight is None else weight
-    for start in range(0, len(values), step):
-        block = slice(start, start + step)
+    for block in gen_batches(len(values), step):
         # Squaring twice is far faster than a power of 4.
         total = total + weight[block] @ np.square(np.square(values[block]))
     return total / weight.sum()

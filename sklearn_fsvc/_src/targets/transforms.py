@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from ..data.samples import draw_ascending
 from ..engines.threads import limit_blas_threads
 
 # The valid names of a transform.
@@ -186,10 +187,7 @@ def residual_quantiles(residuals: npt.NDArray, weight: npt.NDArray) -> npt.NDArr
 
 def validation_rows(present: npt.NDArray, n_features: int) -> npt.NDArray:
     """Return the rows of the samples that validate transforms: a random subset, ascending."""
-    n_max = min(_MAX_SAMPLES, _MAX_VALUES // n_features)
-    if len(present) <= n_max:
-        return present
-    return np.sort(np.random.default_rng(0).choice(present, n_max, replace=False))
+    return draw_ascending(present, min(_MAX_SAMPLES, _MAX_VALUES // n_features))
 
 
 def choose_kind(X: npt.NDArray, y: npt.NDArray) -> str | None:

@@ -102,7 +102,7 @@ def test_a_file_that_has_shrunk_is_refused():
         ([(X, Y), (X, Y[:, None])], "row 200 has a y of shape .200, 1.*same number of columns"),
         ([X, (X, Y)], "Some chunks of X have y, and others have none.* begins at row 200"),
     ],
-)  # fmt: skip
+)
 def test_invalid_chunks_are_refused(chunks, error):
     with pytest.raises(ValueError, match=error.replace("()", r"\(\)")):
         open_source(lambda: chunks, None)

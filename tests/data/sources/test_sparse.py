@@ -7,7 +7,7 @@ from scipy.sparse import csr_array, random
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.memory_plan import tile_shape_for
 from sklearn_fsvc._src.data.sources import SparseSource, joined, select_rows
-from sklearn_fsvc._src.data.streaming import (  # fmt: skip
+from sklearn_fsvc._src.data.streaming import (
     n_synapses,
     stream_into,
     take_unsorted_rows,

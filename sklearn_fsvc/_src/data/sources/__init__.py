@@ -9,12 +9,12 @@ import numpy as np
 
 from ..memory_plan import host_memory_limit
 from .arrays import ArraySource, Sliceable, SparseSource, is_evaluated_sparse, is_sliceable, joined
-from .base import PrefetchedSource, Source, read_ahead, select_rows
+from .base import PrefetchedSource, Source, is_in_memory, read_ahead, select_rows
 from .chunks import Iterated
 
 __all__ = [
-    "ArraySource", "PrefetchedSource", "Source", "SparseSource", "is_evaluated_sparse", "joined",
-    "open_source", "read_ahead", "select_rows",
+    "ArraySource", "PrefetchedSource", "Source", "SparseSource", "is_evaluated_sparse",
+    "is_in_memory", "joined", "open_source", "read_ahead", "select_rows",
 ]  # fmt: skip
 
 

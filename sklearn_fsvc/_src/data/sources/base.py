@@ -201,6 +201,11 @@ class PrefetchedSource(Source):
         self._buffer = self._source.take(self._order[first : first + self._buffer_rows])
 
 
+def is_in_memory(X: Any) -> bool:
+    """Return whether rows of X can be read in any order, repeatedly and at no cost."""
+    return not isinstance(X, Source) or X.is_in_memory
+
+
 def select_rows(X: Any, rows: Any) -> Any:
     """Return a subset of the rows of an array, a table or a source."""
     if not isinstance(X, Source):

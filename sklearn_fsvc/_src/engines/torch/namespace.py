@@ -17,7 +17,7 @@ from .arrays import (
     reverse_axes,
     same_device,
     torch_dtype,
-)  # fmt: skip
+)
 
 
 class Namespace:

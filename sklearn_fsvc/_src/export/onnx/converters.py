@@ -204,5 +204,5 @@ def _check_range(model: Any, dtype: npt.DTypeLike) -> None:
 
 
 def _outputs_probabilities(scope, model):
-    needs_loo_scores = scope.get_options(model, {"raw_scores": False})["raw_scores"]
-    return hasattr(model, "temperature_") and not needs_loo_scores
+    returns_scores = scope.get_options(model, {"raw_scores": False})["raw_scores"]
+    return hasattr(model, "temperature_") and not returns_scores
