@@ -59,6 +59,9 @@ class ArraySource(Source):
         """Return all rows, converted."""
         return self[:]
 
+    def shares_memory(self, out: npt.NDArray[Any]) -> bool:
+        return np.shares_memory(self._array, out)
+
     def part(self, rows: npt.NDArray[np.intp]) -> "ArraySource":
         """Return a subset of the rows, in any order, without a copy."""
         rows = rows if self._rows is None else self._rows[rows]
