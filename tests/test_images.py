@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from peak_memory import MIB, peak
 from sklearn_fsvc import PatchClassifier
@@ -86,6 +87,10 @@ def test_a_fit_with_a_source_is_a_fit_with_all_copies(rng):
     ({"image_shape": 12}, TypeError, r"image_shape=12 must be \(rows, columns\)"),
     ({"image_shape": (3, 3)}, ValueError, "means 9 features, and X has 12"),
     ({"y": [1]}, ValueError, "inconsistent numbers of samples"),
+    ({"X": IMAGES}, ValueError, r"X has shape \(2, 3, 4\), and must have one image per row; pass"),
+    ({"X": IMAGES[0, 0]}, ValueError, r"X has shape \(4,\), and must have one image per row"),
+    ({"X": csr_array(IMAGES.reshape(2, 12))}, TypeError, "must be dense; pass X.toarray()"),
+    ({"y": None}, ValueError, "y=None, and each image needs a target; pass y."),
 ])  # fmt: skip
 def test_bad_input(params, error, message):
     options = {"X": IMAGES.reshape(2, 12), "y": [5, 6], "image_shape": (3, 4), **params}

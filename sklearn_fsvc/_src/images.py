@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_consistent_length
 
 from .utils.parameters import check_bool, check_positive_integers
@@ -144,8 +145,10 @@ def augmented(
     if isinstance(shift, bool) or not isinstance(shift, Integral) or shift < 0:
         raise ValueError(f"shift={shift!r} must be a whole number of pixels, 0 or more.")
     image_shape = read_image_shape(image_shape)
-    X = X if hasattr(X, "shape") else np.asarray(X)
+    X = _as_rows(X)
     check_image(image_shape, X.shape[1])
+    if y is None:
+        raise ValueError("y=None, and each image needs a target; pass y.")
     check_consistent_length(X, y)
     y = np.asanyarray(y)  # `fit` raises for masked values
     moves = [(0, 0)]
@@ -163,6 +166,19 @@ def augmented(
                     yield images.reshape(len(images), -1), y[start : start + step]
 
     return chunks
+
+
+def _as_rows(X):
+    """Return X, or the array of a list; raise unless it is dense and has two dimensions."""
+    if issparse(X):
+        raise TypeError("X is a sparse matrix, and images must be dense; pass X.toarray().")
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"X has shape {tuple(X.shape)}, and must have one image per row; pass "
+            "X.reshape(n_images, -1)."
+        )
+    return X
 
 
 def _shift_images(images, down, across):

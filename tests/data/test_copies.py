@@ -73,6 +73,19 @@ def test_copies_of_bytes_are_merged(n_features, dtype, rng):
     np.testing.assert_array_equal(merged.weight, np.full(300, 2))
 
 
+@pytest.mark.parametrize("is_part", [False, True])
+def test_one_distinct_feature_of_integers_suffices(is_part, rng):
+    """As in an array of floats, also if the rows are converted as they are read."""
+    X = rng.integers(3, size=(300, 5))
+    X[:, 3] = rng.permutation(300)
+    rows = np.repeat(np.arange(300), 2)
+    twice = ArraySource(X).part(rows) if is_part else ArraySource(X[rows])
+    for samples in (samples_of(twice), samples_of(X[rows].astype(float))):
+        merged = merge_copies(samples)
+        np.testing.assert_array_equal(merged.rows, np.arange(0, 600, 2))
+        np.testing.assert_array_equal(merged.X[:], X)
+
+
 @pytest.mark.parametrize("n_features", [10, 500])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64])
 def test_copies_of_integers_choose_no_transform(dtype, n_features, rng):

@@ -5,7 +5,14 @@ import pytest
 from sklearn import config_context
 
 from fake_sources import ChunkFunction, SliceableFile
-from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector, TanhRegressor
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    StackedClassifier,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
 
 N = 600
 SMALL = {"random_state": 0, "device": "jit"}
@@ -125,6 +132,33 @@ def test_out_that_cannot_hold_the_classes(data, labels, out, error):
     classifier = TanhClassifier(20, **SMALL).fit(X, np.array(labels)[y])
     with pytest.raises(ValueError, match=error):
         classifier.predict(X, out=out)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i8"])
+def test_out_must_not_share_memory_with_x(dtype):
+    """Rows of X that are read later would be overwritten; arrays of int64 are read in parts."""
+    both = np.random.default_rng(0).integers(9, size=(70_000, 3)).astype(dtype)
+    X = both[:, :2]
+    y = X[:, 0] > 4
+    projector = TanhProjector(2, **SMALL).fit(X)
+    classifier = TanhClassifier(5, feature_weights=None, alpha=1.0, **SMALL).fit(X, y)
+    error = "out shares memory with X, which is read meanwhile; pass another array"
+    if dtype == "f8":
+        with pytest.raises(ValueError, match=error):
+            projector.transform(X, out=both[:, 1:])
+    with pytest.raises(ValueError, match=error):
+        classifier.predict(X, out=both[:, 1])
+    out = both[:, 2]  # between the rows of X, without an overlap
+    assert classifier.predict(X, out=out) is out
+    np.testing.assert_array_equal(out, classifier.predict(X))
+
+
+def test_out_of_an_ensemble_must_not_share_memory_with_x(data):
+    X, y, _ = data
+    X = X.astype(float)
+    ensemble = StackedClassifier([("tanh", TanhClassifier(5, **SMALL))], random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="out shares memory with X"):
+        ensemble.predict(X, out=X[:, 0])
 
 
 def test_out_of_another_shape(data):

@@ -87,9 +87,8 @@ def _has_copies(n_distinct, n):
 
 def _differ_in_one_feature(X):
     """Return whether nearly all samples differ in a single feature; it has enough values for it."""
-    if isinstance(X, ArraySource):  # each feature would take a pass over all rows
-        return False
-    return any(_are_distinct(column) for column in X.T)
+    columns = X.columns() if isinstance(X, ArraySource) else X.T
+    return any(map(_are_distinct, columns))
 
 
 def _differ_in_both_halves(X):

@@ -24,7 +24,13 @@ from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.sources import Source
 from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, n_synapses, stream, work_of_fit, write
-from ..data.validation import is_on_other_device, to_host, validate_samples, validated
+from ..data.validation import (
+    check_no_overlap,
+    is_on_other_device,
+    to_host,
+    validate_samples,
+    validated,
+)
 from ..engines import get_engine
 from ..parts import Parts, ReadoutTraining, TargetSpec, Units
 from ..readouts.linear import ScoreQueue, score_uncovered
@@ -267,6 +273,7 @@ class PredictionRun:
         if out is not None:
             empty = _empty_output(self.parts, self.layer, method)
             task.check_out(out, (len(self.X), *empty.shape[1:]))
+            check_no_overlap(out, self.X)
 
         def write_output(rows, scores):
             output.take(rows, task.format_output(method, scores, readout, **options))

@@ -12,7 +12,7 @@ from ..data.map_reduce import run_parallel
 from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, stream, stream_into, write
-from ..data.validation import check_out
+from ..data.validation import check_no_overlap, check_out
 from ..parts import layer_of
 from .network import Network
 from .state import on_snapshot
@@ -71,6 +71,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
             if out is None:
                 out = job.engine.algebra_of(X).xp.empty(shape, dtype)
             check_out(out, shape, dtype)
+            check_no_overlap(out, X)
             is_direct, lock = _is_direct_output(out, dtype), Lock()
 
             def transform_share(job, share):

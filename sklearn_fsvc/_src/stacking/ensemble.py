@@ -32,7 +32,7 @@ from ..data.dask_blocks import open_input
 from ..data.sharded_rows import slice_rows
 from ..data.sources import is_in_memory
 from ..data.streaming import n_synapses, row_blocks, take_rows
-from ..data.validation import to_host, validate_samples
+from ..data.validation import check_no_overlap, to_host, validate_samples
 from ..engines import get_engine
 from ..estimators.fit_report import FitReport
 from ..estimators.network import (
@@ -453,6 +453,7 @@ class StackedPrediction:
         buffer = OutputBuffer(len(self.X), out)
         if out is not None:
             self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
+            check_no_overlap(out, self.X)
         for part, X in self._blocks():
             buffer.take(part, self._format(method, self._scores(X), **options))
         return buffer.result

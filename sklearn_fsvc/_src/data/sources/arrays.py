@@ -59,6 +59,15 @@ class ArraySource(Source):
         """Return all rows, converted."""
         return self[:]
 
+    def shares_memory(self, out: npt.NDArray[Any]) -> bool:
+        return np.shares_memory(self._array, out)
+
+    def columns(self) -> Generator[npt.NDArray[Any], None, None]:
+        """Yield the values of each feature, in the dtype of the array."""
+        rows = slice(None) if self._rows is None else self._rows
+        for column in self._array.T:
+            yield column[rows]
+
     def part(self, rows: npt.NDArray[np.intp]) -> "ArraySource":
         """Return a subset of the rows, in any order, without a copy."""
         rows = rows if self._rows is None else self._rows[rows]

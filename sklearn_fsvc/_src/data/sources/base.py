@@ -119,6 +119,10 @@ class Source(ABC):
                         block = None
                         del selected  # freed before the next rows are read
 
+    def shares_memory(self, out: npt.NDArray[Any]) -> bool:
+        """Return whether the rows are in the memory of an array."""
+        return False
+
     def part(self, rows: Any) -> "Source":
         """Return a subset of the rows, ascending (in any order if `is_in_memory`), as a source."""
         return SourceSubset(self, rows)
