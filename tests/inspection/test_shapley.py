@@ -302,6 +302,8 @@ def test_display_of_points():
     assert display.figure_ is display.ax_.figure
     with pytest.raises(ValueError, match="output=3 must be an index"):
         ShapleyDisplay(display.shapley, output=3).plot()
+    with pytest.raises(TypeError, match="output='virginica' must be an integer"):
+        ShapleyDisplay(display.shapley, output="virginica").plot()
 
 
 def test_display_of_one_sample():
