@@ -68,7 +68,18 @@ def test_the_unit_of_weights_changes_no_regressor(name, factor, data):
     np.testing.assert_array_equal(one.predict(X), other.predict(X))
     np.testing.assert_array_equal(one.predict_interval(X), other.predict_interval(X))
     if name == "TanhRegressor":
-        assert one.posterior_.n * factor == other.posterior_.n
+        deviations = (model.predict(X, return_std=True)[1] for model in (one, other))
+        np.testing.assert_array_equal(*deviations)
+
+
+def test_equal_weights_give_the_deviations_of_a_fit_without_weights(data):
+    X, y, _ = data
+    model = REGRESSORS["TanhRegressor"]
+    plain, weighted = (
+        clone(model).fit(X, y, sample_weight=weight).predict(X, return_std=True)[1]
+        for weight in (None, np.full(N, 0.01))
+    )
+    np.testing.assert_allclose(weighted, plain, rtol=1e-6)
 
 
 @pytest.mark.parametrize("alpha", [100.0, [10.0, 100.0]])

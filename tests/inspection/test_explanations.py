@@ -1,5 +1,6 @@
 """ExplanationDisplay plots the training samples and contributions of `explain`."""
 
+import re
 import sys
 
 import numpy as np
@@ -126,6 +127,9 @@ def test_invalid_input(iris_model):
         ExplanationDisplay.from_estimator(RBFClassifier(), IRIS)
     with pytest.raises(ValueError, match=r"image_shape=\(8, 8\) has 64 values"):
         ExplanationDisplay.from_estimator(iris_model, IRIS[:1], image_shape=(8, 8))
+    for shape, error in ((4, TypeError), ((2.0, 2.0), TypeError), ((-2, -2), ValueError)):
+        with pytest.raises(error, match=re.escape(f"image_shape={shape!r} must be")):
+            ExplanationDisplay.from_estimator(iris_model, IRIS[:1], image_shape=shape)
 
 
 def test_without_matplotlib(monkeypatch, iris_model):

@@ -120,6 +120,23 @@ def test_columns_of_a_table():
     assert explanation.data[0, 1] == X["colour"][0]
 
 
+def test_columns_in_another_order():
+    """Steps select columns by name; data and values are in the order of `fit`."""
+    X = pd.DataFrame(IRIS[:, :3], columns=["a", "b", "c"])
+    network, steps = RBFClassifier(20, **LAPLACIAN), StandardScaler()
+    selected = ColumnTransformer([("scale", steps, ["a", "c"])])  # "b" is dropped
+    for model, columns in (
+        (make_tabular_pipeline(network), ["c", "unused", "b", "a"]),
+        (make_pipeline(selected, network), ["c", "a"]),
+        (make_pipeline(ColumnTransformer([("scale", steps, [0, 2])]), network), ["a", "b", "c"]),
+    ):
+        model = model.fit(X, CODES)
+        as_in_fit = shapley_values(model, X[:3], X[::9])
+        reordered = shapley_values(model, X[:3].assign(unused=7.0)[columns], X[::9])
+        np.testing.assert_array_equal(reordered.values, as_in_fit.values)
+        np.testing.assert_array_equal(reordered.data, X[as_in_fit.feature_names][:3])
+
+
 def test_features_of_two_columns():
     """They are a player of their own, so that all values add up to the score."""
     rng = np.random.default_rng(0)
@@ -285,6 +302,8 @@ def test_display_of_points():
     assert display.figure_ is display.ax_.figure
     with pytest.raises(ValueError, match="output=3 must be an index"):
         ShapleyDisplay(display.shapley, output=3).plot()
+    with pytest.raises(TypeError, match="output='virginica' must be an integer"):
+        ShapleyDisplay(display.shapley, output="virginica").plot()
 
 
 def test_display_of_one_sample():

@@ -47,12 +47,16 @@ def rows(rng):
 def naive_deviations(model, X, Y, new, weight=None):
     """Return deviations by their formula; the noise is estimated by leave-one-out residuals.
 
-    A left-out sample leaves out the unit that is centred there.
+    A left-out sample leaves out the unit that is centred there. Weights are those of mean 1, with
+    a penalty for these.
     """
-    w = np.ones(len(X)) if weight is None else weight
+    w, alpha = np.ones(len(X)), model.alpha_
+    if weight is not None:
+        mean_weight = weight[weight > 0].mean()
+        w, alpha = weight / mean_weight, alpha / mean_weight
     mean_y = np.average(Y, axis=0, weights=w)
     scale = np.sqrt(np.average((Y - mean_y) ** 2, axis=0, weights=w))
-    H, Z, alpha = naive.of_model(model, X), (Y - mean_y) / scale, model.alpha_
+    H, Z = naive.of_model(model, X), (Y - mean_y) / scale
     own, residual = unit_at_sample(model, len(X)), np.empty(Z.shape)
     for i, unit in enumerate(own):
         kept = np.arange(H.shape[1]) != unit

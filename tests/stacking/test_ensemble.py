@@ -72,6 +72,9 @@ def test_contributions_add_up(data):
     np.testing.assert_allclose(two.contributions(X).sum(axis=1), abs(two.decision_function(X)))
     with pytest.raises(ValueError, match=r"output=1: y has 1 column"):
         model.contributions(X, 1)
+    for output in ("a", 0.5, None, True):
+        with pytest.raises(TypeError, match=f"output={output!r} must be an integer"):
+            model.contributions(X, output)
 
 
 def test_importances_are_the_mean_over_networks(large_data):

@@ -398,7 +398,9 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
     inverse of the matrix of the ridge equations. ``noise^2`` is the sum over samples of
     ``w (1 - s) e^2``, divided by that of ``w (1 - s)^2``, for residuals e and leverages s, without
     the unit of which the sample is the centre. So leave-one-out residuals ``e / (1 - s)`` are as
-    large as predicted, on average over samples with the weights ``(1 - s)^2``.
+    large as predicted, on average over samples with the weights ``(1 - s)^2``. Sample weights w
+    that are not counts are divided by their mean, and `alpha_` by the same number, so that only the
+    ratios of weights matter; n is the sum of the weights.
 
     References
     ----------

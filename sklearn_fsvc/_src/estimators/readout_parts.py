@@ -127,7 +127,8 @@ class Linear(Readout):
 
     def train(self, training: ReadoutTraining) -> Self:
         # The samples are those of `Samples.with_unit_weights`; the parameter and the fitted
-        # attributes are for the given weights.
+        # penalties are for the given weights. The posterior is not: its noise is that of a sample
+        # of mean weight, so that standard deviations do not depend on the unit of the weights.
         scale = training.history.alpha_scale
         if scale == 1:
             return self._train(training)
@@ -139,8 +140,6 @@ class Linear(Readout):
         fitted = {"alpha_": float(_multiplied_penalties(trained.alpha_, scale, given))}
         if trained.alphas_ is not UNSET:
             fitted["alphas_"] = _multiplied_penalties(trained.alphas_, scale, given)
-        if trained.posterior_ is not UNSET:
-            fitted["posterior_"] = trained.posterior_.multiplied(scale)
         return trained.update_fitted(**fitted)
 
     def _train(self, training: ReadoutTraining) -> Self:

@@ -194,7 +194,8 @@ REGRESSION = read_entries(
     posterior_ : tuple (root, mean, n, noise)
         Posterior of the readout, from which the standard deviations of predictions are computed
         (see the Notes of `RBFRegressor`); of shapes (n_columns, n_columns), (n_columns,), () and
-        (n_outputs,). Only with ``uncertainty=True``.
+        (n_outputs,). Sample weights that are not counts are divided by their mean first, and
+        n is their sum. Only with ``uncertainty=True``.
     """
 )
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.explanation import Explanation
+from ..images import read_image_shape
 from ..stacking.explanation import centered_networks
 from .displays import BLUE, VERMILION, axes_for, format_value, network_of
 
@@ -141,10 +142,12 @@ class ExplanationDisplay:
         Raises
         ------
         TypeError
-            If the estimator has no `explain`.
+            If the estimator has no `explain`, or `image_shape` is no sequence of integers.
         ValueError
             If `image_shape` does not match the number of features.
         """
+        if image_shape is not None:
+            image_shape = read_image_shape(image_shape)
         network, X, explanation = _explain_last_step(estimator, X, n, output)
         n_features = network.n_features_in_
         if image_shape is not None and np.prod(image_shape) != n_features:

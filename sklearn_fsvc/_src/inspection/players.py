@@ -52,11 +52,14 @@ class Players:
         Columns of X of each player: several of a joint one.
     of_features : ndarray of int of shape (n_features,)
         Player of each feature of the network.
+    input_names : sequence of str or None
+        Names of all columns in `fit`, None if they had no names.
     """
 
     names: list[str]
     columns: list[tuple[int, ...]]
     of_features: npt.NDArray[np.intp]
+    input_names: Sequence[str] | None
 
     @classmethod
     def of(cls, steps: Pipeline | None, network: Any) -> "Players":
@@ -69,7 +72,12 @@ class Players:
         columns = sorted(set(origins), key=lambda each: (len(each), each))
         names = [str(name) for name in input_names(first, None)]
         of_features = np.array([columns.index(each) for each in origins], np.intp)
-        return cls([" x ".join(names[j] for j in each) for each in columns], columns, of_features)
+        return cls(
+            [" x ".join(names[j] for j in each) for each in columns],
+            columns,
+            of_features,
+            getattr(first, "feature_names_in_", None),
+        )
 
     def data(self, X: Any) -> npt.NDArray:
         """Return the values of the columns, (n_samples, n_players); NaN for joint players.
@@ -80,12 +88,24 @@ class Players:
         X = X if hasattr(X, "shape") else np.asarray(X)
         values = [_as_objects(np.asarray(column)) for column in iterate_columns(X)]
         kinds = describe_columns(X)[2]
-        single = [each[0] for each in self.columns if len(each) == 1]
+        single = self._positions(X, [each[0] for each in self.columns if len(each) == 1])
         dtype = np.float64 if all(kinds[j] == "number" for j in single) else object
         result = np.full((len(values[0]), len(self.columns)), np.nan, dtype)
         for player, j in enumerate(single):
             result[:, player] = values[j]
         return result
+
+    def _positions(self, X, columns):
+        """Return the positions in X of columns, given those in `fit`.
+
+        A `ColumnTransformer` selects columns by their names, in any order and among others.
+        """
+        if self.input_names is None or not hasattr(X, "columns"):
+            return columns
+        positions = {name: j for j, name in enumerate(X.columns)}
+        names = [self.input_names[j] for j in columns]
+        # X with other names, of which scikit-learn has warned, is used in its own order.
+        return [positions[name] for name in names] if positions.keys() >= set(names) else columns
 
 
 def _as_objects(values):

@@ -15,6 +15,7 @@ from ..data.validation import to_host
 from ..layers import RBFLayer
 from ..parts import parts_of
 from ..stacking.ensemble import StackedEnsemble
+from ..utils.parameters import check_integer
 from .displays import network_of
 from .players import Players
 from .product_game import ProductUnits, shapley_of_products
@@ -60,8 +61,9 @@ class ShapleyValues:
     def of_output(self, output: int) -> npt.NDArray[np.float64]:
         """Return the values of one score, of shape (n_samples, n_features).
 
-        ValueError if there is no such score.
+        ValueError if there is no such score, TypeError if `output` is no integer.
         """
+        check_integer("output", output)
         if not 0 <= output < len(self.output_names):
             raise ValueError(
                 f"output={output!r} must be an index of output_names, which are "

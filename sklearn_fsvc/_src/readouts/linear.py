@@ -250,10 +250,6 @@ class Posterior(NamedTuple):
     n: float  # sum of the sample weights
     noise: Any  # (n_outputs,): standard deviation of the noise
 
-    def multiplied(self, scale: float) -> "Posterior":
-        """Return the posterior for sample weights, and a penalty, multiplied by a number."""
-        return self._replace(root=self.root / scale**0.5, n=self.n * scale)
-
 
 class Deviations:
     """Standard deviations of the outputs of tiles of H, by a `Posterior` of host arrays."""

@@ -60,17 +60,23 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
         ) from error
 
 
-def check_positive_integer(name: str, value: Any) -> int:
-    """Return `value` as an int if it is an integer of at least 1."""
+def check_integer(name: str, value: Any) -> None:
+    """Raise TypeError if `value` is not an integer."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name}={value!r} must be an integer, not {type(value).__name__}.")
+
+
+def check_positive_integer(name: str, value: Any) -> int:
+    """Return `value` as an int if it is an integer of at least 1."""
+    check_integer(name, value)
     if value < 1:
         raise ValueError(f"{name}={value!r} must be at least 1.")
     return int(value)
 
 
 def check_output(output: Any, n_columns: int) -> None:
-    """Raise ValueError if y has no column of this index."""
+    """Raise ValueError if y has no column of this index, TypeError if it is no integer."""
+    check_integer("output", output)
     if not 0 <= output < n_columns:
         raise ValueError(
             f"output={output!r}: y has {n_columns} column(s); pass the index of one, from 0."
