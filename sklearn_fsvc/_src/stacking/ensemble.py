@@ -453,8 +453,7 @@ class StackedPrediction:
         if out is not None:
             self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
         for part, X in self._blocks():
-            scores = np.zeros((len(X), len(self._offset))) + self._offset
-            scores = sum(self._weighted_scores(X), scores)
+            scores = self._add_up(self._weighted_scores(X))
             buffer.take(part, self._format(method, scores, **options))
         return buffer.result
 
@@ -468,7 +467,7 @@ class StackedPrediction:
         network = networks[weighting.weights_.argmax()]
         quantiles, buffer = distribution.quantiles(probabilities), OutputBuffer(len(self.X))
         for part, X in self._blocks():
-            scores = sum(self._weighted_scores(X), np.zeros((len(X), 1)) + self._offset)
+            scores = self._add_up(self._weighted_scores(X))
             with network._open_prediction(X, "predict") as run:
                 H = first_activations(run.job, run.layer, run.X, distribution.n_units)
             scale = distribution.scale(H, task.standardise(scores))
@@ -488,7 +487,7 @@ class StackedPrediction:
         """Yield blocks of samples and the `Decision` about one column of y for each block."""
         for _, X in self._blocks():
             scores = np.stack(list(self._weighted_scores(X)))
-            decided = self.parts.task.select_decision(scores.sum(axis=0) + self._offset, output)
+            decided = self.parts.task.select_decision(self._add_up(scores), output)
             predictions, columns, signs = decided
             contributions = (signs * scores[:, np.arange(len(columns)), columns]).T
             intercept = signs * self._offset[columns]
@@ -516,6 +515,18 @@ class StackedPrediction:
         is_read = isinstance(X, Source) and not X.is_in_memory
         blocks = row_blocks(X, None, parts) if is_read else (slice_rows(X, part) for part in parts)
         return zip(parts, blocks, strict=True)
+
+    def _add_up(self, weighted_scores):
+        """Return the scores, (n_samples, n_scores), of what each network adds to them.
+
+        Deviations from the mean of y are added, which are 0 if an output of y is constant: rounding
+        errors of products with the weights would make its R² 0.
+        """
+        weighting = self.parts.weighting
+        origin, final_weight = weighting.origin(self.parts.task), weighting.final_weight_
+        weights = *((1 - final_weight) * weighting.weights_), final_weight
+        pairs = zip(weighted_scores, weights, strict=False)  # there may be no final estimator
+        return origin + sum(scores - weight * origin for scores, weight in pairs)
 
     def _weighted_scores(self, X):
         """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""
