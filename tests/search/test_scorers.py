@@ -22,6 +22,7 @@ from search.comparing import (
     load,
     load_regression,
     score_of_samples,
+    weighted_score,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
 
@@ -99,6 +100,11 @@ def test_probabilities(wine, network):
     grid = {"n_hidden": [10, 20], "alpha": ["auto"]}
     actual = compare(network, grid, wine, return_train_score=True, **options)
     np.testing.assert_allclose(actual.predict_proba(wine[0]).sum(axis=1), 1)
+
+
+def test_logarithms_of_probabilities(wine):
+    scorer = make_scorer(weighted_score, response_method=["predict_log_proba"])
+    compare(TANH, {"n_hidden": [10, 20]}, wine, scoring=scorer)
 
 
 def failing_scorer(estimator, X, y):

@@ -143,6 +143,7 @@ def test_no_linear_map_of_many_features(cls, rng):
         ([("line", LogisticRegression())], TypeError, "StackingClassifier"),
         ([("rbf", RBFRegressor())], TypeError, "for the same task"),
         ([("rbf", RBFProjector())], TypeError, "for the same task"),
+        ([("rbf", RBFClassifier)], TypeError, r"pass an estimator: RBFClassifier\(\)"),
         ([("rbf", RBFClassifier(readout="softmax"))], ValueError, 'use readout="ridge"'),
         ([("a", TanhClassifier(class_weight="balanced"))], ValueError, "to the ensemble"),
         ([("a", TanhClassifier()), ("a", TanhClassifier())], ValueError, "not unique"),

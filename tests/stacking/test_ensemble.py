@@ -59,6 +59,15 @@ def test_scores_are_weighted_sums(data, kind):
     assert model.score(X, y) == (model.predict(X) == y).reshape(len(X), -1).all(axis=1).mean()
 
 
+def test_constant_outputs_are_predicted_exactly(data):
+    X, _, numbers = data
+    constants = np.tile([0.3, 7.7, 1e6, 123456.789], (len(X), 1))
+    model = regressor().fit(X, np.column_stack([numbers, constants]))
+    np.testing.assert_array_equal(model.predict(X)[:, 1:], constants)
+    np.testing.assert_array_equal(model.predict_quantiles(X, [0.5])[:, 1:, 0], constants)
+    assert (model.explain(X[:2], output=3).predictions == 1e6).all()
+
+
 def test_contributions_add_up(data):
     X, y, numbers = data
     model = regressor().fit(X, np.column_stack([numbers, -numbers]))

@@ -237,6 +237,10 @@ class CachedEstimator(CallbackMixin, BaseEstimator):
     def predict_proba(self, rows: Rows) -> Any:
         return self._predict("predict_proba", rows)
 
+    @_has("predict_log_proba")
+    def predict_log_proba(self, rows: Rows) -> Any:
+        return self._predict("predict_log_proba", rows)
+
     def score(self, rows: Rows, y: Any, sample_weight: Any = None, **params: Any) -> float:
         if self._cached_scores(rows) is None or params:
             weighted = {} if sample_weight is None else {"sample_weight": sample_weight}

@@ -111,6 +111,9 @@ class BaseEstimators(Part):
             self._check_estimator(f"final_estimator={final!r} was passed", final, task)
 
     def _check_estimator(self, what, network, task):
+        if isinstance(network, type):
+            name = network.__name__
+            raise TypeError(f"{what}, which is a class; pass an estimator: {name}().")
         parts = parts_of(network)
         if parts is None or not isinstance(parts.task, type(task)):
             raise TypeError(

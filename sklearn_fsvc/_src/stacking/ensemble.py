@@ -488,7 +488,7 @@ class StackedPrediction:
         """Yield blocks of samples and the `Decision` about one column of y for each block."""
         for _, X in self._blocks():
             scores = np.stack(list(self._weighted_scores(X)))
-            decided = self.parts.task.select_decision(scores.sum(axis=0) + self._offset, output)
+            decided = self.parts.task.select_decision(self._add_up(scores), output)
             predictions, columns, signs = decided
             contributions = (signs * scores[:, np.arange(len(columns)), columns]).T
             intercept = signs * self._offset[columns]
@@ -518,7 +518,19 @@ class StackedPrediction:
 
     def _scores(self, X):
         """Return the scores of the ensemble, (n_samples, n_scores)."""
-        return sum(self._weighted_scores(X), np.zeros((len(X), 1)) + self._offset)
+        return self._add_up(self._weighted_scores(X))
+
+    def _add_up(self, weighted_scores):
+        """Return the scores, (n_samples, n_scores), of what each network adds to them.
+
+        Deviations from the mean of y are added, which are 0 if an output of y is constant: rounding
+        errors of products with the weights would make its R² 0.
+        """
+        weighting = self.parts.weighting
+        origin, final_weight = weighting.origin(self.parts.task), weighting.final_weight_
+        weights = *((1 - final_weight) * weighting.weights_), final_weight
+        pairs = zip(weighted_scores, weights, strict=False)  # there may be no final estimator
+        return origin + sum(scores - weight * origin for scores, weight in pairs)
 
     def _weighted_scores(self, X):
         """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""

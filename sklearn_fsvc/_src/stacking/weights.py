@@ -78,6 +78,10 @@ class EnsembleWeighting(Part, ABC):
     def as_features(self, task: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
         """Return predicted scores (n_samples, n_scores) as features of a final estimator."""
 
+    def origin(self, task: TargetSpec) -> Any:
+        """Return the scores of a readout without activations, of the shape of one prediction."""
+        return 0.0
+
     def calibrate(
         self, task: TargetSpec, ensemble: "WeightedEnsemble", X: Any, networks: Sequence[Any]
     ) -> dict[str, Any]:
@@ -172,6 +176,9 @@ class NumericWeighting(EnsembleWeighting):
 
     def as_features(self, task, scores):
         return task.standardise(scores)
+
+    def origin(self, task):
+        return np.atleast_1d(task.mean)
 
     def calibrate(self, task, ensemble, X, networks):
         scores, Y, weight = ensemble.scores, ensemble.Y, ensemble.sample_weight
