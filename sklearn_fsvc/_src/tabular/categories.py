@@ -111,7 +111,8 @@ class CategoryEncoder(CrossFittedEncoder):
 
     `fit_transform` is cross-fitted, as in scikit-learn's TargetEncoder: a training sample is
     encoded by the samples of other folds, so that its own target is not used. Unknown categories
-    are encoded as the overall mean, and by one-hot features of zeros or as an infrequent one.
+    are encoded as the overall mean, also of one-hot features, or as an infrequent one: with
+    features of zeros they would be closer to all categories than categories are to each other.
     Sample weights of the last step of a pipeline do not reach the means: remove samples of weight 0
     before `fit`.
 
@@ -130,6 +131,8 @@ class CategoryEncoder(CrossFittedEncoder):
         Its `categories_` are sorted, with NaN, for missing values, last.
     positions_ : list of ndarray of int of shape (n_codes,)
         For each feature the one-hot feature of each code (see `category_codes`), -1 for none.
+    unknown_ : list of ndarray of float32 of shape (n_one_hot,)
+        For each feature the one-hot features of unknown categories.
     means_ : dict of int to ndarray of shape (n_codes, n_outputs)
         Feature -> mean targets of each code.
     log_counts_ : dict of int to ndarray of shape (n_codes, 1)
@@ -176,6 +179,9 @@ class CategoryEncoder(CrossFittedEncoder):
             if j in targeted and self._exceeds_limit(known)
             else self._one_hot_positions(codes[:, j], known)
             for j, known in enumerate(categories)
+        ]
+        self.unknown_ = [
+            _mean_one_hot(positions[codes[:, j]]) for j, positions in enumerate(self.positions_)
         ]
         self._warn_doubtful(targeted, is_category, len(X))
         return self._stack(codes, encoded)
@@ -281,7 +287,9 @@ class CategoryEncoder(CrossFittedEncoder):
         columns = []
         for j, positions in enumerate(self.positions_):
             one_hot = positions[codes[:, j]][:, None] == np.arange(positions.max() + 1)
-            columns.append(np.multiply(one_hot, ONE_HOT_VALUE, dtype=np.float32))
+            one_hot = np.multiply(one_hot, ONE_HOT_VALUE, dtype=np.float32)
+            one_hot[positions[codes[:, j]] < 0] = self.unknown_[j]
+            columns.append(one_hot)
             columns += [encoded[j]] if j in encoded else []
             columns += [self.log_counts_[j][codes[:, j]]] if j in self.log_counts_ else []
         return np.hstack(columns, dtype=np.float32, casting="same_kind")
@@ -319,6 +327,12 @@ class CategoryEncoder(CrossFittedEncoder):
         """Return the name of a column; in arrays, its position among the categorical ones."""
         names = getattr(self, "feature_names_in_", None)
         return f"{j} of the categorical columns" if names is None else repr(names[j])
+
+
+def _mean_one_hot(positions):
+    """Return the mean of the one-hot features of samples, from the position of each."""
+    counts = np.bincount(positions[positions >= 0])
+    return (ONE_HOT_VALUE * counts / len(positions)).astype(np.float32)
 
 
 def _log_counts(codes, n_codes):

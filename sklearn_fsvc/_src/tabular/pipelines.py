@@ -122,7 +122,8 @@ def make_tabular_pipeline(
 
     **Categorical features**: at a scale of 0.5 two categories are at Manhattan distance 1, about
     the mean distance of two values of a numerical feature (1.14). An unknown category is encoded
-    as zeros, at distance 0.5 from every other. A missing value is a category.
+    as the mean of the training samples, at distance 1 - p from a category with share p of them. A
+    missing value is a category.
 
     **High-cardinality categories**: a feature with more than 30 categories also gets the mean
     target of the category (standardised in regression; for more than two classes or outputs, one
