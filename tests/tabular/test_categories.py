@@ -106,11 +106,25 @@ def encode(name, values):
         ([f"{i}" for i in range(300)], r"'c': numbers as text.*to_numeric"),
         ([i / 7 for i in range(300)], r"'c': numbers as text.*to_numeric"),
         ([*"??-", *map(str, range(297))], r"'c': numbers as text, and .*coerce"),
+        ([*"?-", *(f"{i / 7:.2f} %" for i in range(298))], "'c': numbers as .*symbols.*to_numeric"),
+        ([f"{7 * i:,}" for i in range(300)], "'c': numbers as text with symbols"),
+        ([f"€{i},50" for i in range(300)], "'c': numbers as text with symbols"),
         ([f"{1 + i % 9}/11/2026" for i in range(300)], "'c': dates as text.*to_datetime"),
         ([f"town {i % 140}" for i in range(300)], "'c': more than max_categories=100.*TargetE"),
         ([f"name {i}" for i in range(30)], "'c': unique values in most samples"),
     ],
-    ids=["ID", "numbers", "objects", "marked", "slashes", "many", "few"],
+    ids=[
+        "ID",
+        "numbers",
+        "objects",
+        "marked",
+        "percentages",
+        "thousands",
+        "decimal commas",
+        "slashes",
+        "many",
+        "few",
+    ],
 )
 def test_warning_for_doubtful_categories(values, what):
     """It includes the remedy; at most 100 features are encoded."""
@@ -132,6 +146,7 @@ def test_warning_for_doubtful_categories(values, what):
         [f"{i % 90:02}" for i in range(300)],
         ["unknown", *(f"{10000 + 7 * (i % 90)}" for i in range(300))],
         [*"ABC", *(f"{i % 90}" for i in range(300))],
+        [f"{i % 9},{i % 5},{i % 2}" for i in range(300)],
     ],
     ids=[
         "towns",
@@ -143,6 +158,7 @@ def test_warning_for_doubtful_categories(values, what):
         "leading zeros",
         "one unknown",
         "codes with letters",
+        "lists of codes",
     ],
 )
 def test_no_warning_for_categories(values):

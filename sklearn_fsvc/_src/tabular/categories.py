@@ -38,6 +38,10 @@ _MIN_UNIQUE = 20
 _MIN_NUMBERS = 30
 # Up to this many distinct texts beside numbers may stand for missing values, such as "?".
 _MAX_MARKERS = 2
+# A number with a currency, a percent sign, separators of thousands, or a decimal comma.
+_NUMBER_WITH_SYMBOLS = re.compile(
+    r"\s*[+-]?\s*[$€£¥]?\s*[+-]?(\d{1,3}(,\d{3})+|\d+)([.,]\d+)?\s*[%$€£¥]?\s*"
+)
 # Kind of a doubtful column -> its description in the warning, with the remedy.
 _ADVICE = {
     "dates": (
@@ -50,6 +54,10 @@ _ADVICE = {
     "marked": (
         'numbers as text, and a text such as "?" in place of missing ones; convert them with '
         'pandas.to_numeric(..., errors="coerce") or, if they are codes, with astype("category")'
+    ),
+    "symbols": (
+        'numbers as text with symbols such as "%", "$" or ","; remove or replace these with '
+        ".str.replace, and convert the result with pandas.to_numeric"
     ),
     "unique": (
         "unique values in most samples, as of IDs, from which nothing can be learned; drop them"
@@ -366,6 +374,9 @@ def _classify(known, is_category, n_samples, is_many):
         n_others = len(present) - len(numbers)
         if n_others <= min(_MAX_MARKERS, len(numbers) // 10) and _are_numbers(numbers):
             return "marked" if n_others else "numbers"
+        n_symbols = sum(map(_is_number_with_symbols, present))
+        if n_symbols and n_others - n_symbols <= _MAX_MARKERS:
+            return "symbols"
     return "unique" if is_unique else "many" if is_many else None
 
 
@@ -376,6 +387,12 @@ def _is_number(value):
     except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def _is_number_with_symbols(value):
+    """Return whether a value is a text such as "12.5%" or "$1,200"."""
+    is_other_text = isinstance(value, str) and not _is_number(value)
+    return is_other_text and _NUMBER_WITH_SYMBOLS.fullmatch(value) is not None
 
 
 def _are_numbers(values):
