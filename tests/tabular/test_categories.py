@@ -21,18 +21,19 @@ from tabular.tables import convert, make_frame, preprocessing
 
 
 def test_distances_of_categories():
-    """Two categories are at Manhattan distance 1, an unknown one at 0.5 from each."""
-    fitted = preprocessing().fit(pd.DataFrame({"color": ["red", "green", "blue"]}))
+    """Two categories are at Manhattan distance 1, an unknown one about as far from each."""
+    fitted = preprocessing().fit(pd.DataFrame({"color": ["red", "green", "blue", "blue"]}))
     H = fitted.transform(pd.DataFrame({"color": ["blue", "green", "red", "pink"]}))
-    np.testing.assert_array_equal(H, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0, 0, 0]])
+    unknown = [0.25, 0.125, 0.125]
+    np.testing.assert_array_equal(H, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], unknown])
     distances = cdist(H, H, "cityblock")
     np.testing.assert_array_equal(distances[:3, :3], 1 - np.eye(3))
-    np.testing.assert_array_equal(distances[3, :3], 0.5)
+    np.testing.assert_array_equal(distances[3, :3], [0.5, 0.75, 0.75])
 
 
 @pytest.mark.parametrize("dtype", [object, "str", "string", "category", "boolean"])
 def test_missing_values_of_pandas_are_one_category(dtype):
-    """All kinds of missing values are one category, which is ignored if unknown."""
+    """All kinds of missing values are one category, and as the mean sample if unknown."""
     values = [True, None, False] if dtype == "boolean" else ["b", None, "a"]
     column = pd.DataFrame({"c": pd.Series(values, dtype=dtype)})
     if dtype is object:
@@ -41,7 +42,7 @@ def test_missing_values_of_pandas_are_one_category(dtype):
     expected = [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0], [0, 0, 0.5]][: len(column)]
     np.testing.assert_array_equal(H, expected)
     without = preprocessing().fit(column.iloc[[0, 2]])
-    np.testing.assert_array_equal(without.transform(column.iloc[[1]]), [[0, 0]])
+    np.testing.assert_array_equal(without.transform(column.iloc[[1]]), [[0.25, 0.25]])
 
 
 def test_missing_values_of_polars_are_a_category():
@@ -105,11 +106,25 @@ def encode(name, values):
         ([f"{i}" for i in range(300)], r"'c': numbers as text.*to_numeric"),
         ([i / 7 for i in range(300)], r"'c': numbers as text.*to_numeric"),
         ([*"??-", *map(str, range(297))], r"'c': numbers as text, and .*coerce"),
+        ([*"?-", *(f"{i / 7:.2f} %" for i in range(298))], "'c': numbers as .*symbols.*to_numeric"),
+        ([f"{7 * i:,}" for i in range(300)], "'c': numbers as text with symbols"),
+        ([f"€{i},50" for i in range(300)], "'c': numbers as text with symbols"),
         ([f"{1 + i % 9}/11/2026" for i in range(300)], "'c': dates as text.*to_datetime"),
         ([f"town {i % 140}" for i in range(300)], "'c': more than max_categories=100.*TargetE"),
         ([f"name {i}" for i in range(30)], "'c': unique values in most samples"),
     ],
-    ids=["ID", "numbers", "objects", "marked", "slashes", "many", "few"],
+    ids=[
+        "ID",
+        "numbers",
+        "objects",
+        "marked",
+        "percentages",
+        "thousands",
+        "decimal commas",
+        "slashes",
+        "many",
+        "few",
+    ],
 )
 def test_warning_for_doubtful_categories(values, what):
     """It includes the remedy; at most 100 features are encoded."""
@@ -131,6 +146,7 @@ def test_warning_for_doubtful_categories(values, what):
         [f"{i % 90:02}" for i in range(300)],
         ["unknown", *(f"{10000 + 7 * (i % 90)}" for i in range(300))],
         [*"ABC", *(f"{i % 90}" for i in range(300))],
+        [f"{i % 9},{i % 5},{i % 2}" for i in range(300)],
     ],
     ids=[
         "towns",
@@ -142,6 +158,7 @@ def test_warning_for_doubtful_categories(values, what):
         "leading zeros",
         "one unknown",
         "codes with letters",
+        "lists of codes",
     ],
 )
 def test_no_warning_for_categories(values):
@@ -185,6 +202,7 @@ def test_advice_for_many_integers(dtype):
 
 @pytest.mark.parametrize("n_categories", [5, 130])
 def test_one_hot_features_are_those_of_scikit_learn(n_categories, rng):
+    """Except for unknown categories, which get the mean."""
     values = rng.integers(n_categories, size=(400, 2)).astype(object)
     values[rng.random((400, 2)) < 0.1] = np.nan
     new = rng.integers(n_categories + 5, size=(50, 2)).astype(object)
@@ -200,8 +218,12 @@ def test_one_hot_features_are_those_of_scikit_learn(n_categories, rng):
             H = actual.fit_transform(values)
     else:
         H = actual.fit_transform(values)
-    np.testing.assert_array_equal(2 * H, reference.fit_transform(values))
-    np.testing.assert_array_equal(2 * actual.transform(new), reference.transform(new))
+    one_hot = reference.fit_transform(values)
+    np.testing.assert_array_equal(2 * H, one_hot)
+    expected = reference.transform(new).reshape(*new.shape, -1)
+    mean = one_hot.mean(axis=0).reshape(expected.shape[1:])
+    expected = np.where(expected.any(axis=2, keepdims=True), expected, mean)
+    np.testing.assert_allclose(2 * actual.transform(new), expected.reshape(50, -1), atol=1e-7)
     np.testing.assert_array_equal(actual.get_feature_names_out(), reference.get_feature_names_out())
 
 

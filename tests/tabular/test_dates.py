@@ -13,6 +13,7 @@ from tabular.tables import make_frame, preprocessing
 DATES = ["2024-01-01", "2024-07-01", "2023-12-31", "1969-03-01"]
 # Monday, Monday, Sunday, Saturday.
 WEEKDAYS = [0, 0, 6, 5]
+DAYS_OF_MONTH = [int(text[-2:]) for text in DATES]
 DAYS = [19723, 19905, 19722, -306]
 
 
@@ -29,7 +30,8 @@ def check(features, name="when"):
     angle = 2 * np.pi * np.array([0, 182, 364, 59]) / 365.25
     np.testing.assert_allclose(features[f"{name}_year_sin"], np.sin(angle))
     np.testing.assert_allclose(features[f"{name}_year_cos"], np.cos(angle))
-    assert len(features) == 4
+    np.testing.assert_array_equal(features[f"{name}_day_of_month"], DAYS_OF_MONTH)
+    assert len(features) == 5
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -96,6 +96,15 @@ def test_the_squared_error_must_not_grow():
     assert choose_kind(X, np.where(rng.random(900) < 0.3, amounts, 0.0)) is None
 
 
+def test_squared_errors_of_outliers_may_remain():
+    """No transform reduces them, and one predicts all other samples."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = 3 * X[:, 0] + 0.3 * rng.normal(size=600)
+    y[::100] += 500 * rng.normal(size=6)
+    assert choose_kind(X, y) == "quantiles"
+
+
 def test_rows_are_bounded_and_ascending():
     rows = validation_rows(np.arange(5000), 3)
     assert len(rows) == 1000

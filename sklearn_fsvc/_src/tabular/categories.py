@@ -38,6 +38,10 @@ _MIN_UNIQUE = 20
 _MIN_NUMBERS = 30
 # Up to this many distinct texts beside numbers may stand for missing values, such as "?".
 _MAX_MARKERS = 2
+# A number with a currency, a percent sign, separators of thousands, or a decimal comma.
+_NUMBER_WITH_SYMBOLS = re.compile(
+    r"\s*[+-]?\s*[$€£¥]?\s*[+-]?(\d{1,3}(,\d{3})+|\d+)([.,]\d+)?\s*[%$€£¥]?\s*"
+)
 # Kind of a doubtful column -> its description in the warning, with the remedy.
 _ADVICE = {
     "dates": (
@@ -50,6 +54,10 @@ _ADVICE = {
     "marked": (
         'numbers as text, and a text such as "?" in place of missing ones; convert them with '
         'pandas.to_numeric(..., errors="coerce") or, if they are codes, with astype("category")'
+    ),
+    "symbols": (
+        'numbers as text with symbols such as "%", "$" or ","; remove or replace these with '
+        ".str.replace, and convert the result with pandas.to_numeric"
     ),
     "unique": (
         "unique values in most samples, as of IDs, from which nothing can be learned; drop them"
@@ -111,7 +119,8 @@ class CategoryEncoder(CrossFittedEncoder):
 
     `fit_transform` is cross-fitted, as in scikit-learn's TargetEncoder: a training sample is
     encoded by the samples of other folds, so that its own target is not used. Unknown categories
-    are encoded as the overall mean, and by one-hot features of zeros or as an infrequent one.
+    are encoded as the overall mean, also of one-hot features, or as an infrequent one: with
+    features of zeros they would be closer to all categories than categories are to each other.
     Sample weights of the last step of a pipeline do not reach the means: remove samples of weight 0
     before `fit`.
 
@@ -130,6 +139,8 @@ class CategoryEncoder(CrossFittedEncoder):
         Its `categories_` are sorted, with NaN, for missing values, last.
     positions_ : list of ndarray of int of shape (n_codes,)
         For each feature the one-hot feature of each code (see `category_codes`), -1 for none.
+    unknown_ : list of ndarray of float32 of shape (n_one_hot,)
+        For each feature the one-hot features of unknown categories.
     means_ : dict of int to ndarray of shape (n_codes, n_outputs)
         Feature -> mean targets of each code.
     log_counts_ : dict of int to ndarray of shape (n_codes, 1)
@@ -176,6 +187,9 @@ class CategoryEncoder(CrossFittedEncoder):
             if j in targeted and self._exceeds_limit(known)
             else self._one_hot_positions(codes[:, j], known)
             for j, known in enumerate(categories)
+        ]
+        self.unknown_ = [
+            _mean_one_hot(positions[codes[:, j]]) for j, positions in enumerate(self.positions_)
         ]
         self._warn_doubtful(targeted, is_category, len(X))
         return self._stack(codes, encoded)
@@ -281,7 +295,9 @@ class CategoryEncoder(CrossFittedEncoder):
         columns = []
         for j, positions in enumerate(self.positions_):
             one_hot = positions[codes[:, j]][:, None] == np.arange(positions.max() + 1)
-            columns.append(np.multiply(one_hot, ONE_HOT_VALUE, dtype=np.float32))
+            one_hot = np.multiply(one_hot, ONE_HOT_VALUE, dtype=np.float32)
+            one_hot[positions[codes[:, j]] < 0] = self.unknown_[j]
+            columns.append(one_hot)
             columns += [encoded[j]] if j in encoded else []
             columns += [self.log_counts_[j][codes[:, j]]] if j in self.log_counts_ else []
         return np.hstack(columns, dtype=np.float32, casting="same_kind")
@@ -321,6 +337,12 @@ class CategoryEncoder(CrossFittedEncoder):
         return f"{j} of the categorical columns" if names is None else repr(names[j])
 
 
+def _mean_one_hot(positions):
+    """Return the mean of the one-hot features of samples, from the position of each."""
+    counts = np.bincount(positions[positions >= 0])
+    return (ONE_HOT_VALUE * counts / len(positions)).astype(np.float32)
+
+
 def _log_counts(codes, n_codes):
     """Return the standardised logarithm of one plus the samples of each code, (n_codes, 1)."""
     counts = np.log1p(np.bincount(codes, minlength=n_codes))[:, None]
@@ -352,6 +374,9 @@ def _classify(known, is_category, n_samples, is_many):
         n_others = len(present) - len(numbers)
         if n_others <= min(_MAX_MARKERS, len(numbers) // 10) and _are_numbers(numbers):
             return "marked" if n_others else "numbers"
+        n_symbols = sum(map(_is_number_with_symbols, present))
+        if n_symbols and n_others - n_symbols <= _MAX_MARKERS:
+            return "symbols"
     return "unique" if is_unique else "many" if is_many else None
 
 
@@ -362,6 +387,12 @@ def _is_number(value):
     except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def _is_number_with_symbols(value):
+    """Return whether a value is a text such as "12.5%" or "$1,200"."""
+    is_other_text = isinstance(value, str) and not _is_number(value)
+    return is_other_text and _NUMBER_WITH_SYMBOLS.fullmatch(value) is not None
 
 
 def _are_numbers(values):

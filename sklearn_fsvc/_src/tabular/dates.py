@@ -45,10 +45,10 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
     """Numerical features of dates, times of day and durations.
 
     Of a date: days since 1970, the position in the year as sine and cosine, so that December is
-    next to January, and the weekday from Monday, 0, to Sunday, 6; if there are times of day, the
-    hour, and the position in the day as sine and cosine. Of a time of day: these three. Of a
-    period, such as a month: those of its first day. Of a duration: days. Of columns with missing
-    values in `fit`, an indicator of missing values.
+    next to January, the weekday from Monday, 0, to Sunday, 6, and the day of the month from 1; if
+    there are times of day, the hour, and the position in the day as sine and cosine. Of a time of
+    day: these three. Of a period, such as a month: those of its first day. Of a duration: days. Of
+    columns with missing values in `fit`, an indicator of missing values.
 
     Times with a time zone are local times. `transform` converts them to the zone of `fit`, unless
     a column of texts or objects had several UTC offsets: then each value is in its own local time.
@@ -254,6 +254,7 @@ def _features(column: npt.NDArray) -> dict[str, npt.NDArray[np.float64]]:
         return {"days": days} | missing
     midnight = column.astype("M8[D]")
     hours = np.where(is_nat, np.nan, (column - midnight).astype(np.int64) / 3.6e9)
+    new_month = column.astype("M8[M]").astype("M8[D]")
     new_year = column.astype("M8[Y]").astype("M8[D]").astype(np.int64)
     in_year = 2 * np.pi * (days - np.where(is_nat, np.nan, new_year)) / _YEAR
     in_day = 2 * np.pi * hours / 24
@@ -262,6 +263,7 @@ def _features(column: npt.NDArray) -> dict[str, npt.NDArray[np.float64]]:
         "year_sin": np.sin(in_year),
         "year_cos": np.cos(in_year),
         "weekday": (np.floor(days) + 3) % 7,  # January 1st, 1970 was a Thursday
+        "day_of_month": np.where(is_nat, np.nan, (midnight - new_month).astype(np.int64) + 1),
         "hour": hours,
         "day_sin": np.sin(in_day),
         "day_cos": np.cos(in_day),

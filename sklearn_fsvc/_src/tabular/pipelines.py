@@ -122,7 +122,8 @@ def make_tabular_pipeline(
 
     **Categorical features**: at a scale of 0.5 two categories are at Manhattan distance 1, about
     the mean distance of two values of a numerical feature (1.14). An unknown category is encoded
-    as zeros, at distance 0.5 from every other. A missing value is a category.
+    as the mean of the training samples, at distance 1 - p from a category with share p of them. A
+    missing value is a category.
 
     **High-cardinality categories**: a feature with more than 30 categories also gets the mean
     target of the category (standardised in regression; for more than two classes or outputs, one
@@ -139,12 +140,13 @@ def make_tabular_pipeline(
     ``set_params(preprocessing__categorical__max_categories=None)`` keeps all one-hot features, and
     ``preprocessing__categorical__task=None`` removes the means.
 
-    **Dates** become the days since 1970, the position in the year as sine and cosine, and the
-    weekday; if there are times of day, the hour, and the position in the day as sine and cosine. A
-    time of day becomes these three, a period the features of its first day, and a duration a number
-    of days. Times with a time zone are local times in the zone of `fit`. All are then scaled by
-    ranks; columns with missing values get an indicator. Strings are dates if they begin with a
-    year, a month and a day, as in 2026-01-31. Other formats are ambiguous, and cause a warning.
+    **Dates** become the days since 1970, the position in the year as sine and cosine, the weekday,
+    and the day of the month; if there are times of day, the hour, and the position in the day as
+    sine and cosine. A time of day becomes these three, a period the features of its first day, and
+    a duration a number of days. Times with a time zone are local times in the zone of `fit`. All
+    are then scaled by ranks; columns with missing values get an indicator. Strings are dates if
+    they begin with a year, a month and a day, as in 2026-01-31. Other formats are ambiguous, and
+    cause a warning.
 
     **Text** is a column of strings of which more than 100 of the first 1000 are distinct, with 2.5
     words each on average. It becomes 30 components of a latent semantic analysis of character

@@ -27,6 +27,9 @@ _MAX_SAMPLES, _MAX_VALUES, _MIN_SAMPLES = 1000, 2**24, 50
 # Parts of the absolute and of the squared error that a transform has to save: where it saves less,
 # some networks lose.
 _MIN_GAINS = np.array([0.1, 0.02])
+# The same if y itself is not predicted better than by its mean, as with outliers, whose squared
+# errors nothing reduces: the squared error may increase a little, by chance.
+_MIN_GAINS_UNPREDICTED = np.array([0.1, -0.01])
 # The validating ridge: width of its kernel per feature, and penalties.
 _WIDTH, _ALPHAS = 3.0, tuple(10.0**k for k in range(-3, 3))
 
@@ -207,13 +210,15 @@ def choose_kind(X: npt.NDArray, y: npt.NDArray) -> str | None:
     Z = np.hstack([transformer.transform(y) for _, transformer in candidates])
     mean, scale = Z.mean(axis=0), Z.std(axis=0)
     scores = mean + scale * _leave_one_out(X, (Z - mean) / scale)
-    best, lowest = None, np.full(2, np.inf)
+    best, lowest, min_gains = None, np.full(2, np.inf), _MIN_GAINS
     for k, (kind, transformer) in enumerate(candidates):
         z = scores[:, [k]]
         residuals = residual_quantiles(Z[:, [k]] - z, np.ones(len(y)))
         error = y - transformer.inverse_mean(z, residuals)
         errors = np.array([np.abs(error).mean(), np.square(error).mean()])
-        if kind is None or (errors < (1 - _MIN_GAINS) * lowest).all():
+        if kind is None and errors[1] > (1 - _MIN_GAINS[1]) * y.var():
+            min_gains = _MIN_GAINS_UNPREDICTED
+        if kind is None or (errors < (1 - min_gains) * lowest).all():
             best, lowest = kind, errors
     return best
 

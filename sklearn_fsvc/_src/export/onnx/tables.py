@@ -107,7 +107,9 @@ def _add_categories(graph, encoder, inputs, columns):
             position = graph.add("Unsqueeze", position, int64(1))
             is_category = graph.add("Equal", position, int64(*range(n_one_hot)))
             one_hot = graph.cast(is_category, np.float32)
-            features.append(graph.add("Mul", one_hot, np.float32(ONE_HOT_VALUE)))
+            one_hot = graph.add("Mul", one_hot, np.float32(ONE_HOT_VALUE))
+            is_unknown = graph.add("Less", position, int64(0))
+            features.append(graph.add("Where", is_unknown, encoder.unknown_[j], one_hot))
         for table in (encoder.means_, encoder.log_counts_):
             if j in table:
                 features.append(graph.add("Gather", table[j].astype(np.float32), code))
