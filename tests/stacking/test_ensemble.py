@@ -68,6 +68,15 @@ def test_constant_outputs_are_predicted_exactly(data):
     assert (model.explain(X[:2], output=3).predictions == 1e6).all()
 
 
+def test_a_constant_output_does_not_exclude_the_final_estimator(data):
+    X, _, numbers = data
+    constant = np.full(len(X), 0.3)
+    model = with_final(small_ensemble(StackedRegressor))
+    model.fit(X, np.column_stack([numbers, constant]))
+    assert model.final_weight_ > 0.4
+    np.testing.assert_array_equal(model.predict(X)[:, 1], constant)
+
+
 def test_contributions_add_up(data):
     X, y, numbers = data
     model = regressor().fit(X, np.column_stack([numbers, -numbers]))

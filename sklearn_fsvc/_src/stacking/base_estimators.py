@@ -233,9 +233,10 @@ class TrainingSet:
         return self.validation_sample or self.sample
 
     @property
-    def has_varying_outputs(self) -> bool:
-        """Return whether no output is constant in the sample, as that of a missing class is."""
-        return bool(np.ptp(self.sample.targets, axis=0).all())
+    def has_all_classes(self) -> bool:
+        """Return whether no output is constant in the sample alone, as of a class it lacks."""
+        is_complete = len(self.sample.targets) == len(self.samples)
+        return is_complete or bool(np.ptp(self.sample.targets, axis=0).all())
 
     def fit(
         self, network: Any, fit_task: FitTask, learned_weights: dict[Any, Any]

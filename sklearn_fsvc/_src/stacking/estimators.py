@@ -11,7 +11,8 @@ from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
 from .base_estimators import BaseEstimators
-from .ensemble import StackedEnsemble, StackedParts
+from .ensemble import StackedEnsemble
+from .parts import StackedParts
 from .weights import ClassWeighting, NumericWeighting
 
 _SHARED = read_entries("""

@@ -95,6 +95,7 @@ def test_a_file_that_has_shrunk_is_refused():
         ([X[:5] + 1j], "has dtype complex64"),
         ([(X, Y, Y, Y)], "is a tuple of 4; pass X, .X, y. or"),
         ([()], "is a tuple of 0"),
+        ([[X, Y]], "begins at row 0 is a list of arrays; pass a tuple"),
         ([(X, Y[:-1])], "begins at row 0 has 200 rows, and its y has shape .199,."),
         ([(X, Y), (X, Y, Y[:9])], "begins at row 200 has 200 rows, and its sample_weight"),
         ([(X, Y), X], "Some chunks of X have y, and others have none.* begins at row 200"),

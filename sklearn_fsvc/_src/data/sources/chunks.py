@@ -156,6 +156,10 @@ class Chunk:
                 f"{_describe(first)} is a tuple of {len(parts)}; pass X, (X, y) or (X, y, weight)."
             )
         X, *others = parts
+        if isinstance(X, list) and X and getattr(X[0], "ndim", 1) > 1:
+            raise ValueError(
+                f"{_describe(first)} is a list of arrays; pass a tuple, (X, y) or (X, y, weight)."
+            )
         if issparse(X):
             raise TypeError(
                 f"{_describe(first)} is sparse; pass chunk.toarray(), or all rows as one sparse "

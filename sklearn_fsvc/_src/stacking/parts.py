@@ -1,0 +1,158 @@
+"""The parts of a stacked ensemble, and how they are fitted."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.copies import merge_copies
+from ..estimators.fit_report import FitReport
+from ..estimators.validation_set import ValidationSet
+from ..parts import TargetSpec
+from ..readouts.row_sample import sample_by_hash
+from ..targets.encoding import encode_groups
+from ..utils.callbacks import FitTask
+from ..utils.user_warnings import without_warnings
+from .base_estimators import BaseEstimators, TrainingSet
+from .base_fits import fit_base_estimators
+from .extended_samples import ExtendedSamples
+from .weights import EnsembleWeighting, assign_folds, sample_groups
+
+
+@dataclass(frozen=True, eq=False)
+class StackedParts:
+    """What a stacked ensemble is composed of."""
+
+    task: TargetSpec
+    base: BaseEstimators
+    weighting: EnsembleWeighting
+
+    def check(self) -> None:
+        """Raise for invalid parameters."""
+        self.base.check(self.task)
+        self.task.check()
+
+    @property
+    def fitted(self) -> dict[str, Any]:
+        """Return all fitted attributes."""
+        return self.task.fitted | self.base.fitted | self.weighting.fitted
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationSet | None,
+        fit_task: FitTask,
+    ) -> "StackedParts":  # fmt: skip
+        """Return the parts with fitted networks and their weights, for validated samples.
+
+        `fit_task` is the task as which the fit is reported to callbacks.
+        """
+        task, samples = self.task.fit_encode(X, y, sample_weight)
+        encoded = None if validation is None else validation.encode(task)
+        samples = replace(samples, groups=encode_groups(X, groups), validation=encoded)
+        samples = merge_copies(samples)
+        pairs, final = self.base.clone_for(samples)
+        y = task.base_target(y if samples.rows is None else y[samples.rows], samples)
+        if validation is not None and encoded is not None:
+            y_val = task.base_target(validation.y, encoded)
+            validation = ValidationSet(encoded.X, y_val, encoded.weight)
+        training_set = self._draw_training_set(
+            samples, y, validation, len(pairs), final is not None
+        )
+        self.base.reserve_memory(pairs, final, training_set.sample)
+        report = FitReport(f"{self.base.owner} fit", self.base.verbose)
+        left_out = fit_base_estimators(pairs, training_set, fit_task, report)
+        networks = [network for _, network in pairs]
+        for network in networks:
+            if samples.rows is not None and hasattr(network, "support_"):
+                network.support_ = samples.rows[network.support_]
+        by_fold = samples.groups is not None and validation is None
+        ensemble = self.weighting.combine(task, left_out, training_set.scored_sample, by_fold)
+        # A final estimator trained on a sample that lacks a class could not predict it.
+        if final is not None and training_set.has_all_classes:
+            report.begin("fitting the final network")
+            self.base.set_final_penalty(final, pairs)
+            ensemble = self._add_final(
+                task, ensemble, final, training_set, fit_task.subtask("final")
+            )
+            report.time_stage("final network")
+        base = self.base.with_fitted(
+            named_estimators_=dict(pairs[k] for k in ensemble.used),
+            final_estimator_=ensemble.final_estimator,
+        )
+        scored = training_set.scored_sample.rows.X
+        weighting = self.weighting.with_ensemble(task, ensemble, scored, networks)
+        names = [name for name, _ in pairs]
+        report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
+        return StackedParts(task, base, weighting)
+
+    def feature_importances(self, n_features: int) -> npt.NDArray[np.float64]:
+        """Return the importances of the features, the mean over all networks by their weights.
+
+        The features of a final estimator are those of X and the scores of the base estimators; the
+        importance of these scores is distributed to the features by the importances of the base
+        estimators.
+
+        Raises
+        ------
+        AttributeError
+            If a network has no importances.
+        """
+        weights, final = self.weighting.weights_, self.base.final_estimator_
+        each = [_importances_of(*pair) for pair in self.base.named_estimators_.items()]
+        mean = np.average(each, axis=0, weights=weights)
+        if final is None:
+            return mean
+        of_final = _importances_of("final_estimator", final)
+        of_X, of_scores = of_final[:n_features], of_final[n_features:].sum()
+        weight = self.weighting.final_weight_
+        return (1 - weight) * mean + weight * (of_X + of_scores * mean)
+
+    def _draw_training_set(self, samples, y, validation, n_estimators, has_final):
+        n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)
+        with self.base.open_job(samples.X) as job:
+            sample = sample_by_hash(job, samples, n_rows, sample_groups(samples, n_rows))
+            drawn = samples.validation and sample_by_hash(job, samples.validation, n_rows)
+        folds = None
+        if has_final or (samples.groups is not None and validation is None):
+            folds = assign_folds(sample, samples.groups_of(sample.numbers))
+        return TrainingSet(samples, y, sample, folds, validation, drawn)
+
+    def _add_final(self, task, ensemble, final, training_set, fit_task):
+        """Return the ensemble with a final estimator fitted to the sample, if that gains.
+
+        Its features are those of X, and out-of-fold scores. Leave-one-out scores would leak the
+        target: they equal the scores of the fit to all samples minus the influence of the sample
+        itself, which a network can infer from the other features.
+        """
+        samples, validation, drawn = training_set.samples, training_set.validation, None
+        before = ensemble.oof_scores if validation is None else ensemble.scores
+        extend = partial(ExtendedSamples.of, self.base, self.weighting, task)
+        trained = extend(samples, training_set.sample, ensemble.oof_scores)
+        compared = trained
+        if validation is not None:
+            compared = extend(samples.validation, training_set.scored_sample, before)
+            drawn, y_val = compared.sample, validation.y[compared.rows]
+            validation = ValidationSet(compared.samples.X, y_val, compared.samples.weight)
+        y, folds = training_set.y[trained.rows], training_set.folds[trained.places]
+        final_set = TrainingSet(trained.samples, y, trained.sample, folds, validation, drawn)
+        # The penalty of the default final estimator is not the user's, and the weight of the final
+        # estimator is validated: a warning of an ill-conditioned layer would have no remedy.
+        with without_warnings() if self.base.has_default_final else nullcontext():
+            left_out = final_set.fit(final, fit_task, {})
+        scores = left_out.oof_scores if validation is None else left_out.scores
+        assert scores is not None
+        places = compared.places
+        return ensemble.with_final(final, places, before[places], scores, self.weighting.min_gain)
+
+
+def _importances_of(name, network):
+    importances = getattr(network, "feature_importances_", None)
+    if importances is None:
+        raise AttributeError(
+            "An ensemble has feature_importances_ if all its networks have them, and "
+            f"{name}={type(network).__name__} has none: its features are not weighted. Use "
+            'feature_weights="learned" there, or permutation_importance of sklearn.inspection.'
+        )
+    return importances

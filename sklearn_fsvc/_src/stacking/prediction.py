@@ -1,0 +1,151 @@
+"""Predictions of a stacked ensemble: the sum of the weighted scores of its networks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import gen_batches
+
+from ..data.sharded_rows import slice_rows
+from ..data.sources import is_in_memory
+from ..data.streaming import row_blocks, take_rows
+from ..data.validation import check_no_overlap, to_host
+from ..estimators.network import OutputBuffer, as_array_list
+from ..readouts.residuals import first_activations
+from ..utils.parameters import check_output
+from .parts import StackedParts
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The predictions of one column of y for some samples, and the scores that decide them.
+
+    The first three attributes are those of `TargetSpec.select_decision`. `contributions`, of shape
+    (n_samples, n_networks), and `intercept`, of shape (n_samples,), add up to these scores.
+    """
+
+    predictions: npt.NDArray
+    columns: npt.NDArray
+    signs: npt.NDArray
+    contributions: npt.NDArray
+    intercept: npt.NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class StackedPrediction:
+    """A prediction: the parts of a fitted ensemble, and validated samples."""
+
+    parts: StackedParts
+    X: Any = None
+    block_values: int = 2**21  # values of X and scores in a block of samples
+
+    def empty_output(self, method: str, **options: Any) -> Any:
+        """Return an empty output with the dtype and shape of a prediction method."""
+        return self._format(method, np.empty((0, len(self._offset))), **options)
+
+    def output(self, method: str, out: Any = None, **options: Any) -> Any:
+        """Return the output of a prediction method, in new arrays or in `out`."""
+        buffer = OutputBuffer(len(self.X), out)
+        if out is not None:
+            self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
+            check_no_overlap(out, self.X)
+        for part, X in self._blocks():
+            buffer.take(part, self._format(method, self._scores(X), **options))
+        return buffer.result
+
+    def quantiles(self, probabilities: npt.NDArray) -> npt.NDArray:
+        """Return quantiles of y, with the number of quantiles as the last dimension."""
+        task: Any = self.parts.task
+        weighting: Any = self.parts.weighting
+        distribution = weighting.residual_distribution_
+        # The scale of residuals depends on activations of the network with the largest weight.
+        networks = list(self.parts.base.named_estimators_.values())
+        network = networks[weighting.weights_.argmax()]
+        quantiles, buffer = distribution.quantiles(probabilities), OutputBuffer(len(self.X))
+        for part, X in self._blocks():
+            scores = self._scores(X)
+            with network._open_prediction(X, "predict") as run:
+                H = first_activations(run.job, run.layer, run.X, distribution.n_units)
+            scale = distribution.scale(H, task.standardise(scores))
+            buffer.take(part, task.format_quantiles(scores, scale, quantiles))
+        return buffer.result
+
+    def contributions(self, output: int) -> npt.NDArray:
+        """Return what each network adds to each prediction, (n_samples, n_networks)."""
+        check_output(output, self.parts.task.n_columns)
+        return np.concatenate([decided.contributions for _, decided in self.decisions(output)])
+
+    def in_blocks(self, n_rows: int) -> "StackedPrediction":
+        """Return the same with blocks of so many samples at most."""
+        return replace(self, block_values=n_rows * self._row_values)
+
+    def decisions(self, output: int) -> Iterator[tuple[Any, "Decision"]]:
+        """Yield blocks of samples and the `Decision` about one column of y for each block."""
+        for _, X in self._blocks():
+            scores = np.stack(list(self._weighted_scores(X)))
+            decided = self.parts.task.select_decision(self._add_up(scores), output)
+            predictions, columns, signs = decided
+            contributions = (signs * scores[:, np.arange(len(columns)), columns]).T
+            intercept = signs * self._offset[columns]
+            yield X, Decision(predictions, columns, signs, contributions, intercept)
+
+    @cached_property
+    def _offset(self):
+        """Return the constant term of the scores, (n_scores,)."""
+        weighting = self.parts.weighting
+        return (1 - weighting.final_weight_) * weighting.intercept_
+
+    @property
+    def _row_values(self):
+        return self.X.shape[1] + len(self._offset)
+
+    def _format(self, method, scores, **options):
+        return self.parts.task.format_output(method, scores, self.parts.weighting, **options)
+
+    def _blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Return (slice, samples) of blocks of X; all networks use a block that was read once."""
+        X, limit = self.X, self.parts.base.memory_limit
+        n_values = self.block_values if limit is None else min(self.block_values, limit // 64)
+        parts = list(gen_batches(len(X), max(1, n_values // self._row_values)))
+        if is_in_memory(X):
+            return ((part, slice_rows(X, part)) for part in parts)
+        return zip(parts, row_blocks(X, None, parts), strict=True)
+
+    def _scores(self, X):
+        """Return the scores of the ensemble, (n_samples, n_scores)."""
+        return self._add_up(self._weighted_scores(X))
+
+    def _add_up(self, weighted_scores):
+        """Return the scores, (n_samples, n_scores), of what each network adds to them.
+
+        Deviations from the mean of y are added, which are 0 if an output of y is constant: rounding
+        errors of products with the weights would make its R² 0.
+        """
+        weighting = self.parts.weighting
+        origin, final_weight = weighting.origin(self.parts.task), weighting.final_weight_
+        weights = *((1 - final_weight) * weighting.weights_), final_weight
+        pairs = zip(weighted_scores, weights, strict=False)  # there may be no final estimator
+        return origin + sum(scores - weight * origin for scores, weight in pairs)
+
+    def _weighted_scores(self, X):
+        """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""
+        weighting, final = self.parts.weighting, self.parts.base.final_estimator_
+        final_weight, total = weighting.final_weight_, np.zeros((len(X), len(self._offset)))
+        estimators = self.parts.base.named_estimators_.values()
+        for weight, estimator in zip(weighting.weights_, estimators, strict=True):
+            scores = weight * _scores_of(estimator, X)
+            total += scores
+            yield (1 - final_weight) * scores
+        if final is not None:
+            X = np.asarray(to_host(take_rows(X, slice(None))))
+            X = weighting.append_scores(self.parts.task, X, total + weighting.intercept_)
+            yield final_weight * _scores_of(final, X)
+
+
+def _scores_of(network, X):
+    """Return the scores of a fitted network, (n_samples, n_scores), of all outputs together."""
+    predict = getattr(network, "decision_function", network.predict)
+    return np.hstack([np.reshape(scores, (len(X), -1)) for scores in as_array_list(predict(X))])
