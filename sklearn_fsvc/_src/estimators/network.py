@@ -87,8 +87,9 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         """Choose the hidden layer for the samples, and train the readout."""
         parts, samples = self._validate_training_data(parts, job.engine, *data)
         task, readout, scale = parts.task, None, 1.0
-        if task is not None and parts.readout.merges_copies:
-            samples, scale = merge_copies(samples).with_unit_weights()
+        if task is not None and parts.readout.fits_units:
+            samples = merge_copies(samples) if parts.readout.merges_copies else samples
+            samples, scale = samples.with_unit_weights()
         samples = parts.units.order_samples(samples)
         # A transformer whose layer is drawn at random reads its data once at most.
         if task is not None or parts.units.needs_multiple_passes:
