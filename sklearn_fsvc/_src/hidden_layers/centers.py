@@ -46,9 +46,9 @@ SELECTIONS = ("per_class", "global", "random")
 # If neither a number of units nor a radius is given: this fraction of the samples, less if one
 # radius is used for both the selection and the units, and at most `Engine.max_automatic_units`.
 _SIZE_FRACTION, _SIZE_FRACTION_OF_ONE_RADIUS = 0.75, 0.25
-# All samples are centres, as in a kernel machine, up to this number of them, for which that takes
-# little time (`benchmarks/hidden_sizes.py`), and if there are no more samples than features: the
-# accuracy on MiniRocket features of six datasets rose by 0.6 points, and no other result got worse.
+# All samples are centres, as in a kernel machine, up to this number of them, for higher scores
+# (`benchmarks/hidden_sizes.py`), and if there are no more samples than features: the accuracy on
+# MiniRocket features of six datasets rose by 0.6 points, and no other result got worse.
 _ALL_SAMPLES = 1000
 # The ridge penalty of RBF units at which searches begin, and by which feature weights are learned.
 START_ALPHA = 0.1
