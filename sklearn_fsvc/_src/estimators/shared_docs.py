@@ -231,6 +231,7 @@ FIT = read_entries(
         Targets of the validation set, in the form of y.
 
     sample_weight_val : array-like of shape (n_val,), optional
-        Weights of its samples in validation errors.
+        Weights of its samples in validation errors. In a classifier, ``class_weight="balanced"``
+        multiplies them by weights from the class frequencies in `y_val`.
     """
 )
