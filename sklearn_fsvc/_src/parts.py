@@ -514,9 +514,9 @@ class Readout(Part, ABC):
         """Raise TypeError or ValueError for invalid hyperparameters or combinations of them."""
 
     @property
-    def merges_copies(self) -> bool:
-        """Return whether copies of samples are replaced by one sample with their weight."""
-        return self.fits_units
+    def has_given_sample(self) -> bool:
+        """Return whether a stacked ensemble has drawn the samples that calibrate."""
+        return False
 
     def check_samples(self, samples: Samples) -> None:
         """Raise for samples that it cannot be trained on."""

@@ -388,15 +388,10 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: npt.DTypeLike | None = No
 
 def check_no_overlap(out: Any, X: Any) -> None:
     """Raise ValueError if `out` shares memory with X: it is written while X is read."""
-    if not isinstance(out, np.ndarray):
+    if not (isinstance(out, np.ndarray) and isinstance(X, (np.ndarray, Source))):
         return
-    is_shared = X.shares_memory(out) if isinstance(X, Source) else _share_memory(X, out)
-    if is_shared:
+    if X.shares_memory(out) if isinstance(X, Source) else np.shares_memory(X, out):
         raise ValueError("out shares memory with X, which is read meanwhile; pass another array.")
-
-
-def _share_memory(X, out):
-    return isinstance(X, np.ndarray) and np.shares_memory(X, out)
 
 
 def check_holds(out: Any, values: npt.NDArray[Any]) -> None:

@@ -88,7 +88,10 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         parts, samples = self._validate_training_data(parts, job.engine, *data)
         task, readout, scale = parts.task, None, 1.0
         if task is not None and parts.readout.fits_units:
-            samples = merge_copies(samples) if parts.readout.merges_copies else samples
+            # An ensemble has merged copies before it drew its sample. With scores of networks among
+            # the features, rows that are equal by chance would be taken for copies, too.
+            if not parts.readout.has_given_sample:
+                samples = merge_copies(samples)
             samples, scale = samples.with_unit_weights()
         samples = parts.units.order_samples(samples)
         # A transformer whose layer is drawn at random reads its data once at most.

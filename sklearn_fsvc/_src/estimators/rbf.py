@@ -22,9 +22,9 @@ _RBF = read_entries(
         novel; the first of them become the centres. Of very many samples, 16 per unit are
         candidates, unless ``shuffle=False``. If too few samples are distinct, there are fewer
         units, and `fit` warns. With a number for `selection_radius`, the maximum number of
-        units. None is all samples up to 1000 of them, and about three quarters of more, or all of
-        them if there are at least as many features; at most 4000, or 8000 on a GPU. With a number
-        for `radius` or `selection_radius`, it is all samples that are novel at that radius.
+        units. None is the number of samples up to 1000, and about three quarters of it above; all
+        samples if there are at least as many features; at most 4000, or 8000 on a GPU. With a
+        number for `radius` or `selection_radius`, it is all samples that are novel at that radius.
 
     selection_radius : float or None, default=None
         Radius for the selection of centres only. None is `radius` if that is a number and the

@@ -94,10 +94,8 @@ class Linear(Readout):
         check_positive_or_auto("learning_rate", self.learning_rate)
 
     @property
-    def merges_copies(self) -> bool:
-        # An ensemble has merged them before it drew the sample. With scores of networks among the
-        # features, rows that are equal by chance would be taken for copies, too.
-        return self.fits_units and self.sample is None
+    def has_given_sample(self) -> bool:
+        return self.sample is not None
 
     @property
     def n_iter(self) -> int:
