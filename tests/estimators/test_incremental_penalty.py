@@ -16,7 +16,7 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegre
 from sklearn_fsvc._src.data.samples import row_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.parts import parts_of
-from sklearn_fsvc._src.readouts.cross_validation import MAX_CROSS_VALIDATED, n_validation_units
+from sklearn_fsvc._src.readouts.cross_validation import MAX_CV_SAMPLES, n_validation_units
 from sklearn_fsvc._src.readouts.cv_statistics import hash_validation_rows
 from sklearn_fsvc._src.readouts.penalty_search import squared_error
 
@@ -25,7 +25,7 @@ DIGITS = DIGITS / 16
 LAYER = FrozenEstimator(TanhProjector(200, random_state=0).fit(DIGITS))
 MODEL = TanhClassifier(layer=LAYER, random_state=0)
 N = len(Y)
-LIMIT = MAX_CROSS_VALIDATED
+LIMIT = MAX_CV_SAMPLES
 
 
 def train(rows, model=MODEL, n_calls=1):

@@ -80,9 +80,18 @@ def test_the_order_of_the_factor_is_the_number_of_samples(monkeypatch, rng, esti
 
 def test_ill_conditioned_dual_is_refused(rng):
     H, Y = rng.normal(size=(20, 60)), rng.normal(size=(20, 2))
+    H[10:] = H[:10]
     problem = DualProblem(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
     assert problem.try_solve(1e-14) == (None, None)
     assert problem.error(1e-14, [np.arange(5)]) == np.inf
+
+
+def test_a_tiny_alpha_gives_the_least_norm_readout_of_independent_rows(rng):
+    H, Y = rng.normal(size=(20, 60)), rng.normal(size=(20, 2))
+    problem = DualProblem(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
+    solution, _ = problem.try_solve(1e-14)
+    W = np.linalg.lstsq(H - H.mean(axis=0), Y - Y.mean(axis=0), rcond=None)[0]
+    np.testing.assert_allclose(solution.W.T, W, atol=1e-10)
 
 
 def test_the_dual_is_used_for_few_samples(samples, layer):

@@ -350,7 +350,7 @@ def test_units_whose_centers_are_held_out_are_left_out(
 ):
     """Readouts are retrained without the samples of each part and the units centred at them."""
     monkeypatch.setattr(packed_symmetric, "WIDTH", width)
-    monkeypatch.setattr(cross_validation, "MAX_CROSS_VALIDATED", few)
+    monkeypatch.setattr(cross_validation, "MAX_CV_SAMPLES", few)
     X, y, layer, weight = data
     layer, rows = layer.part(slice(n_units)), 2 * np.arange(n_units)
     samples, job = samples_of(X, y, weight).on_device(Job(engine))

@@ -88,10 +88,11 @@ def work(monkeypatch, before_each_pass):
 
 @pytest.fixture
 def set_small_size(monkeypatch):
-    """Set the number of units up to which penalties are validated on all held-out parts."""
+    """Set the number of samples and units up to which all held-out parts validate penalties."""
 
-    def set_size(n_units):
+    def set_size(n):
+        monkeypatch.setattr(cross_validation, "MAX_CV_SAMPLES", n)
         for module in (cross_validation, shared_fits):
-            monkeypatch.setattr(module, "MAX_CROSS_VALIDATED", n_units)
+            monkeypatch.setattr(module, "MAX_CV_UNITS", n)
 
     return set_size

@@ -13,7 +13,7 @@ from .transformer import NetworkTransformer
 
 _TANH = read_entries(
     """
-    n_hidden : int, default=1000
+    n_hidden : int, default=2000
         Number of hidden units. With the same `random_state`, the units of a smaller network are the
         first ones of a larger network.
 
@@ -180,7 +180,7 @@ class TanhClassifier(NetworkClassifier):
     __module__ = "sklearn_fsvc"  # the name in pickles
 
     def __init__(
-        self, n_hidden=1000, *, scale="auto", weights="gaussian", image_shape=None,
+        self, n_hidden=2000, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, readout="ridge",
         alpha="auto", forgetting_factor=1.0, class_weight=None, precision="auto",
         random_state=None, device="auto", max_memory=None, verbose=0,
@@ -301,7 +301,7 @@ class TanhRegressor(NetworkRegressor):
     __module__ = "sklearn_fsvc"  # the name in pickles
 
     def __init__(
-        self, n_hidden=1000, *, scale="auto", weights="gaussian", image_shape=None,
+        self, n_hidden=2000, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, alpha="auto",
         forgetting_factor=1.0, uncertainty=False, target_transform=None,
         precision="auto", random_state=None, device="auto", max_memory=None, verbose=0,

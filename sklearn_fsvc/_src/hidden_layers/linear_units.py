@@ -18,12 +18,13 @@ from ..data.samples import Samples
 from ..data.sources import SparseSource
 from ..engines.threads import limit_blas_threads
 from ..layers import TanhLayer, hidden_dtype
-from ..readouts.cross_validation import MAX_CROSS_VALIDATED
 from ..readouts.penalty_search import SearchHistory, train_held_out
 from .random_weights import draw_orthogonal
 
 # With fewer samples, the validation error is too noisy for a comparison.
 _MIN_SAMPLES = 30
+# Number of leading units of each layer that are compared.
+_N_UNITS = 1000
 # Part of the error by which other units have to be better: errors of few samples are noisy.
 _MIN_GAIN = 0.05
 # Root mean square of the input of a unit: tanh differs from the identity by a third of a percent.
@@ -90,9 +91,8 @@ def select_layer(
     """
 
     def error(layer: Any) -> float:
-        n_units = MAX_CROSS_VALIDATED  # few enough to hold out all parts of the samples
         random, history = np.random.default_rng(seed), SearchHistory(start_alpha)
-        leading = layer.part(slice(n_units))
-        return train_held_out(job, leading, samples, random, history, many_units=n_units)[0].error
+        leading = layer.part(slice(_N_UNITS))
+        return train_held_out(job, leading, samples, random, history, many_units=_N_UNITS)[0].error
 
     return other if error(other) < (1 - _MIN_GAIN) * error(linear) else linear

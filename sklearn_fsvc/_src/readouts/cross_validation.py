@@ -15,8 +15,9 @@ from .statistics import RidgeStatistics
 
 # One sample in `PARTS` is held out, and no more than `MAX_VALIDATION`.
 PARTS, MAX_VALIDATION = 6, 5000
-# Samples and units up to which all parts are held out, one after the other, at little cost.
-MAX_CROSS_VALIDATED = 1000
+# Up to these numbers of samples and units, all parts are held out, one after the other: with few
+# samples, the error on one part is so noisy that it chooses penalties which cost accuracy.
+MAX_CV_SAMPLES, MAX_CV_UNITS = 1000, 4000
 # Rounding error of sums after a subtraction, relative to the sums before.
 ROUNDING = 1e-9
 
@@ -79,7 +80,7 @@ def parts_to_hold_out(
     partition.
     """
     others, validation = hold_out(rows, random, groups)
-    if len(rows) > MAX_CROSS_VALIDATED and not is_noisy:
+    if len(rows) > MAX_CV_SAMPLES and not is_noisy:
         return [validation]
     if groups is not None and _has_several(groups, rows):
         labels = random.permutation(np.unique(groups[others]))
@@ -126,8 +127,8 @@ def draw_validation(samples: Samples, random: np.random.Generator) -> Samples:
 
 
 def select_folds(parts: Sequence, n_units: int) -> Sequence:
-    """Return the parts that validate a layer: the first alone for many units."""
-    return parts if n_units <= MAX_CROSS_VALIDATED else parts[:1]
+    """Return the parts that validate a layer: the first alone for very many units."""
+    return parts if n_units <= MAX_CV_UNITS else parts[:1]
 
 
 def n_validation_units(n_units: int) -> int:
@@ -207,7 +208,7 @@ class HeldOut:
             validation = samples.validation
             return cls(validation, [_draw_validation_rows(validation, random)], False)
         parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
-        selected = select_folds(parts, MAX_CROSS_VALIDATED + 1 if n_units is None else n_units)
+        selected = select_folds(parts, MAX_CV_UNITS + 1 if n_units is None else n_units)
         return cls(samples, selected, True, find_fold_units(selected, center_rows))
 
     def gather_folds(

@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.samples import row_hashes
-from .cross_validation import MAX_CROSS_VALIDATED, PARTS, ROUNDING, make_folds, n_validation_units
+from .cross_validation import (
+    MAX_CV_SAMPLES,
+    MAX_CV_UNITS,
+    PARTS,
+    ROUNDING,
+    make_folds,
+    n_validation_units,
+)
 from .statistics import RidgeStatistics
 
 # Incremental fits: the hash of a sample determines the part that it is in. So a removal changes the
@@ -17,7 +24,7 @@ from .statistics import RidgeStatistics
 
 def n_parts(n_units: int, n_rows: int = 0) -> int:
     """Return how many parts of the samples are held out: all, or one for many samples or units."""
-    return PARTS if max(n_units, n_rows) <= MAX_CROSS_VALIDATED else 1
+    return PARTS if n_units <= MAX_CV_UNITS and n_rows <= MAX_CV_SAMPLES else 1
 
 
 def hash_validation_rows(X: Any, n: int) -> list[npt.NDArray]:

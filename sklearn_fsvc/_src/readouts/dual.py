@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve
+from scipy.linalg.lapack import dpocon
 
 from ..data.job import Job
 from ..data.streaming import Consumer, stream
@@ -236,9 +237,7 @@ class DualProblem:
         K -= mean_products - share @ mean_products
         K *= root[:, None] * root
         largest = np.trace(K) + alpha * len(K)
-        # The rounding error of an eigenvalue of 0 has to be less than alpha.
-        if not alpha > 2 * len(K) * np.finfo(float).eps * largest:
-            return None
+        rounding = 2 * len(K) * np.finfo(float).eps * largest  # of an eigenvalue
         scale = largest / len(K)  # the mean of the eigenvalues
         K += scale * np.sqrt(np.outer(share, share))
         K.flat[:: len(K) + 1] += alpha
@@ -246,6 +245,9 @@ class DualProblem:
         mean = share @ self.Y[rows]
         dual_coef = np.asfortranarray(root[:, None] * (self.Y[rows] - mean))
         if not HOST.factorise(K):
+            return None
+        # No eigenvalue is less than alpha. If alpha is less than the rounding error, estimate them.
+        if not alpha > rounding and not dpocon(K, 1.0, uplo="L")[0] > rounding:
             return None
         HOST.solve_lower(K, dual_coef)
         HOST.solve_lower(K, dual_coef, transposed=True)

@@ -26,7 +26,7 @@ from ..data.validation import validate_samples
 from ..engines import Engine, get_engine
 from ..estimators.network import with_center_targets
 from ..parts import Parts, generator, parts_of
-from ..readouts.cross_validation import MAX_CROSS_VALIDATED, find_fold_units, parts_to_hold_out
+from ..readouts.cross_validation import MAX_CV_UNITS, find_fold_units, parts_to_hold_out
 from ..readouts.cv_statistics import CVStatistics
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
@@ -199,13 +199,13 @@ class SharedPass:
 
         If penalties are searched, some samples are held out, in one part or in several. The
         statistics of the first part serve networks of any size. Those of the other parts serve
-        small networks only, and have the leading `MAX_CROSS_VALIDATED` units.
+        small networks only, and have the leading `MAX_CV_UNITS` units.
         """
         if not self.group.has_auto or self._leaves_out(samples):
             return map(CVStatistics, self.statistics(samples, what))
         random = generator(self.network.random_state)
         parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
-        leading = [layer.part(slice(MAX_CROSS_VALIDATED)) for layer in self.layers]
+        leading = [layer.part(slice(MAX_CV_UNITS)) for layer in self.layers]
         n_others = len(parts) - 1
         job = self._job.reserve(self._cv_bytes(leading, n_others))
         all_units, leading_units = replace(self, job=job), replace(self, job=job, layers=leading)
