@@ -19,9 +19,10 @@ _RBF = read_entries(
     """
     n_hidden : int or None, default=None
         Number of hidden units. None depends on the number of samples: as many units as samples for
-        up to 1000 samples, or if there are no more samples than features; otherwise about three
-        quarters; at most 4000, or 8000 on a GPU. If `radius` or `selection_radius` is a number,
-        None is the number of samples that are novel at that radius.
+        up to 1000 samples, or if there are no more samples than features; for more samples the
+        larger of 1000 and three quarters of them; at most 4000, or 8000 on a GPU; in each case up
+        to 3 percent fewer. If `radius` or `selection_radius` is a number, None is the number of
+        samples that are novel at that radius.
 
         A selection radius is searched at which slightly more samples are novel; the first of them
         become the centres. Of very many samples, 16 per unit are candidates, unless
