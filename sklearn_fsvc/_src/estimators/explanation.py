@@ -30,7 +30,7 @@ class Explanation:
         first; their centres are ``centers_[units]``. None for an ensemble, whose networks have
         units of their own.
     support : ndarray of int of shape (n_samples, n) or None
-        Row numbers of these centres in the training data; None for a given `layer`, whose centres
+        Indices of these centres in the training data; None for a given `layer`, whose centres
         need not be training samples.
     targets : ndarray of shape (n_samples, n) or None
         Their class or y; None for a given `layer`.

@@ -18,13 +18,16 @@ from .transformer import NetworkTransformer
 _RBF = read_entries(
     """
     n_hidden : int or None, default=None
-        Number of hidden units. A selection radius is searched at which slightly more samples are
-        novel; the first of them become the centres. Of very many samples, 16 per unit are
-        candidates, unless ``shuffle=False``. If too few samples are distinct, there are fewer
-        units, and `fit` warns. With a number for `selection_radius`, the maximum number of
-        units. None is the number of samples up to 1000, and about three quarters of it above; all
-        samples if there are at least as many features; at most 4000, or 8000 on a GPU. With a
-        number for `radius` or `selection_radius`, it is all samples that are novel at that radius.
+        Number of hidden units. None depends on the number of samples: as many units as samples for
+        up to 1000 samples, or if there are no more samples than features; for more samples the
+        larger of 1000 and three quarters of them; at most 4000, or 8000 on a GPU; in each case up
+        to 3 percent fewer. If `radius` or `selection_radius` is a number, None is the number of
+        samples that are novel at that radius.
+
+        A selection radius is searched at which slightly more samples are novel; the first of them
+        become the centres. Of very many samples, 16 per unit are candidates, unless
+        ``shuffle=False``. If too few samples are distinct, there are fewer units, and `fit` warns.
+        If `selection_radius` is a number, `n_hidden` is the maximum number of units.
 
     selection_radius : float or None, default=None
         Radius for the selection of centres only. None is `radius` if that is a number and the
@@ -42,7 +45,7 @@ _RBF = read_entries(
         suit smooth targets, such as linear ones. They are candidates if X is not uint8, `kernel`
         and `radius` are "auto" and `precision` is not 8 or 15: for Gaussian units as in an SVM,
         set ``kernel="gaussian", metric="euclidean"``. Centres are selected with Manhattan distances
-        all the same. Manhattan distances of uint8 samples are exact: they are computed in integers.
+        in any case. Manhattan distances of uint8 samples are exact: they are computed in integers.
 
     layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
         An existing hidden layer: that of a fitted RBF estimator, with its kernel, radius and
@@ -120,20 +123,20 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     kernel : {"auto", %(kernels)s} or Kernel, default="auto"
         One of the formulas above, or a custom `sklearn_fsvc.kernels.Kernel`. "auto" is the
         Laplacian or the triangular kernel, whichever has the lower validation error, or the
-        Gaussian kernel (see `metric`), and the triangular kernel with the readouts "lms" and
-        "none"; centres are then selected with the triangular kernel.
+        Gaussian kernel (see `metric`). With the readouts "lms" and "none" it is the triangular
+        kernel. With "auto", centres are selected with the triangular kernel.
     feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
             default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.
 
-        - "refined": weights that minimise the leave-one-out error of Laplacian units [3]_. With
-          fewer than 12 samples per feature, more than 300 features, or more than 100 classes, it
-          is "learned".
-        - "learned": of no weights, weights of equal standard deviations, the root mean squared
-          gradients of a small network with respect to each feature, iterated three times [2]_, and
-          refined weights, those with the lowest validation error, which refined ones must reduce
-          clearly.
         - "auto": "learned"; None if X is uint8, and with the readouts "lms" and "none".
+        - "learned": the weights with the lowest validation error. Candidates are no weights,
+          weights of equal standard deviations, the root mean squared gradients of a small network
+          with respect to each feature, iterated three times [2]_, and refined weights, which must
+          reduce the error clearly.
+        - "refined": weights that minimise the leave-one-out error of Laplacian units [3]_, whatever
+          their validation error. With fewer than 12 samples per feature, more than 300 features,
+          or more than 100 classes, it is "learned".
         - "map": a linear map, of at most 500 features: the square root of the average gradient
           outer product [2]_, whose diagonal has the squares of the weights from gradients. It is
           used if it lowers the validation error, and suits targets that depend on linear
@@ -220,14 +223,13 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     are unknown; the scores of an uncovered sample are the intercepts then, as they are if a kernel
     without compact support underflows to 0.
 
-    Hyperparameters that are "auto" are selected with small networks (a quarter of the samples as
-    units, at most 450 up to 4000 samples and 800 at all) on at most 6000 samples, a sixth of which
-    is held out: first the feature weights,
-    then kernel and radius jointly, then the metric, for which a network of 1000 units decides, each
-    with its best penalty. The networks that select the kernel, the radius and the metric never have
-    more units than `n_hidden`. The penalty of the network itself is selected last, by the
-    leave-one-out error for up to 6000 samples; of more than 1000 units, and on validation sets,
-    half are evaluated.
+    Hyperparameters that are "auto" are selected with small networks on at most 6000 samples, a
+    sixth of which is held out: first the feature weights, then kernel and radius jointly, then the
+    metric, each with its best penalty. These networks have a quarter of the samples as units, at
+    most 450 for up to 4000 samples and at most 800 for more; a network of 1000 units decides the
+    metric. Those that select the kernel, the radius and the metric never have more units than
+    `n_hidden`. The penalty of the network itself is selected last, see `alpha`; for more than 1000
+    units, and on validation sets, the first half of the units is evaluated.
 
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and

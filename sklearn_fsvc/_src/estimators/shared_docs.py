@@ -10,14 +10,17 @@ SHARED = read_entries(
         multinomial logistic regression; `RBFClassifier` has the objectives of both.
 
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" minimises a validation error. In RBF
-        networks with at most 6000 samples, without groups or a validation set, that is the
-        leave-one-out error of up to 1000 samples. Otherwise it is the error on a hold-out set, a
-        sixth of the samples (at most 5000), or with at most 1000 samples and units that of 6-fold
-        cross-validation. The final readout is trained on all samples. From an array, the penalty
-        with the lowest leave-one-out error of all samples is selected. "loo" selects from 17
-        values from 1e-5 to 1e3 in this way; with more than 2000 units it evaluates only those that
-        lie downhill from an initial guess.
+        Ridge penalty; the intercept is not penalised.
+
+        - A number: the penalty.
+        - "auto": minimises a validation error. In RBF networks with at most 6000 samples, without
+          groups or a validation set, that is the leave-one-out error of up to 1000 samples.
+          Otherwise it is the error on a hold-out set, a sixth of the samples (at most 5000), or
+          with at most 1000 samples and 4000 units that of 6-fold cross-validation. The final readout is
+          trained on all samples.
+        - An array: of these penalties, the one with the lowest leave-one-out error of all samples.
+        - "loo": as an array of 17 values from 1e-5 to 1e3; with more than 2000 units, only those
+          that lie downhill from an initial guess are evaluated.
 
     forgetting_factor : float, default=1.0
         Exponential forgetting in `partial_fit`: each new sample multiplies the weights of all
@@ -142,6 +145,7 @@ SHARED["kernels"] = ", ".join(f'"{name}"' for name in KERNELS)
 CLASSIFICATION = {
     "alpha": SHARED["alpha"]
     + """
+
     With the readout "softmax" it is a number greater than 0, or "auto", which minimises the
     log-loss of held-out samples, and shrinks W towards the calibrated solution of the ridge instead
     of 0: the penalty is ``alpha / 2 |W - W_ridge|^2``."""
@@ -168,7 +172,7 @@ REGRESSION = read_entries(
 
     residual_distribution_ : tuple
         Quantiles of leave-one-out residuals and a model of their local scale, which
-        `predict_quantiles` uses; absent if each sample determines its own prediction.
+        `predict_quantiles` uses; absent if all leverages are 1 (interpolation).
 
     readout_coef_ : ndarray of shape (n_outputs, n_columns), float64
         Weights of the readout for the columns of H.

@@ -78,7 +78,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         `alpha` share a pass, and those of `n_hidden`, `radius` and `kernel` may (see Notes); each
         combination of other parameters needs separate passes. None searches `n_hidden` among
         25, 50, 100, 200, 500, 1000 and 2000; for RBF units, whose centres are training
-        samples, up to half the number of samples, as many as there are with ``cv=2``.
+        samples, up to half the number of samples, the size of a training set with ``cv=2``.
     scoring : str, callable, list, tuple or dict, default=None
         How test samples are scored: a name or a scorer of scikit-learn, or several of them.
         None is `score` of the estimator. A custom function is called with the fitted estimator

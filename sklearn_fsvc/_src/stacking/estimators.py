@@ -31,7 +31,7 @@ _SHARED = read_entries("""
         at least 50 samples and at most 500 features that is not uint8; otherwise there is no final
         estimator.
     random_state : int, RandomState or None, default=None
-        Seed of the base estimators, and of the selection of samples from which weights are found. A
+        Seed of the base estimators, and of the samples whose scores determine `weights_`. A
         base estimator keeps a `random_state` other than None.
     device : str, default="auto"
         Where networks are computed, as in a single network. A base estimator keeps a `device`
@@ -97,7 +97,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     %(final_weight_)s
     loo_errors_ : ndarray of shape (n_estimators,)
         Leave-one-out error of each of `estimators` that is not "drop": the mean of
-        ``|y - score|^2`` over the samples from which weights are found, y one-hot encoded.
+        ``|y - score|^2`` over the samples that determine `weights_`, y one-hot encoded.
     %(loo_error_)s
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are the softmax of logits divided by the temperature.
@@ -221,7 +221,7 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
     %(final_weight_)s
     loo_errors_ : ndarray of shape (n_estimators,)
         Leave-one-out error of each of `estimators` that is not "drop": the mean squared error of
-        standardised y, over the samples from which weights are found.
+        standardised y, over the samples that determine `weights_`.
     %(loo_error_)s
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
         Mean and standard deviation of y, transformed if it is.

@@ -149,7 +149,7 @@ def make_tabular_pipeline(
     cause a warning.
 
     **Text** is a column of strings of which more than 100 of the first 1000 are distinct, with 2.5
-    words each on average. It becomes 30 components of a latent semantic analysis of character
+    words or more on average. It becomes 30 components of a latent semantic analysis of character
     n-grams of 3 and 4 characters. If less than half of those strings are distinct, they are
     categories, too. ``set_params(preprocessing__text="drop")`` removes it;
     ``categorical_features=[...]`` decides otherwise. skrub's ``TableVectorizer`` has more options.
