@@ -126,7 +126,7 @@ def cast_layer(layer: Any, X: Any) -> Any:
     return layer if is_unchanged else layer.astype(dtype)
 
 
-def n_synapses(X: Any, n_units: int | None) -> int:
+def count_operations(X: Any, n_units: int | None) -> int:
     """Return samples x units x features of a job on X, before X is validated.
 
     Of a sparse matrix only the stored values count. 0 if X has no two-dimensional shape.
@@ -139,11 +139,11 @@ def n_synapses(X: Any, n_units: int | None) -> int:
 
 
 def work_of_fit(X: Any, n_units: int | None) -> tuple[int, float]:
-    """Return `n_synapses`, and the samples per unit.
+    """Return `count_operations`, and the samples per unit.
 
     The latter are infinite if there are so many units that a fit may need several devices.
     """
-    work = n_synapses(X, n_units)
+    work = count_operations(X, n_units)
     is_small = work and n_units is not None and n_units <= _MAX_UNITS_OF_ONE_GPU
     return work, X.shape[0] / n_units if is_small else math.inf
 

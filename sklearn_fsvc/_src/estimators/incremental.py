@@ -16,7 +16,7 @@ import numpy as np
 from ..data.job import Job
 from ..data.samples import MAX_COPIES, Samples
 from ..data.sources import select_rows
-from ..data.streaming import cast_layer, n_synapses
+from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
 from ..engines.algebra import HOST
 from ..parts import Parts, TargetSpec, Units
@@ -236,7 +236,7 @@ class Evaluator:
 
     @contextmanager
     def _job(self, X: Any, layer: Any) -> Iterator[Job]:
-        with get_engine(self.model.device, n_synapses(X, layer.n_units)) as engine:
+        with get_engine(self.model.device, count_operations(X, layer.n_units)) as engine:
             self.device = engine.name
             yield self.model._job(engine, "partial_fit")
 

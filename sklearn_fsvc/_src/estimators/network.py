@@ -23,7 +23,7 @@ from ..data.samples import Samples
 from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.sources import Source
 from ..data.sources.base import supported_dtype
-from ..data.streaming import Consumer, cast_layer, n_synapses, stream, work_of_fit, write
+from ..data.streaming import Consumer, cast_layer, count_operations, stream, work_of_fit, write
 from ..data.validation import (
     check_no_overlap,
     is_on_other_device,
@@ -164,7 +164,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             check_is_fitted(self)  # takes 20 times as long as the line above
         parts, (X, *_) = self._parts(), open_input(X, self.device, self.max_memory)
         layer = parts.units.layer
-        with get_engine(self.device, n_synapses(X, layer.n_units)) as engine:
+        with get_engine(self.device, count_operations(X, layer.n_units)) as engine:
             X = validate_samples(self, engine, X, reset=False)
             yield PredictionRun(parts, self._job(engine, phase), cast_layer(layer, X), X)
 

@@ -8,7 +8,7 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.memory_plan import tile_shape_for
 from sklearn_fsvc._src.data.sources import SparseSource, joined, select_rows
 from sklearn_fsvc._src.data.streaming import (
-    n_synapses,
+    count_operations,
     stream_into,
     take_unsorted_rows,
 )
@@ -172,8 +172,8 @@ def test_rows_of_zeros(layer):
 
 
 def test_only_stored_values_count_as_work(X):
-    assert n_synapses(X, 7) == 7 * X.nnz
-    assert n_synapses(X.toarray(), 7) == 7 * N * FEATURES
+    assert count_operations(X, 7) == 7 * X.nnz
+    assert count_operations(X.toarray(), 7) == 7 * N * FEATURES
 
 
 def test_memory_does_not_grow_with_the_number_of_threads(monkeypatch):
