@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils import gen_batches
 
+from .rows import take_rows
 from .samples import Samples, exact_hashes, mix_bits
 from .sources import ArraySource
-from .streaming import take_rows
 
 # Fraction of the samples that have to be copies, and of distinct samples that differ in a single
 # feature or in a half of the features.

@@ -19,11 +19,19 @@ from ..data.copies import merge_copies
 from ..data.dask_blocks import is_dask_collection, open_input
 from ..data.job import Job
 from ..data.map_reduce import run_parallel
+from ..data.rows import write_rows
 from ..data.samples import Samples
 from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.sources import Source
 from ..data.sources.base import supported_dtype
-from ..data.streaming import Consumer, cast_layer, count_operations, stream, work_of_fit, write
+from ..data.streaming import (
+    Consumer,
+    cast_layer,
+    count_operations,
+    raise_overflow,
+    stream,
+    work_of_fit,
+)
 from ..data.validation import (
     check_no_overlap,
     is_on_other_device,
@@ -35,7 +43,6 @@ from ..engines import get_engine
 from ..parts import Parts, ReadoutTraining, TargetSpec, Units
 from ..readouts.linear import ScoreQueue, score_uncovered
 from ..readouts.penalty_search import SearchHistory
-from ..readouts.ridge import raise_overflow
 from ..targets.encoding import encode_groups, encode_labels
 from ..utils.callbacks import CallbackMixin, on_compile, with_callbacks
 from ..utils.parameters import check_verbosity
@@ -358,7 +365,7 @@ class OutputBuffer:
         if not self._arrays:
             self._arrays = [np.empty((self._n_rows, *each.shape[1:]), each.dtype) for each in parts]
         for array, part in zip(self._arrays, parts, strict=True):
-            write(array, rows, part)
+            write_rows(array, rows, part)
 
     @property
     def result(self) -> Any:

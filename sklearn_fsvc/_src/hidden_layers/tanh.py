@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
+from ..data.rows import take_rows
 from ..data.samples import Samples
-from ..data.streaming import take_rows
 from ..images import check_image
 from ..layers import TanhLayer, hidden_dtype, quantize_layer
 from ..parts import UNSET, Sharing, Units, generator, parts_of

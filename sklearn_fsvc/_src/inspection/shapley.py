@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.memory_plan import host_memory_limit
-from ..data.streaming import take_rows
+from ..data.rows import take_rows
 from ..data.validation import to_host
 from ..layers import RBFLayer
 from ..parts import parts_of

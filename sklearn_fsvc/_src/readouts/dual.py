@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.linalg import solve
 
 from ..data.job import Job
-from ..data.streaming import Consumer, stream
+from ..data.streaming import Consumer, raise_overflow, stream
 from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
@@ -24,7 +24,6 @@ from .cross_validation import MAX_VALIDATION, n_validation_units, parts_to_hold_
 from .leave_one_out import HeldOutScores, LeaveOneOut, leave_fold_out
 from .linear import Solution
 from .penalty_search import PenaltySearchResult, search_alpha
-from .ridge import raise_overflow
 from .row_sample import find_sampled_rows
 
 # The dual is faster up to this many rows per unit, and up to this many rows.

@@ -23,9 +23,9 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.memory_plan import count_fitting
+from ..data.rows import row_blocks, take_rows, take_unsorted_rows
 from ..data.samples import Samples, draw_ascending, exact_hashes, mix_bits
 from ..data.sources import SparseSource, is_in_memory, joined
-from ..data.streaming import row_blocks, take_rows, take_unsorted_rows
 from ..engines.algebra import HOST
 from .cross_validation import ROUNDING
 

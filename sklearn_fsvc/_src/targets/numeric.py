@@ -12,8 +12,8 @@ from sklearn.utils import gen_batches
 
 from ..data.copies import merge_copies
 from ..data.job import Job
+from ..data.rows import take_rows
 from ..data.samples import Samples
-from ..data.streaming import take_rows
 from ..data.validation import check_out, to_host
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units
 from ..readouts.residuals import (

@@ -6,12 +6,9 @@ from scipy.sparse import csr_array, random
 
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.memory_plan import tile_shape_for
+from sklearn_fsvc._src.data.rows import take_unsorted_rows
 from sklearn_fsvc._src.data.sources import SparseSource, joined, select_rows
-from sklearn_fsvc._src.data.streaming import (
-    count_operations,
-    stream_into,
-    take_unsorted_rows,
-)
+from sklearn_fsvc._src.data.streaming import count_operations, stream_into
 from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.engines.host import SparseEvaluator
 from sklearn_fsvc._src.layers import TanhLayer
