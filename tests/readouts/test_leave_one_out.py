@@ -28,7 +28,7 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import press as press_module
 from sklearn_fsvc._src.readouts.dual import DualLOO, gather_dual_problem
 from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO

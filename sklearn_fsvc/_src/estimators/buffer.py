@@ -17,7 +17,7 @@ from ..data.samples import exact_hashes
 from ..data.sources import joined, select_rows
 from ..engines.base import Engine
 from ..hidden_layers.proxy_networks import MAX_SEARCH_SAMPLES
-from ..parts import Units
+from ..parts.units import Units
 from ..readouts.cross_validation import ROUNDING
 from ..readouts.running_statistics import InvalidRemoval, decay_rows
 from ..targets.labels import join_labels

@@ -19,7 +19,9 @@ from ..data.sources import select_rows
 from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
 from ..engines.algebra import HOST
-from ..parts import Parts, TargetSpec, Units
+from ..parts.composition import Parts
+from ..parts.target import TargetSpec
+from ..parts.units import Units
 from ..readouts.cross_validation import n_validation_units
 from ..readouts.cv_statistics import CVStatistics, hash_validation_rows, n_parts
 from ..readouts.drift import ErrorMonitor

@@ -21,7 +21,9 @@ from ..data.samples import Samples
 from ..data.streaming import count_operations
 from ..data.validation import to_host, validated
 from ..engines import get_engine
-from ..parts import Parts, TargetSpec, Units, parts_of
+from ..parts.composition import Parts, parts_of
+from ..parts.target import TargetSpec
+from ..parts.units import Units
 from ..readouts.penalty_search import SearchHistory
 from ..targets.encoding import are_all_zero
 from ..utils.parameters import is_option

@@ -40,7 +40,9 @@ from ..data.validation import (
     validated,
 )
 from ..engines import get_engine
-from ..parts import Parts, ReadoutTraining, TargetSpec, Units
+from ..parts.composition import Parts
+from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.units import Units
 from ..readouts.linear import ScoreQueue, score_uncovered
 from ..readouts.penalty_search import SearchHistory
 from ..targets.encoding import encode_groups, encode_labels

@@ -1,7 +1,7 @@
 """Estimators for images, whose hidden units are patches of the training images."""
 
 from ..hidden_layers.patches import Patches
-from ..parts import Parts
+from ..parts.composition import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries

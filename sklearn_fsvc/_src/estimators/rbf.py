@@ -3,7 +3,7 @@
 from sklearn.utils.validation import check_is_fitted
 
 from ..hidden_layers.rbf import RBF
-from ..parts import Parts
+from ..parts.composition import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries

@@ -10,7 +10,9 @@ import numpy.typing as npt
 from ..data.sources import is_in_memory
 from ..data.streaming import cast_layer
 from ..hidden_layers.layer_parameter import is_learned
-from ..parts import UNSET, Readout, ReadoutTraining, generator
+from ..parts.base import UNSET
+from ..parts.readout import Readout
+from ..parts.target import ReadoutTraining
 from ..readouts.calibration import Calibration
 from ..readouts.cross_validation import draw_validation
 from ..readouts.dual import (
@@ -43,6 +45,7 @@ from ..utils.parameters import (
     check_positive_integer,
     check_positive_or_auto,
     is_option,
+    make_generator,
     parse_penalty,
 )
 from .automatic_precision import train_quantised
@@ -244,7 +247,7 @@ class Ridge(Linear):
                 training.history, self._prefers_large(samples),
             )  # fmt: skip
         else:
-            random = generator(self.random_state)
+            random = make_generator(self.random_state)
             found, statistics = train_held_out(
                 job, layer, samples, random, training.history, center_rows=_sole_centers(training)
             )
@@ -264,7 +267,7 @@ class Ridge(Linear):
         problem = gather_dual_problem(job, layer, samples)
         alpha, found, loo, scores = penalty, None, None, None
         if penalty == "auto":
-            start, random = training.history.start_for(layer), generator(self.random_state)
+            start, random = training.history.start_for(layer), make_generator(self.random_state)
             if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
                 found = search_dual_left_out(
                     job, layer, samples, self._penalty_sample(training), problem, training.units,
@@ -321,7 +324,7 @@ class Ridge(Linear):
         task, samples, random_state = training.task, training.samples, self.random_state
         rows, start = task.calibration_rows(samples, random_state), None
         if is_option(self.alpha, "loo"):
-            start = generator(random_state), training.history.start_for(training.layer)
+            start = make_generator(random_state), training.history.start_for(training.layer)
         chosen = select_from_loo_grid(
             training.job, training.layer, samples.with_centers(_sole_centers(training)), alphas,
             self._calibrates(task),
@@ -363,7 +366,7 @@ class Softmax(Linear):
         job, layer, samples, alpha = training.job, training.layer, training.samples, self.alpha
         statistics = ridge_alpha = start = None
         if is_option(alpha, "auto"):
-            random = generator(self.random_state)
+            random = make_generator(self.random_state)
             of_ridge, statistics = train_held_out(
                 job, layer, samples, random, training.history, center_rows=_sole_centers(training)
             )

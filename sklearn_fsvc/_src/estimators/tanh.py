@@ -1,7 +1,7 @@
 """Estimators with tanh units that have random weights."""
 
 from ..hidden_layers.tanh import RANDOM_WEIGHTS, Tanh
-from ..parts import Parts
+from ..parts.composition import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries

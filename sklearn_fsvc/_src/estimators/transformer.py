@@ -14,7 +14,7 @@ from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, stream, stream_into
 from ..data.validation import check_no_overlap, check_out
-from ..parts import layer_of
+from ..parts.composition import layer_of
 from .network import Network
 from .state import on_snapshot
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 
 from ..formulas import EXP, IDENTITY, TANH, as_finite
-from ..parts import layer_of, parts_of
+from ..parts.composition import layer_of, parts_of
 from ..readouts.linear import least_activity
 from ..version import __version__
 from .unwrap import InputTransform, unwrap

@@ -10,7 +10,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from ..layers import PatchLayer
-from ..parts import layer_of, parts_of
+from ..parts.composition import layer_of, parts_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,9 @@ from ..data.columns import check_unmasked
 from ..data.job import Job
 from ..data.samples import Samples
 from ..layers import DTYPES
-from ..parts import UNSET, Units, parts_of
+from ..parts.base import UNSET
+from ..parts.composition import parts_of
+from ..parts.units import Units
 from ..utils.parameters import is_option, validate_feature_weights
 from .importances import importances_of, standard_deviations
 

@@ -29,7 +29,8 @@ from ..layers import (
     RBFLayer,
     hidden_dtype,
 )
-from ..parts import UNSET, Sharing, Units
+from ..parts.base import UNSET
+from ..parts.units import Sharing, Units
 from ..readouts.penalty_search import SearchHistory
 from ..utils.parameters import (
     check_bool,

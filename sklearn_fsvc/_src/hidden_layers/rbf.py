@@ -11,9 +11,11 @@ from ..data.job import Job
 from ..data.samples import Samples
 from ..kernels import KERNELS, Kernel, check_kernel, simplify_kernel
 from ..layers import RBFLayer, quantize_layer
-from ..parts import UNSET, Sharing, Units, generator, parts_of
+from ..parts.base import UNSET
+from ..parts.composition import parts_of
+from ..parts.units import Sharing, Units
 from ..readouts.penalty_search import SearchHistory
-from ..utils.parameters import check_choice, check_precision, is_option
+from ..utils.parameters import check_choice, check_precision, is_option, make_generator
 from .centers import SELECTIONS, START_ALPHA, RBFParameters, fit_rbf_layer, presentation_order
 from .layer_parameter import (
     centers_of,
@@ -122,7 +124,7 @@ class RBF(RBFParameters, Units):
             space = SearchSpace(self.kernels, radius, method, self._tries_gaussian(samples.X))
             selected = select_units(
                 job, samples, replace(self, n_units=n_units), weights, space,
-                generator(self.random_state), history, self.shared,
+                make_generator(self.random_state), history, self.shared,
             )  # fmt: skip
         return self.with_fitted(
             **found | {"radius_": selected.radius},

@@ -13,7 +13,7 @@ from ..data.memory_plan import host_memory_limit
 from ..data.rows import take_rows
 from ..data.validation import to_host
 from ..layers import RBFLayer
-from ..parts import parts_of
+from ..parts.composition import parts_of
 from ..stacking.ensemble import StackedEnsemble
 from ..utils.parameters import check_integer
 from .displays import network_of

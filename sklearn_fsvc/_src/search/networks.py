@@ -25,7 +25,8 @@ from ..engines import Engine
 from ..estimators.partial_fit import IncrementalNetwork
 from ..estimators.readout_parts import nearest_outputs
 from ..kernels import get_kernel
-from ..parts import Parts, TargetSpec, parts_of
+from ..parts.composition import Parts, parts_of
+from ..parts.target import TargetSpec
 from ..readouts.cross_validation import make_folds, n_validation_units, select_folds
 from ..readouts.cv_statistics import CVStatistics
 from ..readouts.linear import LinearReadout, score_uncovered

@@ -38,7 +38,7 @@ from ..data.sources import Source
 from ..data.validation import to_host
 from ..estimators.network import Network
 from ..estimators.state import Documented, Versioned, atomic_update
-from ..parts import parts_of
+from ..parts.composition import parts_of
 from ..stacking.ensemble import StackedEnsemble
 from ..utils.callbacks import NO_CALLBACKS, CallbackMixin, FitTask
 from ..utils.user_warnings import warn

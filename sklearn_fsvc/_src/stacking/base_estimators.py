@@ -21,7 +21,9 @@ from ..estimators.readout_parts import Linear, nearest_outputs
 from ..estimators.validation_set import ValidationSet
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
-from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
+from ..parts.base import UNSET, Part
+from ..parts.composition import Parts, parts_of
+from ..parts.target import TargetSpec
 from ..readouts.leave_one_out import HeldOutScores, SampledLOO
 from ..readouts.ridge import gather_with_fallback
 from ..readouts.row_sample import Sample

@@ -14,7 +14,7 @@ from ..engines import get_engine
 from ..engines.host import HostEngine
 from ..engines.threads import limit_threads, n_threads
 from ..estimators.fit_report import FitReport
-from ..parts import parts_of
+from ..parts.composition import parts_of
 from ..readouts.leave_one_out import HeldOutScores
 from ..utils.callbacks import FitTask
 from ..utils.user_warnings import context_for_thread

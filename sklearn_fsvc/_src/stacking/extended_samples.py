@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ..data.rows import take_rows
 from ..data.samples import Samples
 from ..data.validation import to_host
-from ..parts import TargetSpec
+from ..parts.target import TargetSpec
 from ..readouts.row_sample import Sample, sample_by_hash
 from .base_estimators import BaseEstimators
 from .weights import EnsembleWeighting, decision_scores

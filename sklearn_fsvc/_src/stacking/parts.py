@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..data.copies import merge_copies
 from ..estimators.fit_report import FitReport
 from ..estimators.validation_set import ValidationSet
-from ..parts import TargetSpec
+from ..parts.target import TargetSpec
 from ..readouts.row_sample import sample_by_hash
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import FitTask

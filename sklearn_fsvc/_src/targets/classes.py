@@ -16,10 +16,12 @@ from ..data.columns import check_unmasked, explain_missing_targets, explain_obje
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
-from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
+from ..parts.base import UNSET
+from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.units import Units
 from ..readouts.calibration import Calibration
 from ..readouts.row_sample import PRIOR_ROWS
-from ..utils.parameters import is_option
+from ..utils.parameters import is_option, make_generator
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
 from .labels import Labels, join_labels
 
@@ -288,7 +290,7 @@ class ClassTarget(TargetSpec):
         if len(samples) <= n_max:
             return None
         present = samples.rows_with_weight
-        n_max, random = min(n_max, len(present)), generator(random_state)
+        n_max, random = min(n_max, len(present)), make_generator(random_state)
         return np.sort(random.choice(present, n_max, replace=False, shuffle=False))
 
     def loo_attributes(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from ..data.job import Job
 from ..data.rows import take_rows
 from ..data.samples import Samples
 from ..data.validation import check_out, to_host
-from ..parts import UNSET, ReadoutTraining, TargetSpec, Units
+from ..parts.base import UNSET
+from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.units import Units
 from ..readouts.residuals import (
     N_RESIDUALS,
     fit_residual_distribution,
