@@ -15,6 +15,7 @@ from ..parts.readout import Readout
 from ..parts.target import ReadoutTraining
 from ..readouts.calibration import Calibration
 from ..readouts.cross_validation import draw_validation
+from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.dual import (
     DualLOO,
     gather_dual_problem,
@@ -34,7 +35,6 @@ from ..readouts.loo_penalty import (
 )
 from ..readouts.penalty_search import train_held_out
 from ..readouts.ridge import gather_with_fallback
-from ..readouts.row_sample import unrepeated_rows
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics

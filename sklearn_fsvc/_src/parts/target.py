@@ -11,8 +11,9 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.streaming import cast_layer
+from ..readouts.draw_sample import sample_unmerged
 from ..readouts.penalty_search import SearchHistory
-from ..readouts.row_sample import ROWS, Sample, sample_unmerged
+from ..readouts.row_sample import ROWS, Sample
 from .base import Part
 from .units import Units
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from .cross_validation import hold_out, make_folds, n_validation_units
+from .draw_sample import sample_unmerged
 from .dual import DualLOO, DualProblem
 from .leave_one_out import SampledLOO
 from .linear import Posterior, Solution, score_uncovered
@@ -27,7 +28,6 @@ from .penalty_search import (
 )
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
-from .row_sample import sample_unmerged
 from .statistics import MAX_FACTORS, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.

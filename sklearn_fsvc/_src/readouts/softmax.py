@@ -20,12 +20,12 @@ from ..data.memory_plan import count_fitting
 from ..data.samples import Samples, draw_ascending
 from ..data.streaming import Consumer, stream
 from .calibration import fit_temperature
+from .draw_sample import sample_unique
 from .leave_one_out import SampledLOO
 from .linear import Solution
 from .log_loss import LogLoss, LossSums, compute_losses
 from .newton import CachedRows, CGStop, LBFGSHistory, LocalModel, WhitenedCoordinates
 from .ridge import gather
-from .row_sample import sample_unique
 from .statistics import RidgeStatistics
 
 

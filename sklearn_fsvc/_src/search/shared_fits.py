@@ -28,11 +28,11 @@ from ..estimators.network import with_center_targets
 from ..parts.composition import Parts, parts_of
 from ..readouts.cross_validation import MAX_CROSS_VALIDATED, find_fold_units, parts_to_hold_out
 from ..readouts.cv_statistics import CVStatistics
+from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.ridge import gather
-from ..readouts.row_sample import unrepeated_rows
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_option, make_generator

@@ -10,7 +10,8 @@ from ..data.rows import take_rows
 from ..data.samples import Samples
 from ..data.validation import to_host
 from ..parts.target import TargetSpec
-from ..readouts.row_sample import Sample, sample_by_hash
+from ..readouts.draw_sample import sample_by_hash
+from ..readouts.row_sample import Sample
 from .base_estimators import BaseEstimators
 from .weights import EnsembleWeighting, decision_scores
 

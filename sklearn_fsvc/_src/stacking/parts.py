@@ -12,7 +12,7 @@ from ..data.copies import merge_copies
 from ..estimators.fit_report import FitReport
 from ..estimators.validation_set import ValidationSet
 from ..parts.target import TargetSpec
-from ..readouts.row_sample import sample_by_hash
+from ..readouts.draw_sample import sample_by_hash
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import FitTask
 from ..utils.user_warnings import without_warnings

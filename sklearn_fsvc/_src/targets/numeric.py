@@ -18,12 +18,13 @@ from ..data.validation import check_out, to_host
 from ..parts.base import UNSET
 from ..parts.target import ReadoutTraining, TargetSpec
 from ..parts.units import Units
+from ..readouts.draw_sample import random_indices, sample_at_random, sample_unique
 from ..readouts.residuals import (
     N_RESIDUALS,
     fit_residual_distribution,
     max_residuals,
 )
-from ..readouts.row_sample import Sample, random_indices, sample_at_random, sample_unique
+from ..readouts.row_sample import Sample
 from ..utils.parameters import check_bool, check_choice
 from ..utils.user_warnings import warn
 from .encoding import StandardisedTargets, as_float64, validate_weights
