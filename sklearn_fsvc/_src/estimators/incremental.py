@@ -34,7 +34,7 @@ from ..readouts.running_statistics import BufferedSamples, RunningStatistics
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import is_option, parse_penalty
 from .buffer import RawSamples
-from .readout_parts import nearest_outputs
+from .linear_readout import nearest_outputs
 
 # Limits of the buffer of samples that are not yet summed. In bytes: this fraction of the memory
 # limit, and no more than the sums themselves have, since these are transferred from a GPU for each

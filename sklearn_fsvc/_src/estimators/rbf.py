@@ -10,8 +10,9 @@ from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
 from .explanation import ExplainMixin
 from .partial_fit import SolvedAttribute
-from .readout_parts import Ridge, readout_of
+from .readout_parts import readout_of
 from .regressor import NetworkRegressor
+from .ridge_readout import Ridge
 from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM
 from .transformer import NetworkTransformer
 

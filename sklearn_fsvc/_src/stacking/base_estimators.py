@@ -17,7 +17,7 @@ from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
 from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
-from ..estimators.readout_parts import Linear, nearest_outputs
+from ..estimators.linear_readout import Linear, nearest_outputs
 from ..estimators.validation_set import ValidationSet
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
