@@ -22,6 +22,7 @@ from .penalty_search import (
     MAX_ALPHA,
     PenaltySearchResult,
     SearchHistory,
+    grid_power,
     search_alpha,
     search_penalty,
     search_with_float64_fallback,
@@ -331,7 +332,7 @@ def _within_standard_error(found, error_of, losses, weight):
     tolerance = _TOLERANCE * found.error
     if not np.isfinite(found.error):
         return found
-    for power in count(round(np.log(best) / np.log(ALPHA_STEP)) + 1):
+    for power in count(round(grid_power(best)) + 1):
         alpha = float(ALPHA_STEP**power)
         if alpha > MAX_ALPHA:
             break
