@@ -154,7 +154,7 @@ class DaskBlocks(Source):
             blocks = [self._checked(i) for i in range(start, stop) if self._lengths[i]]
             leaf = task(work_on, self._settings, n_operations, subset, rows_in_leaf)
             nodes.append(leaf(shared_work, *blocks))
-        add_pair = task(add, work.add)
+        add_pair = task(add_results, work.add)
         while len(nodes) > 1:  # one level of the binary tree
             pairs = [nodes[i : i + 2] for i in range(0, len(nodes), 2)]
             nodes = [add_pair(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
@@ -324,9 +324,9 @@ def call(
         return function(job, block, state, *shared)
 
 
-def add(add: Callable[[Any, Any], Any], some: Any, more: Any) -> Any:
+def add_results(add: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
     """Return the sum of two results. Neither is modified: Dask may repeat the task."""
-    return add(deepcopy(some), more)
+    return add(deepcopy(first), second)
 
 
 def _without_warning() -> AbstractContextManager[Any]:

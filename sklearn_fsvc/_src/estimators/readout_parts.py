@@ -159,5 +159,5 @@ def readout_of(model: Any, choices: tuple[str, ...] = tuple(READOUTS)) -> Linear
     An invalid value gives a `Ridge`, whose `check` raises.
     """
     is_valid = isinstance(model.readout, str) and model.readout in choices
-    kind = READOUTS[model.readout] if is_valid else Ridge
-    return kind.from_estimator(model, choices=choices)
+    readout_class = READOUTS[model.readout] if is_valid else Ridge
+    return readout_class.from_estimator(model, choices=choices)

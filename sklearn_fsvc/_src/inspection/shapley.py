@@ -175,7 +175,7 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     """
     steps, network = network_of(estimator)
     network = copy(network)  # another thread may fit it
-    members, intercept, task = _members(network)
+    members, intercept, task = _weighted_networks(network)
     players = Players.of(steps, network)
     table, limit = X, host_memory_limit(network.max_memory)
     if steps:
@@ -192,7 +192,7 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     return ShapleyValues(values, base, players.data(table), players.names, _output_names(task))
 
 
-def _members(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArray, Any]:
+def _weighted_networks(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArray, Any]:
     """Return networks with their weights, the intercept of the scores, and the target spec.
 
     Raises for networks that are not supported.

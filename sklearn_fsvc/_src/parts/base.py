@@ -40,15 +40,16 @@ class Part:
     @classmethod
     def from_estimator(cls, estimator: Any, **values: Any) -> Self:
         """Return the part of an estimator; `values` are further fields, and take precedence."""
-        state, kind = vars(estimator), cast(Any, cls)
-        own = {name: state[name] for name in _field_names(kind) if name in state}
+        attributes, part_class = vars(estimator), cast(Any, cls)
+        names = [name for name in _field_names(part_class) if name in attributes]
+        own = {name: attributes[name] for name in names}
         return cls(**own | {"owner": type(estimator).__name__} | values)
 
     @property
     def fitted(self) -> dict[str, Any]:
         """Return the fitted attributes that are set, by name."""
-        kind = cast(Any, type(self))
-        values = {name: getattr(self, name) for name in _fitted_names(kind)}
+        names = _fitted_names(cast(Any, type(self)))
+        values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not UNSET}
 
     def with_fitted(self, **fitted: Any) -> Self:

@@ -159,8 +159,8 @@ class UniqueSamplePass(MapReduce):
         return Sample(self.capacity).combine(blocks, job=job)
 
     @staticmethod
-    def add(some, more):
-        return some.merge(more)
+    def add(first, second):
+        return first.merge(second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +174,8 @@ class _HashPass(MapReduce):
         )
 
     @staticmethod
-    def add(some, more):
-        return np.concatenate([some, more])
+    def add(first, second):
+        return np.concatenate([first, second])
 
 
 def _block_size(job, samples):

@@ -107,18 +107,22 @@ def select_from_loo_grid(
     result = result._replace(posterior=None)  # release the scorer: as large as the statistics
     scores = None
     if keep_scores:
-        k = best
         if result.scores is None:
-            result, k = press(job, layer, samples, statistics, [alpha], True, rows), 0
-        scores = result.scores[k]
+            result, best = press(job, layer, samples, statistics, [alpha], True, rows), 0
+        scores = result.scores[best]
         if nearest is not None:
-
-            def replace_rows(numbers, outputs):
-                scores[numbers if rows is None else np.searchsorted(rows, numbers)] = outputs
-
             outputs = nearest(job.engine.to_host(solution.b), alpha)
-            score_uncovered(job, layer, samples.X, result.uncovered, outputs, replace_rows)
+            _replace_uncovered(scores, job, layer, samples.X, rows, result.uncovered, outputs)
     return LOOPenalty(alpha, solution, tuple(alphas), errors, posterior, scores)
+
+
+def _replace_uncovered(scores, job, layer, X, rows, uncovered, outputs):
+    """Replace the scores of uncovered rows by the outputs of their nearest unit, in place."""
+
+    def replace_rows(numbers, outputs):
+        scores[numbers if rows is None else np.searchsorted(rows, numbers)] = outputs
+
+    score_uncovered(job, layer, X, uncovered, outputs, replace_rows)
 
 
 def _best(errors, alphas):

@@ -198,8 +198,8 @@ class Gather(MapReduce):
         return [statistics.on(HOST) for statistics in results]
 
     @staticmethod
-    def add(some, more):
+    def add(first, second):
         """Add the second statistics to the first, in place."""
-        for statistics, other in zip(some, more, strict=True):
+        for statistics, other in zip(first, second, strict=True):
             statistics.absorb(other)
-        return some
+        return first

@@ -48,15 +48,8 @@ class StackedParts:
 
         `fit_task` is the task as which the fit is reported to callbacks.
         """
-        task, samples = self.task.fit_encode(X, y, sample_weight)
-        encoded = None if validation is None else validation.encode(task)
-        samples = replace(samples, groups=encode_groups(X, groups), validation=encoded)
-        samples = merge_copies(samples)
+        task, samples, y, validation = self._encode(X, y, sample_weight, groups, validation)
         pairs, final = self.base.clone_for(samples)
-        y = task.base_target(y if samples.rows is None else y[samples.rows], samples)
-        if validation is not None and encoded is not None:
-            y_val = task.base_target(validation.y, encoded)
-            validation = ValidationSet(encoded.X, y_val, encoded.weight)
         training_set = self._draw_training_set(
             samples, y, validation, len(pairs), final is not None
         )
@@ -86,6 +79,21 @@ class StackedParts:
         names = [name for name, _ in pairs]
         report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
         return StackedParts(task, base, weighting)
+
+    def _encode(self, X, y, sample_weight, groups, validation):
+        """Return the fitted target specification and the `Samples`, without copies.
+
+        Also y and the `ValidationSet` for the base estimators.
+        """
+        task, samples = self.task.fit_encode(X, y, sample_weight)
+        encoded = None if validation is None else validation.encode(task)
+        samples = replace(samples, groups=encode_groups(X, groups), validation=encoded)
+        samples = merge_copies(samples)
+        y = task.base_target(y if samples.rows is None else y[samples.rows], samples)
+        if validation is not None and encoded is not None:
+            y_val = task.base_target(validation.y, encoded)
+            validation = ValidationSet(encoded.X, y_val, encoded.weight)
+        return task, samples, y, validation
 
     def feature_importances(self, n_features: int) -> npt.NDArray[np.float64]:
         """Return the importances of the features, the mean over all networks by their weights.
