@@ -100,26 +100,20 @@ class RBF(RBFParameters, Units):
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.centers_, samples.X)
-            units = parts_of(pretrained).units
-            return self.with_fitted(
-                centers_=units.centers_, metric_=units.metric_, kernel_=units.kernel_,
-                radius_=units.radius_,
-                feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
-                feature_importances_=units.feature_importances_, precision_=units.precision_,
-            )  # fmt: skip
+            return self._with_layer_of(parts_of(pretrained).units)
         # Centres first: they are selected with the given feature weights, and with the triangular
         # kernel if several kernels are tried. Kernel, width and weights are searched afterwards.
         weights = given_weights(self.feature_weights, self.has_readout, samples.X.shape[1])
         if self.given_layer is None:
-            found, n_units = self._select_centers(job, samples, weights), self.n_units
+            fitted, n_units = self._select_centers(job, samples, weights), self.n_units
         else:
-            found = self._read_centers(samples)
-            n_units = len(found["centers_"])
+            fitted = self._read_centers(samples)
+            n_units = len(fitted["centers_"])
         selected = SelectedUnits(
-            self.selection_metric, self.selection_kernel, found["radius_"], weights
+            self.selection_metric, self.selection_kernel, fitted["radius_"], weights
         )
         if self.is_searched:
-            radius = None if self.has_auto_radius else found["radius_"]
+            radius = None if self.has_auto_radius else fitted["radius_"]
             method = weights_method(self.feature_weights, True, samples.X.dtype)
             space = SearchSpace(self.kernels, radius, method, self._tries_gaussian(samples.X))
             selected = select_units(
@@ -127,12 +121,21 @@ class RBF(RBFParameters, Units):
                 make_generator(self.random_state), history, self.shared,
             )  # fmt: skip
         return self.with_fitted(
-            **found | {"radius_": selected.radius},
+            **fitted | {"radius_": selected.radius},
             metric_=selected.metric,
             kernel_=simplify_kernel(selected.kernel),
             **weight_attributes(job, samples, selected.weights, selected.importances),
             precision_=self.bits,
         )
+
+    def _with_layer_of(self, units):
+        """Return the units with the layer of a fitted estimator's."""
+        return self.with_fitted(
+            centers_=units.centers_, metric_=units.metric_, kernel_=units.kernel_,
+            radius_=units.radius_,
+            feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
+            feature_importances_=units.feature_importances_, precision_=units.precision_,
+        )  # fmt: skip
 
     def _tries_gaussian(self, X):
         """Return whether the metric may be another one than that of the selection of centres.
