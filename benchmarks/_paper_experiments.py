@@ -21,7 +21,7 @@ from _paper_methods import (
 )
 from _paper_run import MUL, RBF, experiment
 from sklearn_fsvc._src.data.memory_plan import TileShape, format_bytes, tile_shape_for
-from sklearn_fsvc._src.data.streaming import take_rows
+from sklearn_fsvc._src.data.rows import take_rows
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.host import processor_name
 from sklearn_fsvc._src.engines.threads import n_threads

@@ -22,7 +22,7 @@ KINDS = (
 
 
 def times_of(engine, kind, n_features, threads, repeats):
-    """Return {block: seconds per synapse}, the default first."""
+    """Return {block: seconds per operation of the layer}, the default first."""
     engine.tuned = {}
     X, layer = example(kind, SIZE, SIZE, n_features)
     H, functions = np.empty((SIZE, SIZE), layer.hidden_dtype), {}

@@ -61,8 +61,8 @@ def layers(args, engine, cupy):
     X, W, H = cupy.asarray(X), cupy.asarray(W), cupy.empty((N, M), np.float32)
     functions["cuBLAS product float32"] = lambda: cupy.matmul(X, W.T, out=H)
     times = gpu_seconds(engine, functions)
-    synapses = N * M * FEATURES
-    rows = [(f"{name}, fs", t / synapses * 1e15) for name, t in times.items()]
+    n_operations = N * M * FEATURES
+    rows = [(f"{name}, fs", t / n_operations * 1e15) for name, t in times.items()]
     ours = times["Manhattan float32"]
     rows += [
         ("Manhattan float64 / float32", times["Manhattan float64"] / ours),

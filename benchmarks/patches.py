@@ -19,7 +19,7 @@ from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.patches import make_evaluator, parts
 from sklearn_fsvc._src.engines.threads import n_threads
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.tuning import medians
 from sklearn_fsvc.images import augmented
 

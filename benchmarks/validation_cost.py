@@ -24,8 +24,8 @@ from sklearn_fsvc._src.readouts import dual, linear, ridge
 CHECKS = (
     (jit, "may_overflow"), (jit, "repair_overflow"),
     (blas, "may_overflow"), (blas, "repair_overflow"),
-    (streaming, "check_hidden"), (linear, "check_numbers"), (ridge, "check_numbers"),
-    (dual, "check_numbers"),
+    (streaming, "check_hidden"), (linear, "check_no_nan"), (ridge, "check_no_nan"),
+    (dual, "check_no_nan"),
 )  # fmt: skip
 FIXED = {"alpha": 1.0, "feature_weights": None, "random_state": 0, "device": "jit"}
 

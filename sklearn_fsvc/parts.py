@@ -4,11 +4,16 @@ CONTRIBUTING.md explains how to add hidden units or a readout.
 """
 
 from ._src.estimators.classifier import NetworkClassifier
-from ._src.estimators.readout_parts import Linear, Ridge
+from ._src.estimators.linear_readout import Linear
 from ._src.estimators.regressor import NetworkRegressor
+from ._src.estimators.ridge_readout import Ridge
 from ._src.estimators.transformer import NetworkTransformer
 from ._src.layers import LinearLayer
-from ._src.parts import UNSET, Part, Parts, Readout, ReadoutTraining, Sharing, TargetSpec, Units
+from ._src.parts.base import UNSET, Part
+from ._src.parts.composition import Parts
+from ._src.parts.readout import Readout
+from ._src.parts.target import ReadoutTraining, TargetSpec
+from ._src.parts.units import Sharing, Units
 from ._src.targets.classes import ClassTarget
 from ._src.targets.numeric import NumericTarget
 

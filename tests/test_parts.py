@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.estimators.network import Network, with_center_targets
-from sklearn_fsvc._src.parts import layer_of, parts_of
+from sklearn_fsvc._src.parts.composition import layer_of, parts_of
 from sklearn_fsvc._src.readouts.penalty_search import SearchHistory
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.parts import Readout, ReadoutTraining, TargetSpec, Units

@@ -282,7 +282,7 @@ def test_settings_that_are_slower_together_are_not_used():
     assert results.best == results.default
 
 
-def test_times_are_divided_by_the_number_of_synapses():
+def test_times_are_divided_by_the_number_of_operations():
     """A larger basic layer whose time is proportional to its size is not slower."""
     results = tune_kind(lambda settings: 6e-9, save=False)
     assert results.settings == defaults()

@@ -76,7 +76,7 @@ def run(
         fit = _time(model.fit, X, y)
         predict = _time(model.predict, X_test)
         n_units = model.readout_coef_.shape[1]
-        # Time per synapse, the unit of the source paper: t_syn = t / (N M n).
+        # The unit of the source paper, time per operation of the layer: t_syn = t / (N M n).
         t_syn = predict / (len(X_test) * n_units * X.shape[1])
         print(
             f"{name:16}{n_units:6}{model.score(X_test, y_test):10.2%}{fit:8.2f}s{predict:8.3f}s"

@@ -3,8 +3,8 @@ import pytest
 
 from fake_sources import ChunkFunction
 from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.rows import take_rows
 from sklearn_fsvc._src.data.sources import open_source
-from sklearn_fsvc._src.data.streaming import take_rows
 from sklearn_fsvc.engines import get_engine
 
 

@@ -10,6 +10,7 @@ import naive
 from contract import TOLERANCE
 from peak_memory import MIB, peak
 from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.rows import take_rows
 from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.data.streaming import (
     Consumer,
@@ -17,7 +18,6 @@ from sklearn_fsvc._src.data.streaming import (
     stream,
     stream_into,
     stream_layers,
-    take_rows,
 )
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 import naive
 from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc._src.data import validation
-from sklearn_fsvc._src.data.streaming import write
+from sklearn_fsvc._src.data.rows import write_rows
 from sklearn_fsvc._src.data.validation import (
     cast_to_float32_if_safe,
     check_holds,
@@ -168,7 +168,7 @@ class SliceOnlyFile:
 @pytest.mark.parametrize("rows", [[], [3], [0, 1, 2], [0, 2, 3, 7, 8, 9], [1, 3, 5]])
 def test_rows_of_a_file_are_written_in_slices(rows):
     out, values = SliceOnlyFile(10, 2), np.arange(1.0, 2 * len(rows) + 1).reshape(-1, 2)
-    write(out, np.array(rows, int), values)
+    write_rows(out, np.array(rows, int), values)
     expected = np.zeros((10, 2))
     expected[rows] = values
     np.testing.assert_array_equal(out.X, expected)
@@ -176,8 +176,8 @@ def test_rows_of_a_file_are_written_in_slices(rows):
 
 def test_rows_of_an_array_are_written_at_once():
     out = np.zeros(5)
-    write(out, np.array([0, 4]), np.array([1.0, 2.0]))
-    write(out, slice(1, 3), np.array([3.0, 4.0]))
+    write_rows(out, np.array([0, 4]), np.array([1.0, 2.0]))
+    write_rows(out, slice(1, 3), np.array([3.0, 4.0]))
     np.testing.assert_array_equal(out, [1, 3, 4, 0, 2])
 
 

@@ -16,7 +16,7 @@ import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data import job
 from sklearn_fsvc._src.hidden_layers import centers
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 
 CLASSIFIERS = [RBFClassifier(40, random_state=0), TanhClassifier(40, random_state=0)]
 READOUTS = ["ridge", "lms", "none"]

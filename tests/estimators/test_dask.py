@@ -13,7 +13,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.estimators.network import as_array_list
+from sklearn_fsvc._src.estimators.prediction import as_array_list
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

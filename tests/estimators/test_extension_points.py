@@ -13,7 +13,7 @@ from conftest import open_engine
 from estimators.fourier import FourierClassifier, FourierProjector, FourierRegressor
 from estimators.test_sklearn import parametrize_checks
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc._src.parts import parts_of
+from sklearn_fsvc._src.parts.composition import parts_of
 from sklearn_fsvc._src.readouts.linear import Solution
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc.parts import Linear, Parts

@@ -17,7 +17,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.parts import layer_of, parts_of
+from sklearn_fsvc._src.parts.composition import layer_of, parts_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 4))

@@ -19,7 +19,7 @@ from sklearn.utils.validation import NotFittedError
 from modified_parts import set_buffer_size
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.estimators import incremental
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 
 N, PARTS = 240, 12
 RNG = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.jit import JitEngine
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 
 N = 120
 RNG = np.random.default_rng(0)

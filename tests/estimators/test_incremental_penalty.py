@@ -15,7 +15,7 @@ import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
 from sklearn_fsvc._src.data.samples import row_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
-from sklearn_fsvc._src.parts import parts_of
+from sklearn_fsvc._src.parts.composition import parts_of
 from sklearn_fsvc._src.readouts.cross_validation import MAX_CV_SAMPLES, n_validation_units
 from sklearn_fsvc._src.readouts.cv_statistics import hash_validation_rows
 from sklearn_fsvc._src.readouts.penalty_search import squared_error

@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.estimators import buffer
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 
 ENOUGH = 2000  # number of samples that fixes a small layer in these tests
 N = ENOUGH + 100

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 import naive
 from sklearn_fsvc import PatchClassifier, PatchProjector, PatchRegressor
 from sklearn_fsvc._src.data.streaming import cast_layer
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 
 RNG = np.random.default_rng(0)
 COLOURS = RNG.integers(0, 256, (60, 6 * 5 * 3), np.uint8)

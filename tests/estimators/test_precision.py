@@ -24,7 +24,7 @@ from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.algebra import Blocking, HostAlgebra
 from sklearn_fsvc._src.estimators import automatic_precision
 from sklearn_fsvc._src.formulas import Quantizer
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc.kernels import Gaussian
 
 X, Y = load_digits(return_X_y=True)

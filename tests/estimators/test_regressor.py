@@ -9,7 +9,7 @@ from sklearn.base import clone
 import naive
 from readouts.brute_force import error_of, unit_at_sample, without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.targets.encoding import StandardisedTargets
 
 # With fixed layers and penalties: nothing is searched.

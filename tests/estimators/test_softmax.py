@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 import naive
 from sklearn_fsvc import HiddenSizeSearchCV, PatchClassifier, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import softmax_penalty
 
 OPTIONS = {"readout": "softmax", "alpha": 0.5, "random_state": 0, "device": "jit"}

@@ -18,7 +18,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.parts import parts_of
+from sklearn_fsvc._src.parts.composition import parts_of
 
 N = 300
 CLASSIFIERS = {

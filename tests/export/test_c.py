@@ -19,7 +19,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.export.c import header_of
-from sklearn_fsvc._src.parts import parts_of
+from sklearn_fsvc._src.parts.composition import parts_of
 from sklearn_fsvc.export.c import to_c
 from sklearn_fsvc.kernels import Affine, Function, Kernel, PoweredExponential
 

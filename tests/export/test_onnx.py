@@ -38,7 +38,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc.export.onnx import register, to_onnx
 
 # A linear map of 64 features to 20.

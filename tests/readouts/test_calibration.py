@@ -18,7 +18,7 @@ from modified_parts import with_parts
 from readouts.brute_force import some_weights, unit_at_sample, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.parts import parts_of
+from sklearn_fsvc._src.parts.composition import parts_of
 from sklearn_fsvc._src.readouts.calibration import (
     Calibration,
     find_root,

@@ -12,7 +12,7 @@ import naive
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Quantizer
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 
 WIDE = {

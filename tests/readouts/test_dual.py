@@ -8,6 +8,7 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import algebra
 from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
+from sklearn_fsvc._src.readouts.draw_sample import sample_unique
 from sklearn_fsvc._src.readouts.dual import (
     DualLOO,
     DualProblem,
@@ -18,7 +19,6 @@ from sklearn_fsvc._src.readouts.dual import (
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import sample_unique
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 

@@ -28,14 +28,14 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import press as press_module
+from sklearn_fsvc._src.readouts.draw_sample import find_sampled_rows, sample_by_hash, sample_unique
 from sklearn_fsvc._src.readouts.dual import DualLOO, gather_dual_problem
 from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, press
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import find_sampled_rows, sample_by_hash, sample_unique
 from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine

@@ -27,12 +27,12 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.layers import TanhLayer
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import loo_penalty as module
+from sklearn_fsvc._src.readouts.draw_sample import sample_unique
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid, train_left_out
 from sklearn_fsvc._src.readouts.penalty_search import ALPHA_STEP, SearchHistory
 from sklearn_fsvc._src.readouts.press import LOOScorer, PressResult
-from sklearn_fsvc._src.readouts.row_sample import sample_unique
 from sklearn_fsvc._src.readouts.statistics import MAX_FACTORS
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc._src.utils.parameters import LOO_ALPHAS

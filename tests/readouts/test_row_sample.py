@@ -17,16 +17,12 @@ from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.readouts import row_sample as module
+from sklearn_fsvc._src.readouts import draw_sample, row_sample
 from sklearn_fsvc._src.readouts.calibration import fit_calibration
+from sklearn_fsvc._src.readouts.draw_sample import UniqueSamplePass, sample_by_hash, sample_unique
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import (
-    Sample,
-    UniqueSamplePass,
-    sample_by_hash,
-    sample_unique,
-)
+from sklearn_fsvc._src.readouts.row_sample import Sample
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -200,7 +196,7 @@ def test_key_limit_counts_distinct_rows(rng, n_different):
     rows = np.concatenate([np.arange(n_different), rng.integers(n_different, size=500)])
     # The smallest keys are the most frequent, so that the first rows are few distinct ones.
     rows = np.concatenate([rows, np.repeat(np.argsort(keys)[:5], 300)])
-    key_limit = module._key_limit(keys[rows], rows.astype(np.uint64), 20)
+    key_limit = row_sample._key_limit(keys[rows], rows.astype(np.uint64), 20)
     assert key_limit == (np.sort(keys)[20] if n_different > 20 else np.inf)
 
 
@@ -304,7 +300,7 @@ def test_leave_one_out_scores_of_a_sample(
 @pytest.mark.parametrize("is_incremental", [False, True])
 @pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
 def test_only_the_sample_is_used_for_calibration(make, rng, is_incremental, monkeypatch):
-    monkeypatch.setattr(module, "sample_capacity", lambda *_: CAPACITY)
+    monkeypatch.setattr(draw_sample, "sample_capacity", lambda *_: CAPACITY)
     X, y = rng.normal(size=(80, 4)), rng.integers(0, 3, 80)
     y[X[:, 0] > 0.3] = 2
     model = make(9, feature_weights=None, alpha=0.5, random_state=0)

@@ -33,8 +33,9 @@ from sklearn_fsvc._src.readouts.newton import (
     LBFGSHistory,
     LocalModel,
     WhitenedCoordinates,
+    sample_by_uncertainty,
 )
-from sklearn_fsvc._src.readouts.softmax import SoftmaxSettings, sample_rows, train_softmax
+from sklearn_fsvc._src.readouts.softmax import SoftmaxSettings, train_softmax
 from sklearn_fsvc._src.readouts.softmax_penalty import SearchLimits, search_softmax_penalty
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import MultiOutputTargets, OneHotTargets
@@ -378,7 +379,7 @@ def test_samples_are_drawn_by_their_uncertainty(rng):
     uncertainty[:5] = 1000
     total = np.zeros(500)
     for _ in range(2000):
-        rows, share = sample_rows(uncertainty, 60, rng)
+        rows, share = sample_by_uncertainty(uncertainty, 60, rng)
         assert len(np.unique(rows)) == 60
         total[rows] += 1 / share
     np.testing.assert_array_equal(total[:5], 2000)

@@ -45,7 +45,7 @@ from sklearn_fsvc import (
     RBFClassifier,
     TanhClassifier,
 )
-from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.parts.composition import layer_of
 
 PLAIN_RBF = RBFClassifier(feature_weights=None, kernel="triangular")
 NETWORKS = {

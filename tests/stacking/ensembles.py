@@ -15,8 +15,8 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.parts import layer_of
-from sklearn_fsvc._src.readouts.row_sample import sample_by_hash
+from sklearn_fsvc._src.parts.composition import layer_of
+from sklearn_fsvc._src.readouts.draw_sample import sample_by_hash
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 

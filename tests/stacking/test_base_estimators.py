@@ -17,7 +17,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.data.dask_blocks import open_input
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.readouts.row_sample import sample_unique
+from sklearn_fsvc._src.readouts.draw_sample import sample_unique
 from sklearn_fsvc._src.stacking.base_estimators import BaseEstimators, TrainingSet
 from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS
 from sklearn_fsvc.engines import get_engine

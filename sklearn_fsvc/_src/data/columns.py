@@ -346,22 +346,21 @@ def densify_columns(X: Any) -> Any:
     return X.astype(dense) if dense else X
 
 
+# Methods that return a table, by the library of a container.
+_TABLE_METHODS = {"polars": ("collect",), "pyarrow": ("to_pandas", "read_pandas", "to_table")}
+
+
 def explain_unsupported_container(X: Any, name: str = "X") -> str | None:
     """Return the message for a container of samples that is neither a DataFrame nor an array."""
     if issparse(X):  # one of its formats is a dictionary
         return None
     is_list = isinstance(X, (list, tuple))
     library, first = type(X).__module__.partition(".")[0], next(iter(X), None) if is_list else X
+    method = next((m for m in _TABLE_METHODS.get(library, ()) if hasattr(X, m)), None)
     if isinstance(first, dict) or getattr(getattr(X, "dtype", None), "names", None):
         remedy = f"pandas.DataFrame({name})"
-    elif library == "polars" and hasattr(X, "collect"):
-        remedy = f"{name}.collect()"
-    elif library == "pyarrow" and hasattr(X, "to_pandas"):
-        remedy = f"{name}.to_pandas()"
-    elif library == "pyarrow" and hasattr(X, "read_pandas"):
-        remedy = f"{name}.read_pandas()"
-    elif library == "pyarrow" and hasattr(X, "to_table"):
-        remedy = f"{name}.to_table()"
+    elif method is not None:
+        remedy = f"{name}.{method}()"
     else:
         return None
     items = " of dictionaries" if first is not X else ""

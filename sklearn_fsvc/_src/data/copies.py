@@ -2,9 +2,9 @@
 
 Random validation sets, folds and leave-one-out errors would have copies of training samples, and
 favour models that interpolate. New samples do not repeat the training samples, other than in data
-whose features have few values (see `row_sample`). So copies are only merged if it is no coincidence
-that samples are equal, and if all have the target of the first one: otherwise they are repeated
-measurements.
+whose features have few values (see `draw_sample`). So copies are only merged if it is no
+coincidence that samples are equal, and if all have the target of the first one: otherwise they are
+repeated measurements.
 
 It is no coincidence if nearly all distinct samples differ in a single feature, such as a
 measurement. Features of bytes, such as pixels, have too few values for that; but if nearly all
@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils import gen_batches
 
+from .rows import take_rows
 from .samples import Samples, exact_hashes, mix_bits
 from .sources import ArraySource
-from .streaming import take_rows
 
 # Fraction of the samples that have to be copies, and of distinct samples that differ in a single
 # feature or in a half of the features.

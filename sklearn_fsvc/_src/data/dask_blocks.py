@@ -140,7 +140,7 @@ class DaskBlocks(Source):
     def map_reduce(self, samples: Any, work: Any, rows: npt.NDArray[np.intp] | None = None) -> Any:
         """Return the result of a `MapReduce` for all samples, or for the row numbers `rows`."""
         rows = None if rows is None else np.sort(rows)
-        shared_work, n_synapses = constant(work), self._n_synapses(work)
+        shared_work, n_operations = constant(work), self._count_operations(work)
         nodes = []
         for start, stop in self._leaves():
             first, end = int(self._starts[start]), int(self._starts[stop - 1])
@@ -152,9 +152,9 @@ class DaskBlocks(Source):
                     continue
             subset = replace(samples.with_rows(None, slice(first, end)), order=None)
             blocks = [self._checked(i) for i in range(start, stop) if self._lengths[i]]
-            leaf = task(work_on, self._settings, n_synapses, subset, rows_in_leaf)
+            leaf = task(work_on, self._settings, n_operations, subset, rows_in_leaf)
             nodes.append(leaf(shared_work, *blocks))
-        add_pair = task(add, work.add)
+        add_pair = task(add_results, work.add)
         while len(nodes) > 1:  # one level of the binary tree
             pairs = [nodes[i : i + 2] for i in range(0, len(nodes), 2)]
             nodes = [add_pair(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
@@ -170,8 +170,8 @@ class DaskBlocks(Source):
         import dask
 
         shared_nodes = [constant(value) for value in shared]
-        n_synapses = self.shape[0] * self.shape[1] * n_units
-        on_block = task(call, self._settings, n_synapses, function)
+        n_operations = self.shape[0] * self.shape[1] * n_units
+        on_block = task(call, self._settings, n_operations, function)
         tasks = [
             on_block(self._checked(i), node(state), *shared_nodes) for i, state in states.items()
         ]
@@ -206,7 +206,7 @@ class DaskBlocks(Source):
         if n_rows:
             yield start, len(self._lengths)
 
-    def _n_synapses(self, work: Any) -> int:
+    def _count_operations(self, work: Any) -> int:
         layers = getattr(work, "layers", None) or [getattr(work, "layer", None)]
         n_units = 0 if layers[0] is None else layers[0].n_units
         return self.shape[0] * self.shape[1] * n_units
@@ -238,9 +238,9 @@ class WorkerSettings:
     max_memory: int | str | None
 
     @contextmanager
-    def job(self, n_synapses: int) -> Iterator[Job]:
+    def job(self, n_operations: int) -> Iterator[Job]:
         """Enter an engine for so much work in all, and yield a `Job` on it."""
-        with limited(), get_engine(self.device, n_synapses) as engine:
+        with limited(), get_engine(self.device, n_operations) as engine:
             yield Job(engine, self.max_memory)
 
 
@@ -298,7 +298,7 @@ def check(
 
 def work_on(
     settings: WorkerSettings,
-    n_synapses: int,
+    n_operations: int,
     samples: Any,
     rows: npt.NDArray[np.intp] | None,
     work: Any,
@@ -306,27 +306,27 @@ def work_on(
 ) -> Any:
     """Return the result of a `MapReduce` for the samples of some blocks."""
     X = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    with settings.job(n_synapses) as job:
+    with settings.job(n_operations) as job:
         samples, job = replace(samples, X=X).on_device(job)
         return work.to_host(work(job, samples, rows))
 
 
 def call(
     settings: WorkerSettings,
-    n_synapses: int,
+    n_operations: int,
     function: Callable[..., Any],
     block: Any,
     state: Any,
     *shared: Any,
 ) -> Any:
     """Return ``function(job, block, state, *shared)``."""
-    with settings.job(n_synapses) as job:
+    with settings.job(n_operations) as job:
         return function(job, block, state, *shared)
 
 
-def add(add: Callable[[Any, Any], Any], some: Any, more: Any) -> Any:
+def add_results(add: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
     """Return the sum of two results. Neither is modified: Dask may repeat the task."""
-    return add(deepcopy(some), more)
+    return add(deepcopy(first), second)
 
 
 def _without_warning() -> AbstractContextManager[Any]:

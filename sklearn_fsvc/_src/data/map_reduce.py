@@ -31,8 +31,8 @@ class MapReduce(ABC):
 
     @staticmethod
     @abstractmethod
-    def add(some: Any, more: Any) -> Any:
-        """Return the sum of a result and that of the samples that follow; it may modify `some`."""
+    def add(first: Any, second: Any) -> Any:
+        """Return the sum of a result and that of the samples that follow; it may modify `first`."""
 
     @staticmethod
     def to_host(result: Any) -> Any:

@@ -11,9 +11,9 @@ from sklearn.utils.random import sample_without_replacement
 from ..engines.algebra import HOST, float_bits
 from .job import Job
 from .map_reduce import run_parallel
+from .rows import take_rows
 from .sharded_rows import ShardedRows, slice_rows, split_into_shares
 from .sources import Source, SparseSource
-from .streaming import take_rows
 from .validation import to_host
 
 # Mean of integer weights up to which they may be numbers of copies.

@@ -15,20 +15,21 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
+from sklearn.utils import gen_batches
 
 from ..engines.base import Engine, Sink
 from ..engines.patches import make_evaluator
 from ..layers import LinearLayer, PatchLayer
 from .job import Job, Progress
 from .memory_plan import TileShape, evaluate, rows_per_tile, tile_shape_for
+from .rows import preprocess_block, row_blocks, take_rows
 from .sharded_rows import ShardedRows
-from .sources import Source, SparseSource, is_evaluated_sparse, read_ahead
+from .sources import Source, SparseSource, is_evaluated_sparse
 from .validation import NaNOutputError, check_hidden, explain_overflow, find_largest
 
 # Samples x units, and bytes of units, up to which no tile is planned: H takes a few MB, and the
@@ -36,6 +37,8 @@ from .validation import NaNOutputError, check_hidden, explain_overflow, find_lar
 _SMALL_H, _SMALL_LAYER = 2**16, 2**24
 # Number of units up to which the Gram matrix fits into the memory of any one GPU.
 _MAX_UNITS_OF_ONE_GPU = 2**15
+# Elements of X that are searched at a time for the cause of an overflow.
+_SEARCHED_ELEMENTS = 2**20
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def cast_layer(layer: Any, X: Any) -> Any:
     return layer if is_unchanged else layer.astype(dtype)
 
 
-def n_synapses(X: Any, n_units: int | None) -> int:
+def count_operations(X: Any, n_units: int | None) -> int:
     """Return samples x units x features of a job on X, before X is validated.
 
     Of a sparse matrix only the stored values count. 0 if X has no two-dimensional shape.
@@ -139,11 +142,11 @@ def n_synapses(X: Any, n_units: int | None) -> int:
 
 
 def work_of_fit(X: Any, n_units: int | None) -> tuple[int, float]:
-    """Return `n_synapses`, and the samples per unit.
+    """Return `count_operations`, and the samples per unit.
 
     The latter are infinite if there are so many units that a fit may need several devices.
     """
-    work = n_synapses(X, n_units)
+    work = count_operations(X, n_units)
     is_small = work and n_units is not None and n_units <= _MAX_UNITS_OF_ONE_GPU
     return work, X.shape[0] / n_units if is_small else math.inf
 
@@ -159,103 +162,15 @@ def is_batch_invariant(engine: Engine, layer: Any) -> bool:
     return is_exact and not (layer.is_mapped or isinstance(layer, PatchLayer))
 
 
-# Rows of X: read, preprocessed and written.
-
-
-def take_rows(X: Any, rows: Any, dtype: Any = None) -> Any:
-    """Return rows of X (a slice or an index array) as a C-ordered, aligned array of `dtype`.
-
-    The result is in the namespace of X. Of a `Source` it is a NumPy array, gathered slice by
-    slice, and of `ShardedRows` rows an array of the engine. None is the dtype of X.
-    """
-    if isinstance(X, ShardedRows):
-        return X.take(rows, dtype)
-    if isinstance(X, Source):
-        return X.take(np.arange(*rows.indices(len(X))) if isinstance(rows, slice) else rows, dtype)
-    if isinstance(X, np.ndarray):
-        taken = np.ascontiguousarray(X[rows], dtype)
-        return taken if taken.flags.aligned else taken.copy()
-    return X[rows].astype(dtype or X.dtype, order="C", copy=False)
-
-
-def take_unsorted_rows(X: Any, rows: npt.NDArray[np.intp], dtype: Any = None) -> Any:
-    """Return what `take_rows` does, for row numbers in any order; X is read in ascending order."""
-    if (np.diff(rows) > 0).all():
-        return take_rows(X, rows, dtype)
-    ascending = np.argsort(rows)
-    inverse = np.empty_like(ascending)
-    inverse[ascending] = np.arange(len(rows))
-    return take_rows(X, rows[ascending], dtype)[inverse]
-
-
-def row_blocks(
-    X: Any, rows: npt.NDArray[np.intp] | None, parts: Sequence[slice]
-) -> Generator[Any, None, None]:
-    """Yield rows of X part by part; of a source in one pass, with the next part prefetched.
-
-    Parameters
-    ----------
-    X : array-like or Source
-    rows : ndarray of int or None
-        Row numbers; None for all rows in order.
-    parts : list of slice
-        Consecutive slices of the row numbers, of one length except for the last.
-
-    Yields
-    ------
-    array
-        As returned by `take_rows`, in the dtype of X.
-    """
-    if isinstance(X, Source) and parts:
-        selected: Any = range(len(X)) if rows is None else rows
-        selected = selected[parts[0].start : parts[-1].stop]
-        if rows is None or (np.diff(selected) > 0).all():
-            blocks = X.blocks(selected, parts[0].stop - parts[0].start)
-            yield from read_ahead(blocks) if len(parts) > 1 else blocks
-            return
-    for part in parts:
-        yield take_rows(X, part if rows is None else rows[part])
-
-
-def preprocess_block(engine: Engine, layer: Any, block: Any) -> Any:
-    """Return rows on the device as the units expect them: cast, and weighted or mapped."""
-    dtype = layer.units.dtype
-    if layer.weights is None:
-        is_kept = block.dtype == np.uint8 and engine.accepts_uint8(layer)
-        return take_rows(block, slice(None), block.dtype if is_kept else dtype)
-    return apply_feature_weights(engine, block, layer.weights, dtype)
-
-
-def apply_feature_weights(engine: Engine, block: Any, weights: Any, dtype: npt.DTypeLike) -> Any:
-    """Return rows on the device times feature weights (1d) or a linear map (2d), in `dtype`.
-
-    A new array: `block` may be an array of the user, and is never written to.
-    """
-    weights = engine.to_device(weights.astype(dtype, copy=False))
-    if weights.ndim == 2:
-        return _apply_map(engine, block.astype(dtype, copy=False), weights)
-    rows = block.astype(dtype, order="K", copy=True)
-    with np.errstate(over="ignore"):  # an infinite sample is infinitely far from every centre
-        rows *= weights  # in place, which needs no further buffer in each thread
-    return rows
-
-
-def _apply_map(engine: Engine, rows: Any, A: Any) -> Any:
-    rows, xp = engine.algebra.multiply(rows, A), engine.xp
-    # inf - inf: the features are so large that the sample is infinitely far from every centre.
-    rows[xp.isnan(rows)] = xp.inf
-    return rows
-
-
-def write(out: Any, rows: Any, values: Any) -> None:
-    """Do ``out[rows] = values`` for ascending rows; a file is written in contiguous slices."""
-    if isinstance(rows, slice) or isinstance(out, np.ndarray):
-        out[rows] = values
-        return
-    edges = [0, *np.flatnonzero(np.diff(rows) != 1) + 1, len(rows)]
-    for start, stop in pairwise(edges):
-        if stop > start:
-            out[int(rows[start]) : int(rows[stop - 1]) + 1] = values[start:stop]
+def raise_overflow(job: Job, layer: Any, X: Any, rows: npt.NDArray | None) -> NoReturn:
+    """Raise ValueError for rows whose activations are not finite; name their largest element."""
+    n_rows = len(X if rows is None else rows)
+    parts = list(gen_batches(n_rows, max(1, _SEARCHED_ELEMENTS // X.shape[1])))
+    largest = (
+        find_largest(job.engine.to_host(block), part.start if rows is None else rows[part])
+        for part, block in zip(parts, row_blocks(X, rows, parts), strict=True)
+    )
+    raise ValueError(explain_overflow(layer, *max(largest)))
 
 
 # A pass over the samples.

@@ -158,6 +158,11 @@ def to_host(X: Any) -> Any:
     return np.asarray(X) if hasattr(X, "__dlpack_device__") and not is_numpy else X
 
 
+def to_dense(y: Any) -> npt.NDArray:
+    """Return a sparse matrix or an array-like as a dense array."""
+    return y.toarray() if issparse(y) else np.asarray(y)
+
+
 def _engine_for(dlpack_type: int) -> str | None:
     """Return the name of the engine for arrays of a DLPack device type, None without one."""
     names = (e.name for e in known_engines().values() if dlpack_type in e.dlpack_types)

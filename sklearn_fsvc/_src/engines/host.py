@@ -20,7 +20,7 @@ from .threads import in_parallel_call, n_cores, n_threads, parallel_for
 
 # Slopes, and activations, that one thread processes at a time, so that they stay in its cache.
 _SLOPES, _ACTIVATIONS = 2**15, 2**16
-# Less work than this does not gain by a second thread: synapses (rows x units x features) whose
+# Less work than this does not gain by a second thread: operations (rows x units x features) whose
 # gradients are squared, and activations that are summed.
 _SERIAL_GRADIENTS, _SERIAL_SUMS = 2**21, 2**17
 # Activations of sparse samples that all threads together compute at a time, and the bounds for one

@@ -25,7 +25,7 @@ from .threads import allowed_threads, n_threads, thread_choices
 
 # More cores than these need larger tiles, since waking their threads takes longer.
 _FEW_CORES = 4
-# Work below which a second thread costs more than it saves, in synapses (rows x units x features).
+# Operations (rows x units x features) below which a second thread costs more than it saves.
 _SERIAL = 2**21
 # Work of a slice of rows at least: between two slices a thread waits for the GIL.
 _SLICE_WORK = 2**26
@@ -223,7 +223,7 @@ class JitEngine(HostEngine):
         return out
 
     def n_threads_for(self, prepared: _PreparedLoops, work: int) -> int:
-        """Return the number of threads for so many synapses: the setting, within the limits."""
+        """Return the number of threads for so many operations: the setting, within the limits."""
         return allowed_threads(prepared.threads) if work > _SERIAL else 1
 
     def sparse_evaluator(self):

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..parts import ReadoutTraining, generator
+from ..parts.target import ReadoutTraining
 from ..readouts.penalty_search import estimate_penalty
+from ..utils.parameters import make_generator
 
 # Multiplications of H'H from which 8-bit products save more time than it takes to try them.
 MIN_QUANTISED_WORK = 2**36
@@ -105,7 +106,7 @@ class _Attempt:
         """Return whether a quarter of the units needs a penalty that is large enough for all."""
         rounded = self._rounded
         alpha = estimate_penalty(
-            rounded.job, rounded.layer, rounded.samples, generator(random_state),
+            rounded.job, rounded.layer, rounded.samples, make_generator(random_state),
             rounded.history.start_for(rounded.layer), rounded.units.support,
         )  # fmt: skip
         return alpha >= _SUFFICIENT * self._noise

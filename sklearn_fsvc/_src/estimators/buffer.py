@@ -17,7 +17,7 @@ from ..data.samples import exact_hashes
 from ..data.sources import joined, select_rows
 from ..engines.base import Engine
 from ..hidden_layers.proxy_networks import MAX_SEARCH_SAMPLES
-from ..parts import Units
+from ..parts.units import Units
 from ..readouts.cross_validation import ROUNDING
 from ..readouts.running_statistics import InvalidRemoval, decay_rows
 from ..targets.labels import join_labels
@@ -188,31 +188,12 @@ class SampleBuffer:
             raise InvalidRemoval("there are no samples left to be removed")
         n, both = len(self), [*self.parts, samples]
         weight = np.concatenate([np.ones(len(p)) if p.weight is None else p.weight for p in both])
-        # Equal samples, with equal targets, are one group.
-        hashes = np.concatenate([exact_hashes(part.X) for part in both])
-        y = join_labels([part.y for part in both])
-        columns = [hashes, *y.reshape(len(y), -1).T]
-        codes = [np.unique(column, return_inverse=True)[1] for column in columns]
-        group = np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()
+        group = _group_equal(both)
         total = np.bincount(group[:n], weight[:n], minlength=group.max() + 1)
         removed = np.bincount(group[n:], weight[n:], minlength=len(total))
         if (removed > total * (1 + ROUNDING)).any():
             raise InvalidRemoval("samples with these features, targets and weights are missing")
-        # The earliest samples of each group are removed first. Weights are fractions of those of
-        # their groups, which thus contribute 1 each to the cumulated weights.
-        group, weight = group[:n], weight[:n]
-        order = np.argsort(group, kind="stable")
-        share = (weight / total[group])[order]
-        is_present = total > 0
-        before = np.cumsum(share) - share - (np.cumsum(is_present) - is_present)[group[order]]
-        share -= np.clip(
-            (removed / np.where(is_present, total, 1))[group[order]] - before, 0, share
-        )
-        left = np.empty(n)
-        left[order] = share
-        left *= total[group]
-        left[left <= ROUNDING * weight] = 0
-        left = np.where(np.abs(left - weight) <= ROUNDING * weight, weight, left)
+        left = _subtract_weights(group[:n], weight[:n], total, removed)
         stops = np.cumsum([len(part) for part in self.parts])[:-1]
         parts = [
             part.reweighted(w) for part, w in zip(self.parts, np.split(left, stops), strict=True)
@@ -248,6 +229,38 @@ class SampleBuffer:
                 parts.append(part.taken(np.arange(skipped, len(part))) if skipped else part)
         for _, same in groupby(parts, lambda part: part.dtype_key):
             yield RawSamples.concatenate(list(same))
+
+
+def _group_equal(parts):
+    """Return the group of each sample: equal samples with equal targets are one group."""
+    hashes = np.concatenate([exact_hashes(part.X) for part in parts])
+    y = join_labels([part.y for part in parts])
+    columns = [hashes, *y.reshape(len(y), -1).T]
+    codes = [np.unique(column, return_inverse=True)[1] for column in columns]
+    return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()
+
+
+def _subtract_weights(group, weight, total, removed):
+    """Return the weights of samples that are left; the earliest of a group are removed first.
+
+    Parameters
+    ----------
+    group, weight : ndarray of shape (n_samples,)
+    total, removed : ndarray of shape (n_groups,)
+        The sum of the weights of each group, and the weight to remove from it.
+    """
+    # Weights are fractions of those of their groups, which thus contribute 1 each to the cumulated
+    # weights.
+    order = np.argsort(group, kind="stable")
+    share = (weight / total[group])[order]
+    is_present = total > 0
+    before = np.cumsum(share) - share - (np.cumsum(is_present) - is_present)[group[order]]
+    share -= np.clip((removed / np.where(is_present, total, 1))[group[order]] - before, 0, share)
+    left = np.empty(len(group))
+    left[order] = share
+    left *= total[group]
+    left[left <= ROUNDING * weight] = 0
+    return np.where(np.abs(left - weight) <= ROUNDING * weight, weight, left)
 
 
 def is_buffered(units: Units) -> bool:

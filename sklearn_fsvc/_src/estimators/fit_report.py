@@ -7,7 +7,8 @@ from typing import Any
 import numpy.typing as npt
 
 from ..data.job import print_line
-from ..parts import Readout, Units
+from ..parts.readout import Readout
+from ..parts.units import Units
 from ..readouts.penalty_search import SearchHistory
 
 

@@ -16,10 +16,12 @@ import numpy as np
 from ..data.job import Job
 from ..data.samples import MAX_COPIES, Samples
 from ..data.sources import select_rows
-from ..data.streaming import cast_layer, n_synapses
+from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
 from ..engines.algebra import HOST
-from ..parts import Parts, TargetSpec, Units
+from ..parts.composition import Parts
+from ..parts.target import TargetSpec
+from ..parts.units import Units
 from ..readouts.cross_validation import n_validation_units
 from ..readouts.cv_statistics import CVStatistics, hash_validation_rows, n_parts
 from ..readouts.drift import ErrorMonitor
@@ -32,7 +34,7 @@ from ..readouts.running_statistics import BufferedSamples, RunningStatistics
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import is_option, parse_penalty
 from .buffer import RawSamples
-from .readout_parts import nearest_outputs
+from .linear_readout import nearest_outputs
 
 # Limits of the buffer of samples that are not yet summed. In bytes: this fraction of the memory
 # limit, and no more than the sums themselves have, since these are transferred from a GPU for each
@@ -236,7 +238,7 @@ class Evaluator:
 
     @contextmanager
     def _job(self, X: Any, layer: Any) -> Iterator[Job]:
-        with get_engine(self.model.device, n_synapses(X, layer.n_units)) as engine:
+        with get_engine(self.model.device, count_operations(X, layer.n_units)) as engine:
             self.device = engine.name
             yield self.model._job(engine, "partial_fit")
 

@@ -18,10 +18,12 @@ from sklearn.utils import check_consistent_length
 
 from ..data.columns import check_unmasked
 from ..data.samples import Samples
-from ..data.streaming import n_synapses
+from ..data.streaming import count_operations
 from ..data.validation import to_host, validated
 from ..engines import get_engine
-from ..parts import Parts, TargetSpec, Units, parts_of
+from ..parts.composition import Parts, parts_of
+from ..parts.target import TargetSpec
+from ..parts.units import Units
 from ..readouts.penalty_search import SearchHistory
 from ..targets.encoding import are_all_zero
 from ..utils.parameters import is_option
@@ -76,7 +78,7 @@ class BufferedNetwork(Network):
                 "samples: they are forgotten, and training starts again in the same hidden layer. "
                 "To have their sums, call partial_fit for the first samples as well."
             )
-        with get_engine(self.device, n_synapses(X, parts.units.n_activations)) as engine:
+        with get_engine(self.device, count_operations(X, parts.units.n_activations)) as engine:
             X, y = self._validated_batch(X, y, reset=is_new)
             task = parts.task
             if is_new:
@@ -226,7 +228,7 @@ class BufferedNetwork(Network):
         """Choose the layer for samples, as `fit` does, and start sums; the buffer is dropped."""
         if len(raw) == 1:
             raw = RawSamples.concatenate([raw, raw])  # one of them is held out
-        with get_engine(self.device, n_synapses(raw.X, parts.units.n_activations)) as engine:
+        with get_engine(self.device, count_operations(raw.X, parts.units.n_activations)) as engine:
             pretrained = parts_of(parts.units.pretrained)
             task = parts.task.fit_buffered(raw.X, raw.y, raw.weight, pretrained and pretrained.task)
             samples = task.encode(raw.X, raw.y, raw.weight)

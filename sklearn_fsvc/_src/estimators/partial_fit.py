@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.memory_plan import host_memory_limit
 from ..engines.algebra import HOST
-from ..parts import Parts
+from ..parts.composition import Parts
 from ..readouts.drift import WINDOW
 from ..readouts.linear import warn_of
 from ..readouts.penalty_search import SearchHistory

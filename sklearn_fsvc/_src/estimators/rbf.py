@@ -3,15 +3,16 @@
 from sklearn.utils.validation import check_is_fitted
 
 from ..hidden_layers.rbf import RBF
-from ..parts import Parts
+from ..parts.composition import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
 from .explanation import ExplainMixin
 from .partial_fit import SolvedAttribute
-from .readout_parts import Ridge, readout_of
+from .readout_parts import readout_of
 from .regressor import NetworkRegressor
+from .ridge_readout import Ridge
 from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM
 from .transformer import NetworkTransformer
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.dask_blocks import lazy_on_dask
 from ..data.memory_plan import check_fits
 from ..data.streaming import Consumer
-from ..parts import UNSET
+from ..parts.base import UNSET
 from ..readouts.linear import Deviations, Posterior
 from ..utils.availability import available_if
 from ..utils.docstrings import fill_docstring

@@ -1,13 +1,14 @@
 """Estimators with tanh units that have random weights."""
 
 from ..hidden_layers.tanh import RANDOM_WEIGHTS, Tanh
-from ..parts import Parts
+from ..parts.composition import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
-from .readout_parts import READOUTS_WITHOUT_CENTERS, Ridge, readout_of
+from .readout_parts import READOUTS_WITHOUT_CENTERS, readout_of
 from .regressor import NetworkRegressor
+from .ridge_readout import Ridge
 from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM
 from .transformer import NetworkTransformer
 

@@ -9,11 +9,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..data.dask_blocks import is_dask_collection, lazy_on_dask
 from ..data.map_reduce import run_parallel
+from ..data.rows import write_rows
 from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.sources.base import supported_dtype
-from ..data.streaming import Consumer, cast_layer, stream, stream_into, write
+from ..data.streaming import Consumer, cast_layer, stream, stream_into
 from ..data.validation import check_no_overlap, check_out
-from ..parts import layer_of
+from ..parts.composition import layer_of
 from .network import Network
 from .state import on_snapshot
 
@@ -82,7 +83,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
                 def copy_to_out(part, H):
                     rows = slice(share.start + part.start, share.start + part.stop)
                     with lock:  # files are written by one thread at a time
-                        write(out, rows, to_host(H))
+                        write_rows(out, rows, to_host(H))
 
                 stream(job, layer, rows, Consumer(copy_to_out, keeps_hidden=True))
 

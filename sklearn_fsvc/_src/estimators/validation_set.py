@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_y
 from ..data.dask_blocks import open_input
 from ..data.samples import Samples
 from ..data.validation import to_host, validate_samples
-from ..parts import TargetSpec
+from ..parts.target import TargetSpec
 from ..targets.labels import UnseenClassesError
 
 

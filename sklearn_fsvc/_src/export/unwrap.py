@@ -10,7 +10,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from ..layers import PatchLayer
-from ..parts import layer_of, parts_of
+from ..parts.composition import layer_of, parts_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,7 @@ def unwrap(model: Any) -> tuple[Any, InputTransform]:
     """
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
-    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
-    *scalers, network = (step for step in steps if step not in (None, "passthrough"))
+    *scalers, network = (step for step in steps_of(model) if step not in (None, "passthrough"))
     parts = parts_of(network)
     if parts is None or parts.readout is None or isinstance(parts.units.layer, PatchLayer):
         raise TypeError(
@@ -94,6 +93,11 @@ def unwrap(model: Any) -> tuple[Any, InputTransform]:
     if layer.weights is None or layer.is_mapped:
         return network, transform
     return network, transform.weighted(np.asarray(layer.weights, np.float64))
+
+
+def steps_of(model: Any) -> list[Any]:
+    """Return the steps of a `Pipeline`; of any other object, itself as the only one."""
+    return [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
 
 
 def _why_unsupported(step):

@@ -223,10 +223,12 @@ class RemoteCandidates:
         self._states: dict[int, Any] = {}
         self._counts: dict[int, tuple[int, int]] = {}  # candidates and unread samples of each block
         owner, rows = self._X.owners(ordered.order)
-        small = np.int32 if len(owner) < 2**31 else np.int64
+        index_dtype = np.int32 if len(owner) < 2**31 else np.int64
         for i in map(int, np.unique(owner)):
             ranks = np.flatnonzero(owner == i)
-            self._states[i] = _BlockState(ranks.astype(small), rows[ranks].astype(small))
+            self._states[i] = _BlockState(
+                ranks.astype(index_dtype), rows[ranks].astype(index_dtype)
+            )
             self._counts[i] = 0, len(ranks)
         self._centers: list[npt.NDArray] = []
         self._n_new = 0  # centres of the last call of `add_centers`
@@ -330,7 +332,7 @@ def _compare(ordered, rule, state, positions, activity, units):
         engine.prepare(rule.layer(engine.to_device(units[i : i + size])))
         for i in range(0, len(units), size)
     ]
-    found = []
+    parts = []
     for start in range(0, len(positions), n):
         part = slice(start, start + n)
         window = (
@@ -338,5 +340,5 @@ def _compare(ordered, rule, state, positions, activity, units):
             engine.to_device(activity[part]),
         )  # fmt: skip
         uncovered, _, uncovered_activity = drop_covered(engine, rule, window, chunks)
-        found.append((engine.to_host(uncovered), engine.to_host(uncovered_activity)))
-    return tuple(map(np.concatenate, zip(*found, strict=True)))
+        parts.append((engine.to_host(uncovered), engine.to_host(uncovered_activity)))
+    return tuple(map(np.concatenate, zip(*parts, strict=True)))

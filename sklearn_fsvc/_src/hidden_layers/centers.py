@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory_plan import rows_per_tile
+from ..data.rows import take_unsorted_rows
 from ..data.samples import Samples
-from ..data.streaming import take_unsorted_rows
 from ..kernels import LAPLACIAN, METRICS, TRIANGULAR, Kernel, check_non_negative, get_kernel
 from ..layers import RBFLayer, hidden_dtype
 from ..utils.parameters import (

@@ -15,8 +15,8 @@ from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.memory_plan import rows_per_tile
+from ..data.rows import row_blocks, take_rows
 from ..data.sources import is_evaluated_sparse
-from ..data.streaming import row_blocks, take_rows
 from ..engines.host import map_rows
 from ..engines.threads import n_threads
 

@@ -22,8 +22,9 @@ from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
+from ..data.rows import preprocess_block, take_rows
 from ..data.samples import Samples, draw_without_replacement
-from ..data.streaming import Consumer, preprocess_block, stream, take_rows
+from ..data.streaming import Consumer, stream
 from ..engines import gradients
 from ..engines.base import Engine
 from ..engines.threads import limit_blas_threads

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
+from ..data.rows import take_rows
 from ..data.samples import Samples, draw_ascending
-from ..data.streaming import take_rows
 
 # Maximum numbers of samples, and of elements in them, from which standard deviations are estimated.
 _MAX_SAMPLES, _MAX_ELEMENTS = 4000, 2**22

@@ -13,18 +13,20 @@ from ..data.columns import check_unmasked
 from ..data.job import Job
 from ..data.samples import Samples
 from ..layers import DTYPES
-from ..parts import UNSET, Units, parts_of
+from ..parts.base import UNSET
+from ..parts.composition import parts_of
+from ..parts.units import Units
 from ..utils.parameters import is_option, validate_feature_weights
 from .importances import importances_of, standard_deviations
 
 
-def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
+def pretrained_of(layer: Any, units_class: type[Units], names: str) -> Any:
     """Return the fitted estimator whose layer is used; None if `layer` is not an estimator.
 
     Parameters
     ----------
     layer : estimator, FrozenEstimator, array-like or None
-    kind : type
+    units_class : type
         The class of `Units` that the estimator must have.
     names : str
         The estimators that have such units, for the error message.
@@ -33,7 +35,7 @@ def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
         return None
     pretrained = layer.estimator if isinstance(layer, FrozenEstimator) else layer
     parts = parts_of(pretrained)
-    if parts is None or not isinstance(parts.units, kind):
+    if parts is None or not isinstance(parts.units, units_class):
         raise TypeError(
             f"layer={pretrained!r} has no units of this kind; pass one of {names}, fitted."
         )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..data.rows import apply_feature_weights, take_unsorted_rows
 from ..data.sources import is_in_memory
-from ..data.streaming import apply_feature_weights, take_unsorted_rows
 from ..kernels import Kernel
 from ..layers import RBFLayer
 

@@ -14,8 +14,8 @@ from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
+from ..data.rows import take_rows
 from ..data.samples import Samples, draw_ascending
-from ..data.streaming import take_rows
 from ..engines.patches import normalise
 from ..engines.threads import limit_blas_threads
 from ..images import PatchGrid, check_image, read_image_shape
@@ -29,7 +29,8 @@ from ..layers import (
     RBFLayer,
     hidden_dtype,
 )
-from ..parts import UNSET, Sharing, Units
+from ..parts.base import UNSET
+from ..parts.units import Sharing, Units
 from ..readouts.penalty_search import SearchHistory
 from ..utils.parameters import (
     check_bool,

@@ -11,9 +11,11 @@ from ..data.job import Job
 from ..data.samples import Samples
 from ..kernels import KERNELS, Kernel, check_kernel, simplify_kernel
 from ..layers import RBFLayer, quantize_layer
-from ..parts import UNSET, Sharing, Units, generator, parts_of
+from ..parts.base import UNSET
+from ..parts.composition import parts_of
+from ..parts.units import Sharing, Units
 from ..readouts.penalty_search import SearchHistory
-from ..utils.parameters import check_choice, check_precision, is_option
+from ..utils.parameters import check_choice, check_precision, is_option, make_generator
 from .centers import SELECTIONS, START_ALPHA, RBFParameters, fit_rbf_layer, presentation_order
 from .layer_parameter import (
     centers_of,
@@ -98,39 +100,42 @@ class RBF(RBFParameters, Units):
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.centers_, samples.X)
-            units = parts_of(pretrained).units
-            return self.with_fitted(
-                centers_=units.centers_, metric_=units.metric_, kernel_=units.kernel_,
-                radius_=units.radius_,
-                feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
-                feature_importances_=units.feature_importances_, precision_=units.precision_,
-            )  # fmt: skip
+            return self._with_layer_of(parts_of(pretrained).units)
         # Centres first: they are selected with the given feature weights, and with the triangular
         # kernel if several kernels are tried. Kernel, width and weights are searched afterwards.
         weights = given_weights(self.feature_weights, self.has_readout, samples.X.shape[1])
         if self.given_layer is None:
-            found, n_units = self._select_centers(job, samples, weights), self.n_units
+            fitted, n_units = self._select_centers(job, samples, weights), self.n_units
         else:
-            found = self._read_centers(samples)
-            n_units = len(found["centers_"])
+            fitted = self._read_centers(samples)
+            n_units = len(fitted["centers_"])
         selected = SelectedUnits(
-            self.selection_metric, self.selection_kernel, found["radius_"], weights
+            self.selection_metric, self.selection_kernel, fitted["radius_"], weights
         )
         if self.is_searched:
-            radius = None if self.has_auto_radius else found["radius_"]
+            radius = None if self.has_auto_radius else fitted["radius_"]
             method = weights_method(self.feature_weights, True, samples.X.dtype)
             space = SearchSpace(self.kernels, radius, method, self._tries_gaussian(samples.X))
             selected = select_units(
                 job, samples, replace(self, n_units=n_units), weights, space,
-                generator(self.random_state), history, self.shared,
+                make_generator(self.random_state), history, self.shared,
             )  # fmt: skip
         return self.with_fitted(
-            **found | {"radius_": selected.radius},
+            **fitted | {"radius_": selected.radius},
             metric_=selected.metric,
             kernel_=simplify_kernel(selected.kernel),
             **weight_attributes(job, samples, selected.weights, selected.importances),
             precision_=self.bits,
         )
+
+    def _with_layer_of(self, units):
+        """Return the units with the layer of a fitted estimator's."""
+        return self.with_fitted(
+            centers_=units.centers_, metric_=units.metric_, kernel_=units.kernel_,
+            radius_=units.radius_,
+            feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
+            feature_importances_=units.feature_importances_, precision_=units.precision_,
+        )  # fmt: skip
 
     def _tries_gaussian(self, X):
         """Return whether the metric may be another one than that of the selection of centres.

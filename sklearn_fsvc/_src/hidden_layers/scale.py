@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
+from ..data.rows import take_rows
 from ..data.samples import draw_without_replacement
-from ..data.streaming import take_rows
 from ..engines.threads import limit_blas_threads
 from .receptive_fields import ReceptiveFields
 

@@ -9,11 +9,13 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
+from ..data.rows import take_rows
 from ..data.samples import Samples
-from ..data.streaming import take_rows
 from ..images import check_image
 from ..layers import TanhLayer, hidden_dtype, quantize_layer
-from ..parts import UNSET, Sharing, Units, generator, parts_of
+from ..parts.base import UNSET
+from ..parts.composition import parts_of
+from ..parts.units import Sharing, Units
 from ..readouts.penalty_search import SearchHistory
 from ..utils.parameters import (
     check_bool,
@@ -23,6 +25,7 @@ from ..utils.parameters import (
     check_precision,
     check_random_state,
     is_option,
+    make_generator,
 )
 from .centers import RBFParameters
 from .class_directions import LabelledSamples, sample_differences, signed_class_sums
@@ -189,7 +192,7 @@ class Tanh(Units):
     def _select_weights(self, job, samples):
         """Return feature weights, a linear map or None, and importances if it was learned."""
         if is_option(self.feature_weights, "map"):
-            return learn_map(job, samples, generator(self.random_state))
+            return learn_map(job, samples, make_generator(self.random_state))
         n_features, learns = samples.X.shape[1], is_learned(self.feature_weights)
         # "auto" leaves images unweighted, and weights that are combinations of samples.
         allows_auto = self.image_shape is None and not self.needs_classes
@@ -197,7 +200,7 @@ class Tanh(Units):
         if not learns and is_candidate and n_features <= MAX_LEARNED_FEATURES:
             learns = len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
         if learns:
-            random = generator(self.random_state)
+            random = make_generator(self.random_state)
             refines = is_option(self.feature_weights, "refined")
             return select_feature_weights(job, samples, random, self.shared, refines)
         return self._given_weights(n_features), None

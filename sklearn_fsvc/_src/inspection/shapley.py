@@ -10,10 +10,10 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.memory_plan import host_memory_limit
-from ..data.streaming import take_rows
+from ..data.rows import take_rows
 from ..data.validation import to_host
 from ..layers import RBFLayer
-from ..parts import parts_of
+from ..parts.composition import parts_of
 from ..stacking.ensemble import StackedEnsemble
 from ..utils.parameters import check_integer
 from .displays import network_of
@@ -175,7 +175,7 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     """
     steps, network = network_of(estimator)
     network = copy(network)  # another thread may fit it
-    members, intercept, task = _members(network)
+    members, intercept, task = _weighted_networks(network)
     players = Players.of(steps, network)
     table, limit = X, host_memory_limit(network.max_memory)
     if steps:
@@ -192,24 +192,13 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     return ShapleyValues(values, base, players.data(table), players.names, _output_names(task))
 
 
-def _members(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArray, Any]:
+def _weighted_networks(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArray, Any]:
     """Return networks with their weights, the intercept of the scores, and the target spec.
 
     Raises for networks that are not supported.
     """
     if isinstance(network, StackedEnsemble):
-        check_is_fitted(network)
-        parts = network._stacked_parts()
-        base, weighting, task = parts.base, parts.weighting, parts.task
-        if base.final_estimator_ is not None:
-            raise ValueError(
-                f"The final_estimator_ of this {type(network).__name__} gets scores as features, "
-                "so that the ensemble is not a sum of products over the features. Set "
-                f"final_estimator=None. {_REMEDY}"
-            )
-        named = base.named_estimators_
-        members = list(zip(named.values(), weighting.weights_, strict=True))
-        intercept = weighting.intercept_
+        named, weights, intercept, task = _split_ensemble(network)
     else:
         parts = parts_of(network)
         if parts is None or parts.task is None:
@@ -219,7 +208,7 @@ def _members(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArray, Any]:
                 "ends in one; for other models use the package shap."
             )
         check_is_fitted(network)
-        task, named, members = parts.task, {"": network}, [(network, 1.0)]
+        named, weights, task = {"": network}, [1.0], parts.task
         intercept = np.zeros(len(parts.readout.readout_intercept_))
     for name, member in named.items():
         why = _why_no_product(parts_of(member))
@@ -229,9 +218,24 @@ def _members(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArray, Any]:
                 f"Shapley values are computed for units that are products over the features, and "
                 f"those of {type(member).__name__}{of_ensemble} are not: {why}. {_REMEDY}"
             )
+    members = list(zip(named.values(), weights, strict=True))
     for member, weight in members:
         intercept = intercept + weight * parts_of(member).readout.readout_intercept_
     return members, intercept, task
+
+
+def _split_ensemble(ensemble):
+    """Return the base estimators by name, their weights, the intercept, and the target spec."""
+    check_is_fitted(ensemble)
+    parts = ensemble._stacked_parts()
+    if parts.base.final_estimator_ is not None:
+        raise ValueError(
+            f"The final_estimator_ of this {type(ensemble).__name__} gets scores as features, "
+            "so that the ensemble is not a sum of products over the features. Set "
+            f"final_estimator=None. {_REMEDY}"
+        )
+    weighting = parts.weighting
+    return parts.base.named_estimators_, weighting.weights_, weighting.intercept_, parts.task
 
 
 def _why_no_product(parts: Any) -> str | None:

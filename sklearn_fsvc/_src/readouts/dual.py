@@ -17,16 +17,15 @@ from scipy.linalg import solve
 from scipy.linalg.lapack import dpocon
 
 from ..data.job import Job
-from ..data.streaming import Consumer, stream
+from ..data.streaming import Consumer, raise_overflow, stream
 from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
 from .cross_validation import MAX_VALIDATION, n_validation_units, parts_to_hold_out, select_folds
+from .draw_sample import find_sampled_rows
 from .leave_one_out import HeldOutScores, LeaveOneOut, leave_fold_out
 from .linear import Solution
 from .penalty_search import PenaltySearchResult, search_alpha
-from .ridge import raise_overflow
-from .row_sample import find_sampled_rows
 
 # The dual is faster up to this many rows per unit, and up to this many rows.
 _ROWS_PER_UNIT, _MAX_ROWS = 0.45, 4096

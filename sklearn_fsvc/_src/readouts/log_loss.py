@@ -172,11 +172,11 @@ class _LossPass(MapReduce):
         return sums.result()
 
     @staticmethod
-    def add(some, more):
+    def add(first, second):
         """Return the sums of losses and gradients; rows are concatenated."""
-        uncertainties = np.concatenate([some.uncertainties, more.uncertainties], axis=1)
+        uncertainties = np.concatenate([first.uncertainties, second.uncertainties], axis=1)
         return LossAndGradient(
-            some.losses + more.losses, some.gradients + more.gradients, uncertainties
+            first.losses + second.losses, first.gradients + second.gradients, uncertainties
         )
 
 

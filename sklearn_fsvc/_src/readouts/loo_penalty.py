@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from .cross_validation import hold_out, make_folds, n_validation_units
+from .draw_sample import sample_unmerged
 from .dual import DualLOO, DualProblem
 from .leave_one_out import SampledLOO
 from .linear import Posterior, Solution, score_uncovered
@@ -21,13 +22,13 @@ from .penalty_search import (
     MAX_ALPHA,
     PenaltySearchResult,
     SearchHistory,
+    grid_power,
     search_alpha,
     search_penalty,
     search_with_float64_fallback,
 )
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
-from .row_sample import sample_unmerged
 from .statistics import MAX_FACTORS, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
@@ -106,18 +107,22 @@ def select_from_loo_grid(
     result = result._replace(posterior=None)  # release the scorer: as large as the statistics
     scores = None
     if keep_scores:
-        k = best
         if result.scores is None:
-            result, k = press(job, layer, samples, statistics, [alpha], True, rows), 0
-        scores = result.scores[k]
+            result, best = press(job, layer, samples, statistics, [alpha], True, rows), 0
+        scores = result.scores[best]
         if nearest is not None:
-
-            def replace_rows(numbers, outputs):
-                scores[numbers if rows is None else np.searchsorted(rows, numbers)] = outputs
-
             outputs = nearest(job.engine.to_host(solution.b), alpha)
-            score_uncovered(job, layer, samples.X, result.uncovered, outputs, replace_rows)
+            _replace_uncovered(scores, job, layer, samples.X, rows, result.uncovered, outputs)
     return LOOPenalty(alpha, solution, tuple(alphas), errors, posterior, scores)
+
+
+def _replace_uncovered(scores, job, layer, X, rows, uncovered, outputs):
+    """Replace the scores of uncovered rows by the outputs of their nearest unit, in place."""
+
+    def replace_rows(numbers, outputs):
+        scores[numbers if rows is None else np.searchsorted(rows, numbers)] = outputs
+
+    score_uncovered(job, layer, X, uncovered, outputs, replace_rows)
 
 
 def _best(errors, alphas):
@@ -331,7 +336,7 @@ def _within_standard_error(found, error_of, losses, weight):
     tolerance = _TOLERANCE * found.error
     if not np.isfinite(found.error):
         return found
-    for power in count(round(np.log(best) / np.log(ALPHA_STEP)) + 1):
+    for power in count(round(grid_power(best)) + 1):
         alpha = float(ALPHA_STEP**power)
         if alpha > MAX_ALPHA:
             break

@@ -33,6 +33,8 @@ _GRADIENT_TOLERANCE, _MAX_NEWTON_STEPS = 0.2, 4
 _MAX_ROUNDING = 0.01
 # Precision of the line search, relative to the largest step; and the smallest step.
 _STEP_TOLERANCE, _MIN_STEP = 0.02, 2.0**-30
+# Lower bound of the sampling weights of rows, as a fraction of the mean uncertainty.
+_MIN_UNCERTAINTY = 0.02
 
 
 class WhitenedCoordinates:
@@ -122,6 +124,32 @@ class CachedRows:
         U *= self.weight[:, None]
         product = self.algebra.multiply_transposed(self.H, U.astype(self.H.dtype)).astype(float)
         return xp.concatenate([product, (xp.ones(len(U)) @ U)[None]])
+
+
+def sample_by_uncertainty(
+    uncertainty: npt.NDArray, n: int, random: np.random.Generator
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return `n` rows, sampled without replacement, and the probability of each.
+
+    Probabilities are proportional to the uncertainty, and 1 for the largest. Sums over the sample,
+    weighted by inverse probabilities, are unbiased. (Systematic sampling with probability
+    proportional to size: rows whose cumulative probability passes the next integer, from a random
+    offset.)
+    """
+    size = uncertainty + _MIN_UNCERTAINTY * uncertainty.mean(dtype=float)
+    size = size.astype(float)
+    certain = np.zeros(len(size), bool)
+    # Rows with a probability of 1 or more are certain; repeat, since the others then share less.
+    while True:
+        share = (n - certain.sum()) / size[~certain].sum()
+        more = ~certain & (size * share >= 1)
+        if not more.any():
+            break
+        certain |= more
+    probability = np.where(certain, 1.0, size * share)
+    ends = np.cumsum(probability) * (n / probability.sum())
+    rows = np.searchsorted(ends, np.arange(n) + random.random()).clip(max=len(size) - 1)
+    return rows, probability[rows]
 
 
 class LocalModel:

@@ -136,7 +136,7 @@ def search_alpha(
 ) -> PenaltySearchResult:
     """Minimise ``error_of(alpha)`` as `search_penalty`, for training samples of weight `n`."""
     rounding = n / unit * np.finfo(np.float32).eps  # of H'H in float32
-    lower = max(_MIN_EXPONENT, int(np.ceil(np.log(rounding) / np.log(ALPHA_STEP))))
+    lower = max(_MIN_EXPONENT, int(np.ceil(grid_power(rounding))))
     tried: dict[float, float] = {}
 
     def error_at(power):
@@ -145,10 +145,15 @@ def search_alpha(
             tried[alpha] = error_of(alpha)
         return tried[alpha]
 
-    best = int(np.clip(round(np.log(start / unit) / np.log(ALPHA_STEP)), lower, _MAX_EXPONENT))
+    best = int(np.clip(round(grid_power(start / unit)), lower, _MAX_EXPONENT))
     if error_at(best) < skip_above or np.isinf(error_at(best)):
         best = downhill(error_at, best, lower, _MAX_EXPONENT)
     return PenaltySearchResult(unit * float(ALPHA_STEP**best), error_at(best), n_units, tried)
+
+
+def grid_power(alpha: float | np.floating) -> float:
+    """Return the power of `ALPHA_STEP` that a penalty is, which need not be an integer."""
+    return float(np.log(alpha) / np.log(ALPHA_STEP))
 
 
 def downhill(error_at: Callable[[int], float], best: int, lower: int, upper: int) -> int:

@@ -162,8 +162,8 @@ class _PressPass(MapReduce):
         )  # fmt: skip
 
     @staticmethod
-    def add(some, more):
-        return some + more
+    def add(first, second):
+        return first + second
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,15 +120,15 @@ def fit_residual_distribution(
     knots = np.quantile(predictions, _KNOTS if varies else _KNOTS[:1], axis=0)
     hinges, targets = _hinges(predictions, knots), _log_residuals(residuals)
     # Each output by its own prediction.
-    each = [_ridge(hinges[:, :, k], targets[:, [k]], weight) for k in range(n_outputs)]
+    fits = [_fit_ridge(hinges[:, :, k], targets[:, [k]], weight) for k in range(n_outputs)]
     hinge_coef, intercept, log_scale = (
-        np.concatenate(parts, axis=-1) for parts in zip(*each, strict=True)
+        np.concatenate(arrays, axis=-1) for arrays in zip(*fits, strict=True)
     )
     n_units = min(_MAX_UNITS, n_rows // _ROWS_PER_UNIT) if varies else 0
     H = first_activations(job, layer, X, n_units, rows)
     unit = (np.sqrt(H.var(axis=0).mean()) if n_units else 0.0) or 1.0
     H /= unit
-    coef, change, left_out = _ridge(H, targets - log_scale, weight)
+    coef, change, left_out = _fit_ridge(H, targets - log_scale, weight)
     log_scale += left_out
     values = residuals / np.exp(log_scale)
     order = np.argsort(values, axis=0)
@@ -195,7 +195,7 @@ def _levels(weight):
 
 
 @limit_blas_threads(1)
-def _ridge(features, targets, weight):
+def _fit_ridge(features, targets, weight):
     """Return a ridge regression of each column of targets, by its penalty of least error.
 
     The features are overwritten.

@@ -2,17 +2,16 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
 from ..data.sharded_rows import ShardedRows
-from ..data.streaming import Consumer, row_blocks, stream, stream_layers
-from ..data.validation import NaNOutputError, check_no_nan, explain_overflow, find_largest
+from ..data.streaming import Consumer, raise_overflow, stream, stream_layers
+from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
 from .moments import SHIFT_ROWS
 from .packed_symmetric import PackedSymmetric
@@ -24,8 +23,6 @@ _MAX_TILE_ELEMENTS = 2**31 - 1
 _FAST_MEMORY_FACTOR = 8
 # Statistics above this fraction of the memory of one device are distributed to its group.
 MAX_PART_OF_DEVICE = 0.8
-# Elements of X that are searched at a time for the cause of an overflow.
-_BLOCK_SIZE = 2**20
 
 
 def gather(
@@ -111,17 +108,6 @@ def _shift(job, layer, samples, rows):
     mean = Consumer(lambda part, H: means.append(H.mean(axis=0)), tile_rows=SHIFT_ROWS)
     stream(job, layer, samples.X, mean, rows[:SHIFT_ROWS])
     return means[0]
-
-
-def raise_overflow(job: Job, layer: Any, X: Any, rows: npt.NDArray | None) -> NoReturn:
-    """Raise ValueError for rows whose activations are not finite; name their largest element."""
-    n_rows = len(X if rows is None else rows)
-    parts = list(gen_batches(n_rows, max(1, _BLOCK_SIZE // X.shape[1])))
-    largest = (
-        find_largest(job.engine.to_host(block), part.start if rows is None else rows[part])
-        for part, block in zip(parts, row_blocks(X, rows, parts), strict=True)
-    )
-    raise ValueError(explain_overflow(layer, *max(largest)))
 
 
 @dataclass(frozen=True)
@@ -212,8 +198,8 @@ class Gather(MapReduce):
         return [statistics.on(HOST) for statistics in results]
 
     @staticmethod
-    def add(some, more):
+    def add(first, second):
         """Add the second statistics to the first, in place."""
-        for statistics, other in zip(some, more, strict=True):
+        for statistics, other in zip(first, second, strict=True):
             statistics.absorb(other)
-        return some
+        return first

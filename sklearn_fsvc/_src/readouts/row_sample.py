@@ -1,16 +1,9 @@
 """A bounded sample of the rows: it calibrates probabilities, selects penalties, weights networks.
 
 The rows themselves determine which are in it: those with the least hashes (a bottom-k sketch:
-E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). There are three kinds:
-
-- `sample_unique` merges equal rows, so that repeating a row is the same as doubling its weight.
-  Equal rows are in the sample together or not at all, samples of parts of the rows merge into that
-  of all, and rows that are removed can be found.
-- `sample_by_hash` keeps equal rows apart. Each is left out alone: in data with duplicates, new rows
-  repeat old ones as often.
-- `sample_at_random` does so, too, and depends on the order of the rows instead of their hashes.
-
-Fits keep equal rows apart; `partial_fit`, which may have to forget some, merges them.
+E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). Equal rows are in the
+sample together or not at all, samples of parts of the rows merge into that of all, and rows that
+are removed can be found. `draw_sample` draws a sample from the rows of a fit.
 """
 
 from collections.abc import Iterator
@@ -20,28 +13,21 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..data.job import Job
-from ..data.map_reduce import MapReduce, map_reduce
 from ..data.memory_plan import count_fitting
-from ..data.samples import Samples, draw_ascending, exact_hashes, mix_bits
-from ..data.sources import SparseSource, is_in_memory, joined
-from ..data.streaming import row_blocks, take_rows, take_unsorted_rows
+from ..data.rows import row_blocks, take_rows
+from ..data.samples import Samples, exact_hashes
+from ..data.sources import SparseSource, joined
 from ..engines.algebra import HOST
 from .cross_validation import ROUNDING
 
-# Distinct rows of a sample, and the factor by which it may grow if weights are very unequal.
-ROWS, _MAX_GROWTH = 512, 8
+# Distinct rows of a sample.
+ROWS = 512
 # Rows that a prior counts as if hardly any row of the sample is left: see `Sample.prior_rows`.
 PRIOR_ROWS = 30
-# Samples of a fit up to which equal ones are found. Of more, hardly any is a centre, and sorting
-# their hashes on the host would delay a fit on a GPU.
-_MAX_COMPARED = 2**17
 # Part of the memory that a sample may take.
 _MEMORY_SHARE = 1 / 16
-# Elements that are hashed at a time, on the host and on a device; and rows, if they are sparse.
-_HOST_BLOCK, _DEVICE_BLOCK, _SPARSE_ROWS = 2**22, 2**26, 2**12
-# Bytes of an element while it is hashed: several copies of 64 bits.
-_HASHING_BYTES = 64
+# Elements that are hashed at a time on the host; and rows, if they are sparse.
+HOST_BLOCK, SPARSE_ROWS = 2**22, 2**12
 # Logarithm of the range of hashes.
 _LOG_RANGE = 64 * np.log(2)
 
@@ -194,7 +180,7 @@ class Sample:
             Logarithm of the factor by which the weight of each has decayed by now. Rows that have
             decayed give way to new ones, so that always enough of the rows have a weight.
         """
-        return self._combine(_blocks_of(samples), log_decay)
+        return self.combine(sample_blocks(samples), log_decay)
 
     def forget(self, samples: Samples) -> "Sample":
         """Return the sample without rows that were added before.
@@ -204,7 +190,7 @@ class Sample:
         old rows the influence of many new ones: on noisy classes that doubled the log-loss that
         calibration costs.
         """
-        left = self._combine(_blocks_of(samples), sign=-1)
+        left = self.combine(sample_blocks(samples), sign=-1)
         if left.n_rows == self.capacity or np.isinf(left.key_limit):
             return left
         return replace(left, key_limit=np.inf, lacks_rows=True)
@@ -217,7 +203,7 @@ class Sample:
         )  # fmt: skip
         return both._add_rows([each.rows for each in (self, other) if not each.is_empty])
 
-    def _combine(self, blocks, log_decay=None, sign=1, job=None):
+    def combine(self, blocks, log_decay=None, sign=1, job=None):
         """Return the sample with rows added, or removed (sign -1); see `update`.
 
         Rows are collected from blocks, (slice of the rows, `Samples`), until they are as many as
@@ -294,190 +280,11 @@ def sample_capacity(memory_limit: int, n_features: int, n_rows: float = ROWS) ->
     return max(1, count_fitting(_MEMORY_SHARE * memory_limit, row_bytes, maximum=int(n_rows)))
 
 
-def sample_unique(
-    job: Job, samples: Samples, rows: npt.NDArray | None = None, n_rows: int | None = None
-) -> Sample:
-    """Return the `Sample` of a job's rows, or of a subset, in one pass; no layer is evaluated.
-
-    It has `n_rows` distinct rows, `ROWS` by default; more if weights are unequal.
-    """
-    weight = samples.weight_of(slice(None) if rows is None else rows)
-    capacity = _capacity(job, samples, weight, n_rows or ROWS)
-    return map_reduce(job, samples, UniqueSamplePass(capacity), rows)
-
-
-def sample_by_hash(
-    job: Job,
-    samples: Samples,
-    n_rows: int,
-    rows: npt.NDArray | None = None,
-    is_exact: bool = False,
-) -> Sample:
-    """Return a `Sample` of a job's rows, or of a subset, in which equal rows are kept apart.
-
-    It has `n_rows` rows; unless that `is_exact`, fewer if they do not fit into memory and more if
-    weights are unequal. Without equal rows it is that of `sample_unique`.
-    """
-    rows = np.arange(len(samples)) if rows is None else rows
-    weight = samples.weight_of(rows)
-    rows = rows if weight is None else rows[weight > 0]
-    hashes = map_reduce(job, samples, _HashPass())[rows]
-    # The hash of each further copy of a row is another one.
-    copy, is_repeated = _copies(hashes)
-    hashes = np.where(copy > 0, mix_bits(hashes + copy), hashes)
-    capacity = n_rows if is_exact else _capacity(job, samples, weight, n_rows)
-    kept = np.argsort(hashes, kind="stable")[:capacity]
-    sample = _of_numbers(job, samples, capacity, rows[kept], hashes[kept])
-    return replace(sample, is_repeated=is_repeated[kept])
-
-
-def sample_unmerged(
-    job: Job, samples: Samples, n_rows: int, rows: npt.NDArray | None = None, is_exact: bool = False
-) -> Sample:
-    """Return a `Sample` in one pass, or if there are equal rows, one that keeps these apart.
-
-    See `sample_by_hash`; of very many rows `sample_at_random`.
-    """
-    if is_exact:
-        sample = map_reduce(job, samples, UniqueSamplePass(n_rows), rows)
-    else:
-        sample = sample_unique(job, samples, rows, n_rows)
-    if not sample.has_copies:
-        return sample
-    if len(samples if rows is None else rows) > _MAX_COMPARED:
-        return sample_at_random(job, samples, n_rows, rows)
-    return sample_by_hash(job, samples, n_rows, rows, is_exact)
-
-
-def unrepeated_rows(
-    job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None
-) -> npt.NDArray[np.intp] | None:
-    """Return row numbers, with -1 for rows that others equal.
-
-    Very many are not compared; nor are those of a file, which would be read once more.
-    """
-    if rows is None or len(samples) > _MAX_COMPARED or not is_in_memory(samples.X):
-        return rows
-    _, is_repeated = _copies(map_reduce(job, samples, _HashPass()))
-    return np.where(is_repeated[rows], -1, rows)
-
-
-def _copies(hashes):
-    """Return how many earlier rows each one equals, and whether it equals any, given hashes."""
-    order = np.argsort(hashes, kind="stable")
-    _, first, counts = np.unique(hashes[order], return_index=True, return_counts=True)
-    copy, is_repeated = np.empty(len(hashes), np.uint64), np.empty(len(hashes), bool)
-    copy[order] = np.arange(len(hashes)) - np.repeat(first, counts)
-    is_repeated[order] = np.repeat(counts > 1, counts)
-    return copy, is_repeated
-
-
-def sample_at_random(
-    job: Job, samples: Samples, n_rows: int, rows: npt.NDArray | None = None
-) -> Sample:
-    """Return a `Sample` of random row numbers: nothing is hashed, and no other row is read.
-
-    It has `n_rows` rows, of a subset if `rows` are given; more if weights are unequal.
-    """
-    capacity = _capacity(job, samples, samples.weight, n_rows)
-    rows = random_indices(samples, capacity, rows)
-    return _of_numbers(job, samples, capacity, rows, np.arange(len(rows), dtype=np.uint64))
-
-
-def random_indices(
-    samples: Samples, n_rows: int, rows: npt.NDArray | None = None
-) -> npt.NDArray[np.intp]:
-    """Return the row numbers of random samples of positive weight, ascending."""
-    weighted = samples.rows_with_weight
-    return draw_ascending(weighted if rows is None else np.intersect1d(weighted, rows), n_rows)
-
-
-def _of_numbers(job, samples, capacity, numbers, hashes):
-    """Return the `Sample` of row numbers, given a number for each that is unlike all others."""
-    X = samples.X
-    if isinstance(X, SparseSource):
-        X = X.part(numbers)
-    else:
-        X = np.array(job.engine.to_host(take_unsorted_rows(X, numbers)))
-    weight = samples.weight_or_ones(numbers).astype(np.float64)
-    sums = samples.targets.matrix(numbers) * weight[:, None]
-    of_rows = SampledRows(X, hashes, _keys(hashes), weight, sums)
-    return Sample(capacity, of_rows, numbers=numbers)
-
-
-def _capacity(job, samples, weight, n_rows):
-    """Return the capacity of a sample of `n_rows` rows, given the weights of those to sample.
-
-    If weights are unequal, the rows of large weight are few, so that more are sampled: times the
-    design effect of L. Kish 1965, "Survey sampling".
-    """
-    size = float(n_rows)
-    if weight is not None:
-        weight = weight[weight > 0]
-        size *= min(_MAX_GROWTH, float((weight**2).mean() / weight.mean() ** 2))
-    return sample_capacity(job.memory_limit, samples.X.shape[1], size)
-
-
-def find_sampled_rows(
-    job: Job, samples: Samples, sample: Sample
-) -> tuple[npt.NDArray, npt.NDArray]:
-    """Return the row numbers of all copies of rows of a sample, and the index there of each."""
-    if sample.numbers is not None:
-        return sample.numbers, np.arange(sample.n_rows)
-    rows, places = [], []
-    for part, block in _blocks_of(samples, block_size=_block_size(job, samples)):
-        hashes = exact_hashes(block.X, job.algebra_of(block.X))
-        matched, at = sample.match(hashes)
-        rows.append(part.start + matched)
-        places.append(at)
-    return np.concatenate(rows), np.concatenate(places)
-
-
-@dataclass(frozen=True, eq=False)
-class UniqueSamplePass(MapReduce):
-    """The pass over the rows of `sample_unique`; `block_size` elements at a time."""
-
-    capacity: int
-    block_size: int | None = None  # by default what suits the job
-    sparse_rows: int = _SPARSE_ROWS
-
-    def __call__(self, job, samples, rows=None):
-        block_size = self.block_size or _block_size(job, samples)
-        blocks = _blocks_of(samples, rows, block_size, self.sparse_rows)
-        return Sample(self.capacity)._combine(blocks, job=job)
-
-    @staticmethod
-    def add(some, more):
-        return some.merge(more)
-
-
-@dataclass(frozen=True, eq=False)
-class _HashPass(MapReduce):
-    """`exact_hashes` of all rows, block by block."""
-
-    def __call__(self, job, samples, rows=None):
-        blocks = _blocks_of(samples, rows, _block_size(job, samples))
-        return np.concatenate(
-            [exact_hashes(block.X, job.algebra_of(block.X)) for _, block in blocks]
-        )
-
-    @staticmethod
-    def add(some, more):
-        return np.concatenate([some, more])
-
-
-def _block_size(job, samples):
-    """Return how many elements are hashed at a time, on the device that holds them."""
-    is_on_device = job.algebra_of(samples.X).xp is not np
-    block_size = _DEVICE_BLOCK if is_on_device else _HOST_BLOCK
-    return min(block_size, job.memory_limit // _HASHING_BYTES)
-
-
-def _blocks_of(
+def sample_blocks(
     samples: Samples,
     rows: npt.NDArray | None = None,
-    block_size: int = _HOST_BLOCK,
-    sparse_rows: int = _SPARSE_ROWS,
+    block_size: int = HOST_BLOCK,
+    sparse_rows: int = SPARSE_ROWS,
 ) -> Iterator[tuple[slice, Samples]]:
     """Yield (slice of the row numbers, `Samples`) of up to `block_size` elements each."""
     X, n = samples.X, len(samples if rows is None else rows)
@@ -500,7 +307,7 @@ def _candidates(samples, key_limit, log_decay, job, capacity):
     """
     X = samples.X
     hashes = exact_hashes(X, HOST if job is None else job.algebra_of(X))
-    keys = _keys(hashes) - log_decay
+    keys = keys_of(hashes) - log_decay
     weight = np.exp(log_decay) * np.ones(len(hashes))
     weight = weight if samples.weight is None else weight * samples.weight
     rows = np.flatnonzero((keys < key_limit) & (weight > 0))
@@ -512,7 +319,7 @@ def _candidates(samples, key_limit, log_decay, job, capacity):
     return SampledRows(X, hashes[rows], keys[rows], weight[rows], sums), limit
 
 
-def _keys(hashes):
+def keys_of(hashes):
     """Return the keys of rows that have not decayed."""
     return np.log(hashes.astype(float) + 1) - _LOG_RANGE
 

@@ -20,12 +20,19 @@ from ..data.memory_plan import count_fitting
 from ..data.samples import Samples, draw_ascending
 from ..data.streaming import Consumer, stream
 from .calibration import fit_temperature
+from .draw_sample import sample_unique
 from .leave_one_out import SampledLOO
 from .linear import Solution
 from .log_loss import LogLoss, LossSums, compute_losses
-from .newton import CachedRows, CGStop, LBFGSHistory, LocalModel, WhitenedCoordinates
+from .newton import (
+    CachedRows,
+    CGStop,
+    LBFGSHistory,
+    LocalModel,
+    WhitenedCoordinates,
+    sample_by_uncertainty,
+)
 from .ridge import gather
-from .row_sample import sample_unique
 from .statistics import RidgeStatistics
 
 
@@ -61,8 +68,6 @@ _CACHED_TOLERANCE = 0.1
 _FINAL_CG = CGStop(1e-3, 200)
 # Steps after which other rows are cached, and gradients that L-BFGS stores.
 _CACHE_STEPS, _MAX_PAIRS = 3, 10
-# Lower bound of the sampling weights of rows, as a fraction of the mean uncertainty.
-_MIN_UNCERTAINTY = 0.02
 # Curvature of rows that are not cached, as a fraction of their uncertainty.
 _OTHER_CURVATURE = 0.01
 # Mean curvature of the first coordinates, and the factor by which it may be wrong.
@@ -143,32 +148,6 @@ def train_softmax(
     """
     training = SoftmaxTraining(job, layer, samples, statistics, ridge_alpha, start, settings)
     return training.run(alpha, tol, max_iter)
-
-
-def sample_rows(
-    uncertainty: npt.NDArray, n: int, random: np.random.Generator
-) -> tuple[npt.NDArray, npt.NDArray]:
-    """Return `n` rows, sampled without replacement, and the probability of each.
-
-    Probabilities are proportional to the uncertainty, and 1 for the largest. Sums over the sample,
-    weighted by inverse probabilities, are unbiased. (Systematic sampling with probability
-    proportional to size: rows whose cumulative probability passes the next integer, from a random
-    offset.)
-    """
-    size = uncertainty + _MIN_UNCERTAINTY * uncertainty.mean(dtype=float)
-    size = size.astype(float)
-    certain = np.zeros(len(size), bool)
-    # Rows with a probability of 1 or more are certain; repeat, since the others then share less.
-    while True:
-        share = (n - certain.sum()) / size[~certain].sum()
-        more = ~certain & (size * share >= 1)
-        if not more.any():
-            break
-        certain |= more
-    probability = np.where(certain, 1.0, size * share)
-    ends = np.cumsum(probability) * (n / probability.sum())
-    rows = np.searchsorted(ends, np.arange(n) + random.random()).clip(max=len(size) - 1)
-    return rows, probability[rows]
 
 
 def lasting_bytes(algebra: Any, layer: Any, n_rows: int, n_scores: int) -> int:
@@ -397,7 +376,7 @@ class SoftmaxTraining:
     def _cache_uncertain(self, uncertainty):
         """Cache the rows of the largest uncertainty, and a sample of the others."""
         if not self._caches_all:
-            self._cache(*sample_rows(uncertainty, self._n_cached, self._random))
+            self._cache(*sample_by_uncertainty(uncertainty, self._n_cached, self._random))
 
     def _evaluate(self, points):
         """Return (objective, gradient, uncertainty of each row) of each of several readouts."""

@@ -25,7 +25,7 @@ from sklearn.utils.metaestimators import available_if
 from ..data.memory_plan import count_fitting, host_memory_limit, parse_memory
 from ..data.sources import ArraySource, Source, select_rows
 from ..layers import hidden_dtype
-from ..parts import parts_of
+from ..parts.composition import parts_of
 from ..utils.callbacks import CallbackMixin, propagate_callbacks, with_callbacks
 from ..utils.user_warnings import warn
 from .networks import CandidateGroup, GroupFit, hash_rows, is_network, overrides_methods

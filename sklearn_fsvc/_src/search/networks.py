@@ -22,10 +22,11 @@ from sklearn.base import clone
 from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream_layers
 from ..engines import Engine
+from ..estimators.linear_readout import nearest_outputs
 from ..estimators.partial_fit import IncrementalNetwork
-from ..estimators.readout_parts import nearest_outputs
 from ..kernels import get_kernel
-from ..parts import Parts, TargetSpec, parts_of
+from ..parts.composition import Parts, parts_of
+from ..parts.target import TargetSpec
 from ..readouts.cross_validation import make_folds, n_validation_units, select_folds
 from ..readouts.cv_statistics import CVStatistics
 from ..readouts.linear import LinearReadout, score_uncovered

@@ -38,7 +38,7 @@ from ..data.sources import Source
 from ..data.validation import to_host
 from ..estimators.network import Network
 from ..estimators.state import Documented, Versioned, atomic_update
-from ..parts import parts_of
+from ..parts.composition import parts_of
 from ..stacking.ensemble import StackedEnsemble
 from ..utils.callbacks import NO_CALLBACKS, CallbackMixin, FitTask
 from ..utils.user_warnings import warn
@@ -50,7 +50,7 @@ from .cached_estimator import (
     unwrap_scorer,
     wrap_scoring,
 )
-from .networks import group_candidates, is_network
+from .networks import CandidateGroup, group_candidates, is_network
 from .shared_fits import SearchPlan, fit_split, fit_splits
 from .wrappers import last_step, parameter_prefix
 
@@ -276,7 +276,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         parts, cached_bytes = plan_score_ranges(cache, cache.y, self.return_train_score)
         search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else NO_CALLBACKS
         search = search.subtask("search", 1 + len(parts), in_order=False).begin()
-        self._share(search, parts[0], cached_bytes)
+        self._fit_groups(search, parts[0], cached_bytes)
         for number, part in enumerate(parts, 1):
             if number > 1:
                 cache.replace_scores(part)
@@ -302,7 +302,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
             return process_routing(self, "fit", **params).estimator.fit
         return {name: value for name, value in params.items() if name != "groups"}
 
-    def _share(self, search: FitTask, part: range, cached_bytes: int) -> None:
+    def _fit_groups(self, search: FitTask, part: range, cached_bytes: int) -> None:
         """Fit all groups, each on all splits in one pass, or else in a pass for each split.
 
         The candidates of `part` are scored. An error of a pass is kept: its candidates are
@@ -329,6 +329,14 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
                     cache.add(fitted)
         if self.verbose:
             print(cache.summary(groups, n_passes + len(separate)))
+        self._fit_passes(plan, separate)
+        passes.end()
+
+    def _fit_passes(
+        self, plan: SearchPlan, separate: list[tuple[CandidateGroup, int, int]]
+    ) -> None:
+        """Fit groups on one split each: (group, split, number of the pass)."""
+        cache = self._cache
         plan = replace(plan, n_jobs=min(cache.n_jobs, max(1, len(separate))))
         results = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(_attempt)(fit_split, group, plan, split, number)
@@ -339,7 +347,6 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
                 cache.add(fitted)
             else:
                 cache.errors.update(dict.fromkeys(group.members, error))
-        passes.end()
 
     def _adopt(self, inner: Any) -> None:
         """Copy the fitted attributes of the inner search, with the user's scorers and estimator."""

@@ -25,17 +25,17 @@ from ..data.streaming import cast_layer, work_of_fit
 from ..data.validation import validate_samples
 from ..engines import Engine, get_engine
 from ..estimators.network import with_center_targets
-from ..parts import Parts, generator, parts_of
+from ..parts.composition import Parts, parts_of
 from ..readouts.cross_validation import MAX_CV_UNITS, find_fold_units, parts_to_hold_out
 from ..readouts.cv_statistics import CVStatistics
+from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.ridge import gather
-from ..readouts.row_sample import unrepeated_rows
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
-from ..utils.parameters import is_option
+from ..utils.parameters import is_option, make_generator
 from .networks import CandidateGroup, GroupFit, NetworkBuilder, hash_rows, score_group, solve_group
 from .wrappers import fit_wrappers, get_metadata, last_step, without_target_transform
 
@@ -203,7 +203,7 @@ class SharedPass:
         """
         if not self.group.has_auto or self._leaves_out(samples):
             return map(CVStatistics, self.statistics(samples, what))
-        random = generator(self.network.random_state)
+        random = make_generator(self.network.random_state)
         parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
         leading = [layer.part(slice(MAX_CV_UNITS)) for layer in self.layers]
         n_others = len(parts) - 1

@@ -15,13 +15,15 @@ from ..data.job import Job
 from ..data.memory_plan import host_memory_limit
 from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
-from ..data.streaming import cast_layer, n_synapses
+from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
-from ..estimators.readout_parts import Linear, nearest_outputs
+from ..estimators.linear_readout import Linear, nearest_outputs
 from ..estimators.validation_set import ValidationSet
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
-from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
+from ..parts.base import UNSET, Part
+from ..parts.composition import Parts, parts_of
+from ..parts.target import TargetSpec
 from ..readouts.leave_one_out import HeldOutScores, SampledLOO
 from ..readouts.ridge import gather_with_fallback
 from ..readouts.row_sample import Sample
@@ -197,7 +199,7 @@ class BaseEstimators(Part):
     @contextmanager
     def open_job(self, X: Any) -> Iterator[Job]:
         """Enter a `Job` for passes over X in which no hidden layer is evaluated."""
-        with get_engine(self.device, n_synapses(X, 1)) as engine:
+        with get_engine(self.device, count_operations(X, 1)) as engine:
             yield Job(engine, self.max_memory)
 
 
@@ -288,7 +290,7 @@ class TrainingSet:
         parts, X = parts_of(network), self.samples.X
         samples = parts.task.encode(X, self.y, self.samples.weight)
         layer = cast_layer(parts.units.layer, X)
-        with get_engine(network.device, n_synapses(X, layer.n_units)) as engine:
+        with get_engine(network.device, count_operations(X, layer.n_units)) as engine:
             what = f"{type(network).__name__} leave-one-out"
             job = Job(engine, network.max_memory, network.verbose, what)
             samples, job = samples.on_device(job)

@@ -9,12 +9,12 @@ from typing import Any
 from joblib import Parallel, delayed
 from sklearn import config_context, get_config  # type: ignore[attr-defined]
 
-from ..data.streaming import n_synapses
+from ..data.streaming import count_operations
 from ..engines import get_engine
 from ..engines.host import HostEngine
 from ..engines.threads import limit_threads, n_threads
 from ..estimators.fit_report import FitReport
-from ..parts import parts_of
+from ..parts.composition import parts_of
 from ..readouts.leave_one_out import HeldOutScores
 from ..utils.callbacks import FitTask
 from ..utils.user_warnings import context_for_thread
@@ -65,7 +65,7 @@ def _may_be_concurrent(pairs, training_set, fit_task):
     X = training_set.samples.X
     if fit_task.context is not None or not is_dense(X) or len(X) > MAX_CONCURRENT_SAMPLES:
         return False
-    work = n_synapses(X, None)
+    work = count_operations(X, None)
     return all(_is_plain(network, work) for _, network in pairs)
 
 

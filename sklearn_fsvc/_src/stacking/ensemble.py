@@ -21,7 +21,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.dask_blocks import open_input
-from ..data.streaming import n_synapses
+from ..data.streaming import count_operations
 from ..data.validation import validate_samples
 from ..engines import get_engine
 from ..estimators.network import (
@@ -165,7 +165,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         self._validate_names([name for name, _ in parts.base.templates])
         fit_task = self._begin_fit(X, y, sample_weight)
         rows = open_input(X, self.device, self.max_memory, y, sample_weight)
-        with get_engine(self.device, n_synapses(rows[0], None)) as engine:
+        with get_engine(self.device, count_operations(rows[0], None)) as engine:
             clean_X, clean_y = validate_training_data(self, engine, *rows[:2])
             validation = validation and validation.validated(self, engine)
         parts = parts.fit(clean_X, clean_y, rows[2], groups, validation, fit_task)
@@ -180,7 +180,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         if "weights_" not in vars(self):
             check_is_fitted(self)  # slow: called only where it will raise
         X, *_ = open_input(X, self.device, self.max_memory)
-        with get_engine(self.device, n_synapses(X, None)) as engine:
+        with get_engine(self.device, count_operations(X, None)) as engine:
             X = validate_samples(self, engine, X, reset=False)
         return StackedPrediction(self._stacked_parts(), X)
 

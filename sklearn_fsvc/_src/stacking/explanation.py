@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..estimators.explanation import Explanation
-from ..parts import parts_of
+from ..parts.composition import parts_of
 from ..utils.parameters import check_output
 
 # Contributions (n_samples, n_centers) that are computed at a time.

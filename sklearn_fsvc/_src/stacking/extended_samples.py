@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..data.rows import take_rows
 from ..data.samples import Samples
-from ..data.streaming import take_rows
 from ..data.validation import to_host
-from ..parts import TargetSpec
-from ..readouts.row_sample import Sample, sample_by_hash
+from ..parts.target import TargetSpec
+from ..readouts.draw_sample import sample_by_hash
+from ..readouts.row_sample import Sample
 from .base_estimators import BaseEstimators
 from .weights import EnsembleWeighting, decision_scores
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ..data.copies import merge_copies
 from ..estimators.fit_report import FitReport
 from ..estimators.validation_set import ValidationSet
-from ..parts import TargetSpec
-from ..readouts.row_sample import sample_by_hash
+from ..parts.target import TargetSpec
+from ..readouts.draw_sample import sample_by_hash
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import FitTask
 from ..utils.user_warnings import without_warnings
@@ -48,15 +48,8 @@ class StackedParts:
 
         `fit_task` is the task as which the fit is reported to callbacks.
         """
-        task, samples = self.task.fit_encode(X, y, sample_weight)
-        encoded = None if validation is None else validation.encode(task)
-        samples = replace(samples, groups=encode_groups(X, groups), validation=encoded)
-        samples = merge_copies(samples)
+        task, samples, y, validation = self._encode(X, y, sample_weight, groups, validation)
         pairs, final = self.base.clone_for(samples)
-        y = task.base_target(y if samples.rows is None else y[samples.rows], samples)
-        if validation is not None and encoded is not None:
-            y_val = task.base_target(validation.y, encoded)
-            validation = ValidationSet(encoded.X, y_val, encoded.weight)
         training_set = self._draw_training_set(
             samples, y, validation, len(pairs), final is not None
         )
@@ -87,6 +80,21 @@ class StackedParts:
         report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
         return StackedParts(task, base, weighting)
 
+    def _encode(self, X, y, sample_weight, groups, validation):
+        """Return the fitted target specification and the `Samples`, without copies.
+
+        Also y and the `ValidationSet` for the base estimators.
+        """
+        task, samples = self.task.fit_encode(X, y, sample_weight)
+        encoded = None if validation is None else validation.encode(task)
+        samples = replace(samples, groups=encode_groups(X, groups), validation=encoded)
+        samples = merge_copies(samples)
+        y = task.base_target(y if samples.rows is None else y[samples.rows], samples)
+        if validation is not None and encoded is not None:
+            y_val = task.base_target(validation.y, encoded)
+            validation = ValidationSet(encoded.X, y_val, encoded.weight)
+        return task, samples, y, validation
+
     def feature_importances(self, n_features: int) -> npt.NDArray[np.float64]:
         """Return the importances of the features, the mean over all networks by their weights.
 
@@ -113,11 +121,13 @@ class StackedParts:
         n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)
         with self.base.open_job(samples.X) as job:
             sample = sample_by_hash(job, samples, n_rows, sample_groups(samples, n_rows))
-            drawn = samples.validation and sample_by_hash(job, samples.validation, n_rows)
+            validation_sample = samples.validation and sample_by_hash(
+                job, samples.validation, n_rows
+            )
         folds = None
         if has_final or (samples.groups is not None and validation is None):
             folds = assign_folds(sample, samples.groups_of(sample.numbers))
-        return TrainingSet(samples, y, sample, folds, validation, drawn)
+        return TrainingSet(samples, y, sample, folds, validation, validation_sample)
 
     def _add_final(self, task, ensemble, final, training_set, fit_task):
         """Return the ensemble with a final estimator fitted to the sample, if that gains.
@@ -126,25 +136,29 @@ class StackedParts:
         target: they equal the scores of the fit to all samples minus the influence of the sample
         itself, which a network can infer from the other features.
         """
-        samples, validation, drawn = training_set.samples, training_set.validation, None
-        before = ensemble.oof_scores if validation is None else ensemble.scores
+        samples, validation = training_set.samples, training_set.validation
+        ensemble_scores = ensemble.oof_scores if validation is None else ensemble.scores
         extend = partial(ExtendedSamples.of, self.base, self.weighting, task)
         trained = extend(samples, training_set.sample, ensemble.oof_scores)
-        compared = trained
+        scored, validation_sample = trained, None
         if validation is not None:
-            compared = extend(samples.validation, training_set.scored_sample, before)
-            drawn, y_val = compared.sample, validation.y[compared.rows]
-            validation = ValidationSet(compared.samples.X, y_val, compared.samples.weight)
+            scored = extend(samples.validation, training_set.scored_sample, ensemble_scores)
+            y_val, validation_sample = validation.y[scored.rows], scored.sample
+            validation = ValidationSet(scored.samples.X, y_val, scored.samples.weight)
         y, folds = training_set.y[trained.rows], training_set.folds[trained.places]
-        final_set = TrainingSet(trained.samples, y, trained.sample, folds, validation, drawn)
+        final_set = TrainingSet(
+            trained.samples, y, trained.sample, folds, validation, validation_sample
+        )
         # The penalty of the default final estimator is not the user's, and the weight of the final
         # estimator is validated: a warning of an ill-conditioned layer would have no remedy.
         with without_warnings() if self.base.has_default_final else nullcontext():
             left_out = final_set.fit(final, fit_task, {})
         scores = left_out.oof_scores if validation is None else left_out.scores
         assert scores is not None
-        places = compared.places
-        return ensemble.with_final(final, places, before[places], scores, self.weighting.min_gain)
+        places = scored.places
+        return ensemble.with_final(
+            final, places, ensemble_scores[places], scores, self.weighting.min_gain
+        )
 
 
 def _importances_of(name, network):

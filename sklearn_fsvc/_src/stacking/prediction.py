@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
+from ..data.rows import row_blocks, take_rows
 from ..data.sharded_rows import slice_rows
 from ..data.sources import is_in_memory
-from ..data.streaming import row_blocks, take_rows
 from ..data.validation import check_no_overlap, to_host
-from ..estimators.network import OutputBuffer, as_array_list
+from ..estimators.prediction import OutputBuffer, as_array_list
 from ..readouts.residuals import first_activations
 from ..utils.parameters import check_output
 from .parts import StackedParts

@@ -16,7 +16,8 @@ from sklearn.model_selection import GroupKFold
 from ..data.samples import Samples
 from ..data.sources import select_rows
 from ..layers import hidden_dtype
-from ..parts import UNSET, Part, TargetSpec
+from ..parts.base import UNSET, Part
+from ..parts.target import TargetSpec
 from ..readouts.leave_one_out import HeldOutScores
 from ..readouts.residuals import fit_residual_distribution
 from ..readouts.row_sample import Sample

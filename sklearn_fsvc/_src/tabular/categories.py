@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.columns import as_python, input_names, is_missing, is_nested, unique_names
+from ..data.validation import to_dense
 from ..utils.parameters import check_positive_integer
 from ..utils.user_warnings import warn
 from .dates import resembles_date
@@ -253,7 +253,7 @@ class CategoryEncoder(CrossFittedEncoder):
         if not targeted:
             return [], {}
         self.outputs_ = names
-        Y = Y.toarray() if issparse(Y) else Y
+        Y = to_dense(Y)
         fold, encoded = draw_folds(len(Y), groups), {}
         for j in targeted:
             smoothing, depends = estimate_smoothing(codes[:, j], Y)

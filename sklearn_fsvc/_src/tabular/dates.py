@@ -38,7 +38,7 @@ _CONVERSIONS = {
 }
 _DAY, _YEAR = 24 * 3600.0, 365.25
 # The features of times of day.
-_OF_TIMES = ("hour", "day_sin", "day_cos")
+_TIME_FEATURES = ("hour", "day_sin", "day_cos")
 
 
 class DatetimeEncoder(TransformerMixin, BaseEstimator):
@@ -65,7 +65,7 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> "DatetimeEncoder":
         validate_data(self, X, skip_check_array=True)  # sets feature_names_in_
-        columns = [_read(j, column) for j, column in enumerate(iterate_columns(X))]
+        columns = [_read_column(j, column) for j, column in enumerate(iterate_columns(X))]
         self.features_ = [_feature_names(column.values) for column in columns]
         self.kinds_ = [column.kind for column in columns]
         self.zones_ = [column.zones for column in columns]
@@ -80,7 +80,7 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         validate_data(self, X, reset=False, skip_check_array=True)
         columns = [self._read_as_in_fit(j, column) for j, column in enumerate(iterate_columns(X))]
-        pairs = zip(map(_features, columns), self.features_, strict=True)
+        pairs = zip(map(_date_features, columns), self.features_, strict=True)
         return np.stack([features[name] for features, names in pairs for name in names], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
@@ -95,7 +95,7 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
     def _read_as_in_fit(self, j, column):
         """Return the values of a column j that is of the kind that it was of in `fit`."""
         kind, zones = self.kinds_[j], self.zones_[j]
-        values, new_kind, new_zones = _read(j, column, kind, zones)
+        values, new_kind, new_zones = _read_column(j, column, kind, zones)
         if np.isnat(values).all():
             return np.full(len(values), "NaT", "m8[us]" if kind == "durations" else "M8[us]")
         if new_kind != kind:
@@ -118,7 +118,7 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
 def is_date(value: Any) -> bool:
     """Return whether a value is a date or a time of day, or a text that begins with an ISO date."""
     is_other_text = isinstance(value, str) and not _ISO_DATE.match(value)
-    return not is_other_text and _parse(value) is not None
+    return not is_other_text and _parse_date(value) is not None
 
 
 def resembles_date(value: Any) -> bool:
@@ -137,7 +137,7 @@ class _Column(NamedTuple):
     zones: list[str]
 
 
-def _read(j: int, column: Any, kind: str = "dates", zones: Sequence[str] = ()) -> _Column:
+def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] = ()) -> _Column:
     """Return column j in local times: those of the zone of `fit`, if there was one, else its own.
 
     `kind` and `zones` are those of `fit`.
@@ -170,14 +170,14 @@ def _zone_of_dtype(dtype):
 
 
 def _read_objects(j, values, kind, zone):
-    """Return texts, or objects such as datetime, as `_read` does."""
+    """Return texts, or objects such as datetime, as `_read_column` does."""
     target = None if zone is None else _zone_of_name(zone)
     result = np.full(len(values), "NaT", "M8[us]")
     kinds, zones = set(), set()
     for row, value in enumerate(values):
         if is_missing(value):
             continue
-        moment = _parse(value)
+        moment = _parse_date(value)
         if moment is None:
             raise InvalidColumn(j, _describe_invalid(value, row, kind))
         kinds.add("times of day" if isinstance(moment, time) else "dates")
@@ -232,7 +232,7 @@ def _zone_of_name(name: str) -> tzinfo | None:
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
-def _parse(value: Any) -> date | time | np.datetime64 | None:
+def _parse_date(value: Any) -> date | time | np.datetime64 | None:
     """Return a text or an object as a date, with its time and zone if any; None if it is none."""
     if isinstance(value, str):
         with suppress(ValueError):
@@ -245,7 +245,7 @@ def _as_iso(match):
     return f"{year}-{month:0>2}-{day:0>2}"
 
 
-def _features(column: npt.NDArray) -> dict[str, npt.NDArray[np.float64]]:
+def _date_features(column: npt.NDArray) -> dict[str, npt.NDArray[np.float64]]:
     """Return name -> feature, of all that a column of dates or durations can have."""
     is_nat = np.isnat(column)
     days = np.where(is_nat, np.nan, column.astype(np.int64) / (1e6 * _DAY))
@@ -273,12 +273,12 @@ def _features(column: npt.NDArray) -> dict[str, npt.NDArray[np.float64]]:
 def _feature_names(column):
     """Return the names of those features that vary with the values of a column."""
     is_nat = np.isnat(column)
-    names = [name for name in _features(column) if name != "missing"]
+    names = [name for name in _date_features(column) if name != "missing"]
     if column.dtype.kind == "M":
         dates = column[~is_nat].astype("M8[D]")
         has_times = (column[~is_nat] > dates).any()
         if not has_times:
-            names = [name for name in names if name not in _OF_TIMES]
+            names = [name for name in names if name not in _TIME_FEATURES]
         elif not dates.astype(np.int64).any():
-            names = list(_OF_TIMES)
+            names = list(_TIME_FEATURES)
     return names + ["missing"] * bool(is_nat.any())

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.columns import input_names, unique_names
+from ..data.validation import to_dense
 from .categories import MAX_CATEGORIES, category_codes, fit_ordinal, unify_missing
 from .target_means import (
     MAX_ENCODED,
@@ -86,7 +86,7 @@ class InteractionEncoder(CrossFittedEncoder):
         max_pairs = MAX_ENCODED // Y.shape[1] - self.n_features_in_
         if max_pairs < 1:
             return _stack([], len(X))
-        Y = Y.toarray() if issparse(Y) else Y
+        Y = to_dense(Y)
         X = unify_missing(X)
         self.encoder_ = fit_ordinal(X, MAX_CATEGORIES)
         codes = category_codes(self.encoder_, X)

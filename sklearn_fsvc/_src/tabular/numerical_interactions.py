@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.columns import input_names, unique_names
+from ..data.validation import to_dense
 from .scalers import RankScaler
 from .target_means import additive_residuals, encode_target, explained_share, residual_squares
 
@@ -126,7 +126,7 @@ def _select(X, Y):
     """Return the interactions, the strongest first."""
     if len(X) > _SAMPLES:
         X, Y = resample(X, Y, replace=False, n_samples=_SAMPLES, random_state=0)
-    Y = Y.toarray() if issparse(Y) else Y
+    Y = to_dense(Y)
     residuals = additive_residuals(np.stack([_intervals(x) for x in X.T], axis=1), Y)
     candidates = list(_candidates(X))
     for n_samples, n_kept in [(_FIRST_SAMPLES, _MAX_CANDIDATES), (len(X), len(candidates))]:

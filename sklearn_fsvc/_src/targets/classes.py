@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_sample_weight
@@ -15,11 +14,13 @@ from sklearn.utils.multiclass import type_of_target, unique_labels
 from ..data.columns import check_unmasked, explain_missing_targets, explain_object_labels
 from ..data.job import Job
 from ..data.samples import Samples
-from ..data.validation import check_holds, check_out
-from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
+from ..data.validation import check_holds, check_out, to_dense
+from ..parts.base import UNSET
+from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.units import Units
 from ..readouts.calibration import Calibration
 from ..readouts.row_sample import PRIOR_ROWS
-from ..utils.parameters import is_option
+from ..utils.parameters import is_option, make_generator
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
 from .labels import Labels, join_labels
 
@@ -72,7 +73,7 @@ class ClassTarget(TargetSpec):
     def validate_targets(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[npt.NDArray, npt.NDArray | None]:
-        y = y.toarray() if issparse(y) else np.asarray(y)
+        y = to_dense(y)
         y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         return y, validate_weights(X, sample_weight)
 
@@ -233,7 +234,7 @@ class ClassTarget(TargetSpec):
         """Return the accuracy; a sample is correct if all its outputs are."""
         if np.ndim(predictions) == 2:
             # `accuracy_score` supports several columns only as a multilabel indicator.
-            y = y.toarray() if issparse(y) else np.asarray(y)
+            y = to_dense(y)
             if y.shape != predictions.shape:
                 raise ValueError(
                     f"y has shape {y.shape}, but the predictions have {predictions.shape}; pass "
@@ -288,7 +289,7 @@ class ClassTarget(TargetSpec):
         if len(samples) <= n_max:
             return None
         present = samples.rows_with_weight
-        n_max, random = min(n_max, len(present)), generator(random_state)
+        n_max, random = min(n_max, len(present)), make_generator(random_state)
         return np.sort(random.choice(present, n_max, replace=False, shuffle=False))
 
     def loo_attributes(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:

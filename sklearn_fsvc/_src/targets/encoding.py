@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from ..data.columns import check_object_labels, check_unmasked
-from ..data.validation import to_host
+from ..data.validation import to_dense, to_host
 
 # Bounds of the sum of sample weights, within which Gram matrices weighted by it fit float32.
 _MIN_WEIGHT_SUM, _MAX_WEIGHT_SUM = 1e-30, 1e30
@@ -194,12 +194,12 @@ class StandardisedTargets:
 
 def as_float64(y: Any, copy: bool = True) -> npt.NDArray:
     """Return a validated numeric y as a float64 array, a new one by default."""
-    is_sparse = issparse(y)
-    y = y.toarray() if is_sparse else np.asarray(y)
+    is_new = issparse(y)
+    y = to_dense(y)
     converted = None
     if y.dtype.kind in "biufO":
         try:
-            converted = y.astype(np.float64, copy=copy and not is_sparse)
+            converted = y.astype(np.float64, copy=copy and not is_new)
         except (TypeError, ValueError, OverflowError):
             converted = None
     if converted is None:

@@ -5,11 +5,11 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
 from sklearn.utils import column_or_1d, gen_batches
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..data.columns import check_object_labels, check_unmasked
+from ..data.validation import to_dense
 from ..readouts.calibration import (
     Calibration,
     fit_calibration,
@@ -53,7 +53,7 @@ class Labels:
         check_classification_targets(y)
         # scikit-learn reports an indicator for any two values, not only for 0 and 1.
         is_indicator = type_of_target(y) == "multilabel-indicator"
-        y = y.toarray() if issparse(y) else np.asarray(y)
+        y = to_dense(y)
         if is_indicator and np.isin(y, (0, 1)).all():
             return cls(np.arange(y.shape[1]), True), y.astype(np.intp)
         is_multioutput = y.ndim == 2 and y.shape[1] > 1
@@ -139,7 +139,7 @@ class Labels:
 
     def encode(self, y: Any) -> npt.NDArray:
         """Return the codes (n_samples, n_outputs) of a validated y."""
-        y = y.toarray() if issparse(y) else np.asarray(y)
+        y = to_dense(y)
         columns = y.T if y.ndim == 2 else [y]
         if len(columns) != len(self.classes_per_output):
             raise ValueError(

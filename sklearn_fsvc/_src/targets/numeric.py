@@ -5,34 +5,23 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
-from scipy.stats import kurtosis, rankdata
 from sklearn.metrics import r2_score
-from sklearn.utils import gen_batches
 
 from ..data.copies import merge_copies
 from ..data.job import Job
+from ..data.rows import take_rows
 from ..data.samples import Samples
-from ..data.streaming import take_rows
 from ..data.validation import check_out, to_host
-from ..parts import UNSET, ReadoutTraining, TargetSpec, Units
-from ..readouts.residuals import (
-    N_RESIDUALS,
-    fit_residual_distribution,
-    max_residuals,
-)
-from ..readouts.row_sample import Sample, random_indices, sample_at_random, sample_unique
+from ..parts.base import UNSET
+from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.units import Units
+from ..readouts.draw_sample import random_indices, sample_at_random, sample_unique
+from ..readouts.residuals import N_RESIDUALS, fit_residual_distribution, max_residuals
+from ..readouts.row_sample import Sample
 from ..utils.parameters import check_bool, check_choice
-from ..utils.user_warnings import warn
 from .encoding import StandardisedTargets, as_float64, validate_weights
-from .transforms import (
-    KINDS,
-    ShiftedLog,
-    TargetTransformer,
-    choose_kind,
-    residual_quantiles,
-    validation_rows,
-)
+from .heavy_tails import find_heavy_tails, warn_heavy_tail
+from .transforms import KINDS, TargetTransformer, choose_kind, residual_quantiles, validation_rows
 
 # `partial_fit` refuses y farther from the first batch, in standard deviations: their squares would
 # overflow.
@@ -143,7 +132,7 @@ class NumericTarget(TargetSpec):
             kinds = [self.target_transform] * targets.n_outputs
         elif self.warns_of_tails:
             for k in find_heavy_tails(targets, weight):
-                _warn_heavy_tail(self.owner, k, targets.n_outputs)
+                warn_heavy_tail(self.owner, k, targets.n_outputs)
         return kinds
 
     def fit_first_batch(
@@ -372,53 +361,3 @@ def _standardise(y, weight, transformer=None):
             values[weight == 0] = values[weight.argmax()]
         values = transformer.fit(values[present]).transform(values)
     return StandardisedTargets.standardise(values, weight), y.shape[1:]
-
-
-# Heavy-tailed targets: a few samples dominate a readout that minimises squared errors.
-
-# Excess kurtosis above which targets are checked: an exponential distribution has 6, a log-normal
-# one (standard deviation 1 of the logarithm) 111.
-_MAX_EXCESS_KURTOSIS = 30.0
-# A tail is heavy if the kurtosis after some transform is below this fraction of that before.
-_MAX_KURTOSIS_RATIO = 0.25
-# Values whose powers are in memory at a time.
-_BLOCK_VALUES = 2**15
-
-
-def find_heavy_tails(targets: StandardisedTargets, weight: npt.NDArray | None = None) -> list[int]:
-    """Return the columns of y with a heavy tail that a transform of y would remove."""
-    # The values have mean 0 and variance 1, so their fourth moment is the kurtosis. Most targets
-    # pass this test and cost no more.
-    excess = _fourth_moments(targets.values, weight) - 3
-    present = slice(None) if weight is None else weight > 0
-    suspects = map(int, np.flatnonzero(excess > _MAX_EXCESS_KURTOSIS))
-    return [k for k in suspects if _has_remedy(targets.column(k)[present])]
-
-
-def _fourth_moments(values, weight):
-    """Return the weighted mean of the fourth powers of each column, computed in blocks."""
-    step, total = max(1, _BLOCK_VALUES // values.shape[1]), 0.0
-    weight = np.ones(len(values)) if weight is None else weight
-    for block in gen_batches(len(values), step):
-        # Squaring twice is far faster than a power of 4.
-        total = total + weight[block] @ np.square(np.square(values[block]))
-    return total / weight.sum()
-
-
-def _has_remedy(y):
-    """Return whether y has no heavy tail after its logarithm, or as normal scores of its ranks."""
-    limit = _MAX_KURTOSIS_RATIO * kurtosis(y)
-    if y.min() >= 0 and kurtosis(ShiftedLog().fit_transform(y[:, None])[:, 0]) < limit:
-        return True
-    # Normal scores of the ranks have no heavy tail, unless many samples share one value: tied ranks
-    # stay together.
-    return kurtosis(ndtri((rankdata(y) - 0.5) / len(y))) < limit
-
-
-def _warn_heavy_tail(owner, k, n_outputs):
-    which = "y" if n_outputs == 1 else f"Column {k} of y"
-    warn(
-        f"{which} has a heavy tail: a few large values dominate the squared error, at the expense "
-        f'of most samples. Set target_transform="auto" of {owner}, which transforms y if that '
-        "reduces the validation error."
-    )

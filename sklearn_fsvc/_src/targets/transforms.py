@@ -209,7 +209,7 @@ def choose_kind(X: npt.NDArray, y: npt.NDArray) -> str | None:
             candidates.append((kind, TargetTransformer([kind]).fit(y)))
     Z = np.hstack([transformer.transform(y) for _, transformer in candidates])
     mean, scale = Z.mean(axis=0), Z.std(axis=0)
-    scores = mean + scale * _leave_one_out(X, (Z - mean) / scale)
+    scores = mean + scale * _kernel_ridge_loo(X, (Z - mean) / scale)
     best, lowest, min_gains = None, np.full(2, np.inf), _MIN_GAINS
     for k, (kind, transformer) in enumerate(candidates):
         z = scores[:, [k]]
@@ -224,7 +224,7 @@ def choose_kind(X: npt.NDArray, y: npt.NDArray) -> str | None:
 
 
 @limit_blas_threads(1)  # threads of so small products would wait for other processes
-def _leave_one_out(X, Z):
+def _kernel_ridge_loo(X, Z):
     """Return leave-one-out predictions of standardised Z by a ridge with a Laplacian kernel.
 
     Each column of Z has the penalty of its least error.

@@ -60,6 +60,12 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
         ) from error
 
 
+def make_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator for random choices of a search, which depends on the seed alone."""
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    return np.random.default_rng(seed)
+
+
 def check_integer(name: str, value: Any) -> None:
     """Raise TypeError if `value` is not an integer."""
     if isinstance(value, bool) or not isinstance(value, Integral):

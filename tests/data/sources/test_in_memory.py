@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from peak_memory import peak
+from sklearn_fsvc._src.data.rows import row_blocks, take_rows
 from sklearn_fsvc._src.data.sources import ArraySource, select_rows
-from sklearn_fsvc._src.data.streaming import row_blocks, take_rows
 
 # Wide rows, so that a piece has few of them.
 N, FEATURES = 600, 300

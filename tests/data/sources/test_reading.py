@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from fake_sources import LIBRARIES, ChunkFunction, SliceableFile, batches, write_dataset
+from sklearn_fsvc._src.data.rows import row_blocks, take_rows
 from sklearn_fsvc._src.data.sources import PrefetchedSource, SparseSource, open_source, select_rows
-from sklearn_fsvc._src.data.streaming import row_blocks, take_rows
 
 N = 200
 X = np.random.default_rng(0).random((N, 6), np.float32)

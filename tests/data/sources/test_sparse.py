@@ -6,12 +6,9 @@ from scipy.sparse import csr_array, random
 
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.memory_plan import tile_shape_for
+from sklearn_fsvc._src.data.rows import take_unsorted_rows
 from sklearn_fsvc._src.data.sources import SparseSource, joined, select_rows
-from sklearn_fsvc._src.data.streaming import (
-    n_synapses,
-    stream_into,
-    take_unsorted_rows,
-)
+from sklearn_fsvc._src.data.streaming import count_operations, stream_into
 from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.engines.host import SparseEvaluator
 from sklearn_fsvc._src.layers import TanhLayer
@@ -172,8 +169,8 @@ def test_rows_of_zeros(layer):
 
 
 def test_only_stored_values_count_as_work(X):
-    assert n_synapses(X, 7) == 7 * X.nnz
-    assert n_synapses(X.toarray(), 7) == 7 * N * FEATURES
+    assert count_operations(X, 7) == 7 * X.nnz
+    assert count_operations(X.toarray(), 7) == 7 * N * FEATURES
 
 
 def test_memory_does_not_grow_with_the_number_of_threads(monkeypatch):

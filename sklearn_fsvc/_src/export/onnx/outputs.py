@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ...data.streaming import compute_dtype
 from ...layers import hidden_dtype
-from ...parts import layer_of, parts_of
+from ...parts.composition import layer_of, parts_of
 from ...readouts.linear import least_activity
 from ...stacking.ensemble import StackedEnsemble
 from ...targets.classes import calibrations_of

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from sklearn.impute import MissingIndicator
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 from ...tabular.categories import ONE_HOT_VALUE, UNKNOWN_CODE, CategoryEncoder, category_codes
@@ -13,6 +12,7 @@ from ...tabular.dates import DatetimeEncoder
 from ...tabular.interactions import InteractionEncoder
 from ...tabular.table_transformer import TableTransformer
 from ...tabular.text import TextEncoder
+from ..unwrap import steps_of
 from .graph import ML_DOMAIN, GraphBuilder, add_search, flatten_sorted, int64
 from .scalers import NUMERICAL_STEPS
 
@@ -77,9 +77,8 @@ def add_table(graph: GraphBuilder, table: TableTransformer, inputs: TableInputs)
 
 def _add_numerical(graph, name, transformer, inputs, columns):
     """Add a transformer of numerical features, or a pipeline of them."""
-    is_pipeline = isinstance(transformer, Pipeline)
     X, dtype = inputs.numerical(columns)
-    for step in [step for _, step in transformer.steps] if is_pipeline else [transformer]:
+    for step in steps_of(transformer):
         if type(step) not in NUMERICAL_STEPS:
             remedy = _REMEDIES.get(type(step), "keep the transformers of make_tabular_pipeline")
             raise TypeError(

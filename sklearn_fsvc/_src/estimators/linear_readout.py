@@ -1,0 +1,172 @@
+"""The base class of readouts: their parameters, and how W and b become fitted attributes."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..parts.base import UNSET
+from ..parts.readout import Readout
+from ..parts.target import ReadoutTraining
+from ..readouts.draw_sample import unrepeated_rows
+from ..readouts.linear import Solution, shrink_to_intercept, warn_of
+from ..utils.parameters import (
+    check_choice,
+    check_positive,
+    check_positive_integer,
+    check_positive_or_auto,
+    parse_penalty,
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Linear(Readout):
+    """A linear readout: its parameters, and how W and b become fitted attributes.
+
+    Attributes
+    ----------
+    alpha, forgetting_factor, readout, learning_rate, max_iter, shuffle, random_state
+        Parameters of `RBFClassifier`. Other estimators may have some of them.
+    choices : tuple of str
+        Valid values of `readout`; empty if that is not a parameter.
+    sample : Sample or None
+        The rows that calibrate, if they are given by a stacked ensemble. It reads their
+        leave-one-out scores, `HeldOutScores`, from ``left_out_``.
+    folds : ndarray of int or None
+        The fold of each row of that sample, for `HeldOutScores.oof_scores`.
+    validation_sample : Sample or None
+        Some of the given validation samples, whose scores are then those of `left_out_`.
+    """
+
+    alpha: Any
+    forgetting_factor: Any
+    readout: Any = "ridge"
+    learning_rate: Any = "auto"
+    max_iter: Any = 1
+    shuffle: Any = False
+    random_state: Any = None
+    choices: tuple[str, ...] = ()
+    sample: Any = None
+    folds: Any = None
+    validation_sample: Any = None
+    precision_: Any = UNSET
+    left_out_: Any = UNSET
+
+    def check(self, units: Any, task: Any) -> None:
+        parse_penalty(self.alpha)
+        if check_positive("forgetting_factor", self.forgetting_factor) > 1:
+            raise ValueError(
+                f"forgetting_factor={self.forgetting_factor!r} must be at most 1, which weights "
+                "all samples alike."
+            )
+        if self.choices:
+            check_choice("readout", self.readout, self.choices)
+        check_positive_integer("max_iter", self.max_iter)
+        check_positive_or_auto("learning_rate", self.learning_rate)
+
+    @property
+    def has_given_sample(self) -> bool:
+        return self.sample is not None
+
+    @property
+    def n_iter(self) -> int:
+        """Passes over the samples."""
+        return 1
+
+    def solved(self, engine: Any, solution: Solution, task: Any, dtype: Any, **fitted: Any) -> Self:
+        """Return the readout with a `Solution`, and other fitted attributes.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of H.
+
+        Raises
+        ------
+        ValueError
+            If the solution is not finite.
+        """
+        W, b = engine.to_host(solution.W), engine.to_host(solution.b)
+        if not (np.isfinite(W).all() and np.isfinite(b).all()):
+            raise ValueError(self._diverged())
+        fitted["readout_coef_"], fitted["readout_intercept_"] = task.score_coefficients(W, b, dtype)
+        if "lms" in self.choices:
+            fitted.setdefault("n_iter_", self.n_iter)
+        return self.with_fitted(**fitted)
+
+    def train(self, training: ReadoutTraining) -> Self:
+        # The samples are those of `Samples.with_unit_weights`; the parameter and the fitted
+        # penalties are for the given weights. The posterior is not: its noise is that of a sample
+        # of mean weight, so that standard deviations do not depend on the unit of the weights.
+        scale = training.history.alpha_scale
+        if scale == 1:
+            return self._train(training)
+        is_given = not isinstance(self.alpha, str)
+        alpha = np.divide(self.alpha, scale) if is_given else self.alpha
+        sample = self.sample and self.sample.divided(scale)
+        trained = replace(self, alpha=alpha, sample=sample)._train(training)
+        given = self.alpha if is_given else None
+        fitted = {"alpha_": float(_multiplied_penalties(trained.alpha_, scale, given))}
+        if trained.alphas_ is not UNSET:
+            fitted["alphas_"] = _multiplied_penalties(trained.alphas_, scale, given)
+        return trained.update_fitted(**fitted)
+
+    def _train(self, training: ReadoutTraining) -> Self:
+        """Return the trained readout, with penalties for samples of unit weights."""
+        raise NotImplementedError
+
+    def uses_nearest_unit(self, units: Any, task: Any) -> bool:
+        return _uses_nearest_unit(units, task)
+
+    def nearest_scores(self, units: Any, task: Any) -> Any:
+        if not self.uses_nearest_unit(units, task):
+            return None
+        scores = task.labels.scores_of(task.center_outputs(units))
+        return shrink_to_intercept(scores, self.readout_intercept_, self.alpha_)
+
+    def with_solution(self, training: ReadoutTraining, solution: Solution, **fitted: Any) -> Self:
+        """Return the trained readout, and warn of a problem of the solution."""
+        warn_of(solution.problem)
+        engine, dtype = training.job.engine, training.layer.hidden_dtype
+        return self.solved(engine, solution, training.task, dtype, **fitted)
+
+    def _diverged(self) -> str:
+        return f"The readout of {self.owner} is not finite; scale the features of X."
+
+
+def _multiplied_penalties(alphas: Any, scale: float, given: Any) -> Any:
+    """Return the penalties times the scale; if they were given, as they were before division."""
+    multiplied = np.multiply(alphas, scale)
+    if given is None:
+        return multiplied
+    given = np.ravel(given)
+    return given[np.abs(np.subtract.outer(multiplied, given)).argmin(axis=-1)]
+
+
+def nearest_outputs(
+    units: Any, task: Any, intercept: npt.NDArray, alpha: float
+) -> npt.NDArray | None:
+    """Return ridge outputs (n_units, n_outputs) for uncovered samples, by their nearest unit.
+
+    None if such samples get the intercept: in regression, and if units cover everything.
+    """
+    if not _uses_nearest_unit(units, task):
+        return None
+    return shrink_to_intercept(task.center_outputs(units), intercept, alpha)
+
+
+def _uses_nearest_unit(units, task):
+    return (
+        task.scores_uncovered_by_center
+        and units.support is not None
+        and units.layer.has_compact_support
+    )
+
+
+def sole_centers(training: ReadoutTraining) -> npt.NDArray | None:
+    """Return the row numbers of the centres, with -1 for those that other samples equal.
+
+    Without one of its copies, the unit would still be there.
+    """
+    return unrepeated_rows(training.job, training.samples, training.units.support)

@@ -1,0 +1,211 @@
+"""The ridge readout: its penalty, its solver and the scores that calibrate it."""
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from ..data.streaming import cast_layer
+from ..parts.target import ReadoutTraining
+from ..readouts.cross_validation import draw_validation
+from ..readouts.dual import (
+    DualLOO,
+    gather_dual_problem,
+    search_dual,
+    search_dual_validated,
+    suits_dual,
+)
+from ..readouts.leave_one_out import HeldOutScores, LeaveOneOut, SampledLOO
+from ..readouts.linear import Solution
+from ..readouts.loo_penalty import (
+    draw_penalty_sample,
+    search_dual_left_out,
+    select_from_loo_grid,
+    suits_left_out,
+    train_left_out,
+)
+from ..readouts.penalty_search import train_held_out
+from ..readouts.ridge import gather_with_fallback
+from ..readouts.validation_scores import score_validation
+from ..utils.parameters import is_option, make_generator, parse_penalty
+from .automatic_precision import train_quantised
+from .linear_readout import Linear, nearest_outputs, sole_centers
+
+
+class Ridge(Linear):
+    """Squared errors with an L2 penalty on W, which is given or chosen."""
+
+    is_ridge = fits_units = has_probabilities = True
+
+    def check_samples(self, samples: Any) -> None:
+        if samples.may_leave_one_out or not isinstance(parse_penalty(self.alpha), tuple):
+            return
+        if samples.validation is not None:
+            raise ValueError(
+                f"alpha={self.alpha!r} is chosen by leave-one-out, and not by validation samples; "
+                'with X_val use a number, or "auto".'
+            )
+        raise ValueError(
+            f"alpha={self.alpha!r} is chosen by leave-one-out, which does not leave out the "
+            'groups of samples; with groups use a number, or "auto".'
+        )
+
+    def _train(self, training: ReadoutTraining) -> Self:
+        if is_option(training.units.precision, "auto"):
+            penalty = parse_penalty(self.alpha)
+            readout = train_quantised(training, penalty, self.random_state, self._solve)
+            if readout is not None:
+                return readout
+        return self._solve(training)
+
+    def _solve(self, training):
+        """Return the trained readout: by leave-one-out, by the dual, or by the statistics."""
+        job, layer, samples, task = training.job, training.layer, training.samples, training.task
+        penalty = parse_penalty(self.alpha)
+        if self.leaves_one_out(task):
+            if penalty == "auto":
+                penalty = self._search_penalty(training)[0]  # the statistics are released
+            alphas = penalty if isinstance(penalty, tuple) else (penalty,)
+            return self._train_by_loo(training, alphas)
+        if suits_dual(job, layer, samples):
+            readout = self._train_by_dual(training, penalty)
+            if readout is not None:
+                return readout
+        if penalty == "auto":
+            alpha, statistics = self._search_penalty(training)
+        else:
+            alpha, statistics = penalty, gather_with_fallback(job, layer, samples)
+        loo = scores = None
+        if self._needs_loo_scores(training):
+            sample = self.sample or task.draw_sample(job, samples)
+            loo = SampledLOO(job, layer, sample, statistics, folds=self.folds, units=training.units)
+            solve = loo.solve if task.needs_loo_scores or self.sample else loo.solve_plain
+            solution, scores = solve(alpha, is_last=True)
+        else:
+            solution = statistics.solve(alpha, is_last=True)
+        fitted = self._calibrate(training, solution, alpha, loo, scores)
+        return self.with_solution(training, solution, alpha_=alpha, **fitted)
+
+    def _needs_loo_scores(self, training):
+        """Return whether scores are left out; those of given validation samples need not be."""
+        if training.samples.validation is not None:
+            return self.folds is not None
+        return self._calibrates(training.task)
+
+    def _calibrates(self, task):
+        return bool(task.needs_loo_scores or task.estimates_residuals or self.sample)
+
+    def _search_penalty(self, training):
+        """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
+        job, layer, samples = training.job, training.layer, training.samples
+        if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
+            found, statistics = train_left_out(
+                job, layer, samples, self._penalty_sample(training), training.units,
+                training.history, self._prefers_large(samples),
+            )  # fmt: skip
+        else:
+            random = make_generator(self.random_state)
+            found, statistics = train_held_out(
+                job,
+                layer,
+                samples,
+                random,
+                training.history,
+                center_rows=sole_centers(training),
+            )
+        return found.alpha, statistics
+
+    def _penalty_sample(self, training):
+        """Return the samples whose leave-one-out error selects a penalty."""
+        return self.sample or draw_penalty_sample(training.job, training.samples)
+
+    def _prefers_large(self, samples):
+        """Return whether large penalties are preferred: as of `search_left_out`."""
+        return not self.sample and samples.targets.is_binary
+
+    def _train_by_dual(self, training, penalty):
+        """Return the readout by the dual equations; None if they are ill-conditioned."""
+        job, layer, samples = training.job, training.layer, training.samples
+        problem = gather_dual_problem(job, layer, samples)
+        alpha, found, loo, scores = penalty, None, None, None
+        if penalty == "auto":
+            start, random = training.history.start_for(layer), make_generator(self.random_state)
+            if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
+                found = search_dual_left_out(
+                    job, layer, samples, self._penalty_sample(training), problem, training.units,
+                    start, self._prefers_large(samples),
+                )  # fmt: skip
+            elif samples.validation is None:
+                found = search_dual(problem, random, start, samples.groups)
+            else:
+                validation = draw_validation(samples, random)
+                of_validation = gather_dual_problem(
+                    job, cast_layer(layer, validation.X), validation
+                )
+                found = search_dual_validated(problem, of_validation, start)
+            alpha = found.alpha
+        solution, dual = problem.try_solve(alpha)
+        if solution is None or dual is None:
+            return None
+        if found is not None:
+            training.history.add(layer, found)
+        if self._needs_loo_scores(training):
+            job = job.reserve(2 * problem.H.nbytes)
+            sample = self.sample or training.task.draw_sample(job, samples)
+            loo = DualLOO(job, layer, sample, samples, folds=self.folds, units=training.units)
+            scores = loo.score(dual, problem.H)
+        fitted = self._calibrate(training, solution, alpha, loo, scores)
+        return self.with_solution(training, solution, alpha_=alpha, **fitted)
+
+    def _calibrate(
+        self, training: ReadoutTraining, solution: Solution, alpha: float,
+        loo: LeaveOneOut | None, scores: HeldOutScores | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the fitted attributes that are computed from scores of samples left out.
+
+        Those are leave-one-out scores, or the scores of given validation samples.
+        """
+        job, units, task = training.job, training.units, training.task
+        if not self._calibrates(task):
+            return {}
+        sample, validation = self.sample, training.samples.validation
+        nearest = nearest_outputs(units, task, job.engine.to_host(solution.b), alpha)
+        if loo is not None and scores is not None:
+            sample, scores = loo.sample, loo.fill_uncovered(scores, nearest)
+        if validation is not None:
+            sample = self.validation_sample or task.draw_sample(job, validation)
+            oof_scores = None if scores is None else scores.oof_scores
+            scores = score_validation(job, training.layer, sample, solution, nearest, oof_scores)
+        if scores is None:
+            return {}
+        fitted = task.calibrate(scores, sample, job, training.layer)
+        return fitted | ({"left_out_": scores} if self.sample else {})
+
+    def _train_by_loo(self, training, alphas):
+        """Return the readout with the penalty of the least leave-one-out error."""
+        task, samples, random_state = training.task, training.samples, self.random_state
+        rows, start = task.calibration_rows(samples, random_state), None
+        if is_option(self.alpha, "loo"):
+            start = make_generator(random_state), training.history.start_for(training.layer)
+        chosen = select_from_loo_grid(
+            training.job, training.layer, samples.with_centers(sole_centers(training)), alphas,
+            self._calibrates(task),
+            task.needs_posterior, rows, start, partial(nearest_outputs, training.units, task),
+        )  # fmt: skip
+        return self.with_solution(
+            training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
+            loo_errors_=chosen.errors, **task.loo_attributes(training, chosen, rows),
+        )  # fmt: skip
+
+    def leaves_one_out(self, task: Any) -> bool:
+        """Return whether leave-one-out of all samples trains it: more than a solution of sums."""
+        return task.needs_posterior or isinstance(parse_penalty(self.alpha), tuple)
+
+    def why_not_incremental(self) -> str | None:
+        is_searched = np.iterable(self.alpha) and not isinstance(self.alpha, str)
+        if is_searched or is_option(self.alpha, "loo"):
+            return (
+                f"alpha={self.alpha!r} is chosen by leave-one-out, which needs another pass over "
+                'all samples; with partial_fit use a number, or "auto".'
+            )
+        return None

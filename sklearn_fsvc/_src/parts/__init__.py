@@ -1,0 +1,1 @@
+"""The contracts of the parts of an estimator: hidden units, target specification and readout."""
