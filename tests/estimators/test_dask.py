@@ -164,6 +164,38 @@ def test_dask_dataframes_have_feature_names(data):
         found.predict(lazy[list("edcba")])
 
 
+def test_batches_are_those_of_arrays_and_tables(data):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = data
+    table, target = pd.DataFrame(X, columns=list("abcde")), pd.Series(y)
+    lazy = dd.from_pandas(table, npartitions=3), dd.from_pandas(target, npartitions=2)
+    model = TanhClassifier(alpha=1.0, **SIZED)
+    expected, found = clone(model).partial_fit(table, target), clone(model).partial_fit(*lazy)
+    assert list(found.feature_names_in_) == list("abcde")
+    np.testing.assert_array_equal(found.predict_proba(table), expected.predict_proba(table))
+    for change in (found.partial_fit, found.forget):
+        with pytest.raises(ValueError, match="feature names"):
+            change(lazy[0][list("edcba")], lazy[1])
+    found.forget(lazy[0].partitions[0], y[:134])
+    expected.forget(table[:134], y[:134])
+    np.testing.assert_array_equal(found.predict_proba(table), expected.predict_proba(table))
+
+
+def test_masked_batches_raise(data):
+    X, y = data
+    lazy, labels = blocks(X, 100), blocks(y, 30)
+    model = TanhClassifier(alpha=1.0, **SIZED).partial_fit(lazy, labels)
+    masked = {
+        "X": (da.ma.masked_greater(lazy, 1), y, None),
+        "y": (lazy, da.ma.masked_equal(labels, y[0]), None),
+        "sample_weight": (lazy, y, da.ma.masked_equal(labels + 1.0, 1)),
+    }
+    for name, batch in masked.items():
+        for change in (model.partial_fit, model.forget):
+            with pytest.raises(ValueError, match=f"{name} is a masked array"):
+                change(*batch[:2], sample_weight=batch[2])
+
+
 def test_unknown_lengths_and_columns_in_blocks(data):
     X, y = data
     lazy = da.from_array(X, chunks=(100, 2))

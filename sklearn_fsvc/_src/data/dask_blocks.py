@@ -46,6 +46,11 @@ def is_dask_collection(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and not isinstance(X, type)
 
 
+def fetched(value: Any) -> Any:
+    """Return the array or table of a Dask collection, with masks and names; others as they are."""
+    return value.compute() if is_dask_collection(value) else value
+
+
 def open_input(
     X: Any, device: str, max_memory: int | str | None, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, Any, Any]:
@@ -53,8 +58,7 @@ def open_input(
 
     y and the weights are fetched in full. Lengths of blocks that are unknown are computed.
     """
-    if any(map(is_dask_collection, (y, sample_weight))):
-        y, sample_weight = (_fetched(value) for value in (y, sample_weight))
+    y, sample_weight = fetched(y), fetched(sample_weight)
     check_unmasked(X=X, y=y, sample_weight=sample_weight)
     if not is_dask_collection(X):
         return open_source(X, max_memory, y, sample_weight)
@@ -77,10 +81,6 @@ def as_array(X: Any) -> tuple[Any, Any]:
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X.shape={X.shape}.")
     return X.rechunk({1: -1}), names
-
-
-def _fetched(value: Any) -> Any:
-    return np.asanyarray(value.compute()) if is_dask_collection(value) else value
 
 
 class DaskBlocks(Source):
