@@ -164,6 +164,30 @@ def test_dask_dataframes_have_feature_names(data):
         found.predict(lazy[list("edcba")])
 
 
+def test_columns_of_several_dtypes(data):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = data
+    table = pd.DataFrame(X, columns=list("abcde")).astype({"a": "Float64", "b": "Float32"})
+    table["c"], table["d"] = (10 * table["c"]).astype(int).astype("Int32"), table["d"] > 0.5
+    lazy = dd.from_pandas(table, npartitions=3)
+    model = TanhClassifier(alpha=1.0, **SIZED)
+    expected, found = clone(model).fit(table, y), clone(model).fit(lazy, y)
+    probabilities = found.predict_proba(lazy).compute()
+    np.testing.assert_allclose(probabilities, expected.predict_proba(table), atol=1e-5)
+    missing = dd.from_pandas(table.assign(a=table["a"].mask(table["a"] > 1)), npartitions=3)
+    with pytest.raises(ValueError, match=r"NaN in row \d+, column 0"):
+        model.fit(missing, y)
+    for values in (table["a"].astype(str), table["a"].astype("category")):
+        with pytest.raises(ValueError, match=r"Column 'a' of X \(.*\) does not hold numbers.*comp"):
+            model.fit(dd.from_pandas(table.assign(a=values), npartitions=3), y)
+
+
+def test_other_collections_raise(data):
+    X, y = data
+    with pytest.raises(TypeError, match=r"X is a Delayed.* of Dask; pass a dask\.array"):
+        TanhClassifier(alpha=1.0, **SIZED).fit(dask.delayed(X), y)
+
+
 def test_batches_are_those_of_arrays_and_tables(data):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     X, y = data

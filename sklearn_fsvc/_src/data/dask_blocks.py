@@ -72,15 +72,32 @@ def open_input(
 def as_array(X: Any) -> tuple[Any, Any]:
     """Return (a Dask array whose blocks have all features, an empty table with names or None)."""
     names = None
-    if hasattr(X, "to_dask_array"):
-        names, X = X._meta, X.to_dask_array()
-    if not hasattr(X, "chunks"):
+    if not hasattr(X, "_meta"):  # a `Delayed` has all other attributes
         raise TypeError(
             f"X is a {type(X).__name__} of Dask; pass a dask.array, or a dask.dataframe of numbers."
         )
+    if hasattr(X, "to_dask_array"):
+        names, X = X._meta, _with_one_dtype(X).to_dask_array()
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X.shape={X.shape}.")
     return X.rechunk({1: -1}), names
+
+
+def _with_one_dtype(table: Any) -> Any:
+    """Return a DataFrame in float64 if it would become an array of objects.
+
+    Those are columns of several dtypes, such as numbers and bools, and extension types of pandas.
+    """
+    empty = table._meta
+    if empty.to_numpy().dtype != object or not hasattr(empty, "columns"):
+        return table
+    for name, dtype in zip(empty.columns, empty.dtypes, strict=True):
+        if dtype.kind not in "biuf":
+            raise ValueError(
+                f"Column {name!r} of X ({dtype}) does not hold numbers. Convert it, or leave it "
+                "out; if the table fits in memory, make_tabular_pipeline takes X.compute()."
+            )
+    return table.astype(np.float64)
 
 
 class DaskBlocks(Source):
