@@ -163,7 +163,7 @@ def to_host(X: Any) -> Any:
 
 def _are_nullable_integers(X: Any) -> bool:
     """Return whether X is a Series or array of pandas with integers of an extension type."""
-    dtype = getattr(X, "dtype", None)
+    dtype: Any = getattr(X, "dtype", None)
     return hasattr(dtype, "numpy_dtype") and dtype.kind in "iu" and not X.isna().any()
 
 
