@@ -12,6 +12,7 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhProjector,
     TanhRegressor,
+    make_tabular_pipeline,
 )
 from sklearn_fsvc._src.estimators.network import as_array_list
 
@@ -218,6 +219,19 @@ def test_masked_batches_raise(data):
         for change in (model.partial_fit, model.forget):
             with pytest.raises(ValueError, match=f"{name} is a masked array"):
                 change(*batch[:2], sample_weight=batch[2])
+
+
+def test_masked_groups_and_tables_raise(data):
+    X, y = data
+    groups = da.ma.masked_less(blocks(np.arange(len(X)) // 4, 100), 9)
+    with pytest.raises(ValueError, match="groups is a masked array"):
+        TanhClassifier(**SIZED).fit(blocks(X, 100), y, groups=groups)
+    model, masked = make_tabular_pipeline(TanhClassifier(alpha=1.0, **SIZED)), da.ma.masked_greater
+    with pytest.raises(ValueError, match="X is a masked array"):
+        model.fit(masked(blocks(X, 100), 1), y)
+    model.fit(blocks(X, 100), y)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        model.predict(masked(blocks(X, 100), 1))
 
 
 def test_unknown_lengths_and_columns_in_blocks(data):
