@@ -102,6 +102,10 @@ def test_model_and_predictions_equal_those_of_arrays(data, model, scheduler, mon
 def test_standard_deviations_equal_those_of_arrays(data):
     X, y = data
     model = TanhRegressor(uncertainty=True, **SIZED).fit(X, y)
+    np.testing.assert_array_equal(
+        model.predict_interval(blocks(X, 100), 0.5).compute(),
+        model.predict_interval(blocks(X, 100), confidence_level=0.5).compute(),
+    )
     for found, expected in zip(
         model.predict(blocks(X, 100), return_std=True),
         model.predict(X, return_std=True),

@@ -12,6 +12,7 @@ added in a binary tree over the block numbers: the result does not depend on the
 their number.
 """
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -386,12 +387,13 @@ def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
     def predict(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not is_dask_collection(X):
             return method(self, X, *args, **options)
-        if args or options.get("out") is not None:
+        options = dict(inspect.signature(method).bind(self, X, *args, **options).arguments)
+        if options.pop("out", None) is not None:
             raise TypeError(
-                f"{method.__name__} of a Dask array takes no positional arguments except X, and "
-                "no out; use dask.array.store, or to_zarr of the result."
+                f"{method.__name__} of a Dask array takes no out; use dask.array.store, or to_zarr "
+                "of the result."
             )
-        options.pop("out", None)
+        del options["self"], options["X"]
         return _lazy(self, method.__name__, X, options)
 
     return predict
