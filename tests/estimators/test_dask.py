@@ -12,6 +12,7 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhProjector,
     TanhRegressor,
+    make_tabular_pipeline,
 )
 from sklearn_fsvc._src.estimators.prediction import as_array_list
 
@@ -101,6 +102,10 @@ def test_model_and_predictions_equal_those_of_arrays(data, model, scheduler, mon
 def test_standard_deviations_equal_those_of_arrays(data):
     X, y = data
     model = TanhRegressor(uncertainty=True, **SIZED).fit(X, y)
+    np.testing.assert_array_equal(
+        model.predict_interval(blocks(X, 100), 0.5).compute(),
+        model.predict_interval(blocks(X, 100), confidence_level=0.5).compute(),
+    )
     for found, expected in zip(
         model.predict(blocks(X, 100), return_std=True),
         model.predict(X, return_std=True),
@@ -162,6 +167,75 @@ def test_dask_dataframes_have_feature_names(data):
     assert (predictions.compute() == expected.predict(table[list("abcde")])).all()
     with pytest.raises(ValueError, match="feature names"):
         found.predict(lazy[list("edcba")])
+
+
+def test_columns_of_several_dtypes(data):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = data
+    table = pd.DataFrame(X, columns=list("abcde")).astype({"a": "Float64", "b": "Float32"})
+    table["c"], table["d"] = (10 * table["c"]).astype(int).astype("Int32"), table["d"] > 0.5
+    lazy = dd.from_pandas(table, npartitions=3)
+    model = TanhClassifier(alpha=1.0, **SIZED)
+    expected, found = clone(model).fit(table, y), clone(model).fit(lazy, y)
+    probabilities = found.predict_proba(lazy).compute()
+    np.testing.assert_allclose(probabilities, expected.predict_proba(table), atol=1e-5)
+    missing = dd.from_pandas(table.assign(a=table["a"].mask(table["a"] > 1)), npartitions=3)
+    with pytest.raises(ValueError, match=r"NaN in row \d+, column 0"):
+        model.fit(missing, y)
+    for values in (table["a"].astype(str), table["a"].astype("category")):
+        with pytest.raises(ValueError, match=r"Column 'a' of X \(.*\) does not hold numbers.*comp"):
+            model.fit(dd.from_pandas(table.assign(a=values), npartitions=3), y)
+
+
+def test_other_collections_raise(data):
+    X, y = data
+    with pytest.raises(TypeError, match=r"X is a Delayed.* of Dask; pass a dask\.array"):
+        TanhClassifier(alpha=1.0, **SIZED).fit(dask.delayed(X), y)
+
+
+def test_batches_are_those_of_arrays_and_tables(data):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = data
+    table, target = pd.DataFrame(X, columns=list("abcde")), pd.Series(y)
+    lazy = dd.from_pandas(table, npartitions=3), dd.from_pandas(target, npartitions=2)
+    model = TanhClassifier(alpha=1.0, **SIZED)
+    expected, found = clone(model).partial_fit(table, target), clone(model).partial_fit(*lazy)
+    assert list(found.feature_names_in_) == list("abcde")
+    np.testing.assert_array_equal(found.predict_proba(table), expected.predict_proba(table))
+    for change in (found.partial_fit, found.forget):
+        with pytest.raises(ValueError, match="feature names"):
+            change(lazy[0][list("edcba")], lazy[1])
+    found.forget(lazy[0].partitions[0], y[:134])
+    expected.forget(table[:134], y[:134])
+    np.testing.assert_array_equal(found.predict_proba(table), expected.predict_proba(table))
+
+
+def test_masked_batches_raise(data):
+    X, y = data
+    lazy, labels = blocks(X, 100), blocks(y, 30)
+    model = TanhClassifier(alpha=1.0, **SIZED).partial_fit(lazy, labels)
+    masked = {
+        "X": (da.ma.masked_greater(lazy, 1), y, None),
+        "y": (lazy, da.ma.masked_equal(labels, y[0]), None),
+        "sample_weight": (lazy, y, da.ma.masked_equal(labels + 1.0, 1)),
+    }
+    for name, batch in masked.items():
+        for change in (model.partial_fit, model.forget):
+            with pytest.raises(ValueError, match=f"{name} is a masked array"):
+                change(*batch[:2], sample_weight=batch[2])
+
+
+def test_masked_groups_and_tables_raise(data):
+    X, y = data
+    groups = da.ma.masked_less(blocks(np.arange(len(X)) // 4, 100), 9)
+    with pytest.raises(ValueError, match="groups is a masked array"):
+        TanhClassifier(**SIZED).fit(blocks(X, 100), y, groups=groups)
+    model, masked = make_tabular_pipeline(TanhClassifier(alpha=1.0, **SIZED)), da.ma.masked_greater
+    with pytest.raises(ValueError, match="X is a masked array"):
+        model.fit(masked(blocks(X, 100), 1), y)
+    model.fit(blocks(X, 100), y)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        model.predict(masked(blocks(X, 100), 1))
 
 
 def test_unknown_lengths_and_columns_in_blocks(data):

@@ -98,6 +98,18 @@ def test_lazy_frames_are_not_supported():
         network.fit(X, y.lazy())
 
 
+def test_tables_of_dask_are_predicted_by_partition():
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = pd.DataFrame({"a": [1.0, 2.0] * 5, "b": ["red", "blue"] * 5}), np.arange(10) % 2
+    lazy, model = dd.from_pandas(X, npartitions=2), make_tabular_pipeline(TanhClassifier(5))
+    with pytest.raises(TypeError, match=r"DataFrame of Dask.*pass X\.compute\(\)"):
+        model.fit(lazy, y)
+    model.fit(X, y)
+    with pytest.raises(TypeError, match=r"X\.map_partitions\(model\.predict\)"):
+        model.predict(lazy)
+    np.testing.assert_array_equal(lazy.map_partitions(model.predict).compute(), model.predict(X))
+
+
 def test_arrow_datasets_are_not_supported():
     dataset = pytest.importorskip("pyarrow.dataset")
     pa = pytest.importorskip("pyarrow")

@@ -45,6 +45,22 @@ def test_probabilities_are_valid(network, n_classes, dtype):
     assert log_loss(y, p) < 0.95 * np.log(n_classes)
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "UInt64", "int64[pyarrow]"])
+def test_nullable_integers_are_not_rounded(network, dtype):
+    pd = pytest.importorskip("pandas")
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    X, y = make_data(3)
+    plain, nullable = 2**53 + y, pd.Series(2**53 + y).astype(dtype)  # float64 would round them
+    expected = clone(network).fit(X, plain)
+    for clf in (clone(network).fit(X, nullable), clone(network).partial_fit(X, nullable)):
+        assert clf.classes_.tolist() == [2**53, 2**53 + 1, 2**53 + 2]
+        assert clf.score(X, nullable) == clf.score(X, plain)
+    np.testing.assert_array_equal(clone(network).fit(X, nullable).predict(X), expected.predict(X))
+    with pytest.raises(ValueError, match="Input y contains NaN or None in 1 of 60 rows"):
+        network.fit(X, nullable.where(nullable.index > 0))
+
+
 LABELS = {
     "counted from 1": np.array([1, 2, 3]),
     "negative": np.array([-7, -1, 40]),

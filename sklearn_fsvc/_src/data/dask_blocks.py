@@ -12,6 +12,7 @@ added in a binary tree over the block numbers: the result does not depend on the
 their number.
 """
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -46,6 +47,11 @@ def is_dask_collection(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and not isinstance(X, type)
 
 
+def fetched(value: Any) -> Any:
+    """Return the array or table of a Dask collection, with masks and names; others as they are."""
+    return value.compute() if is_dask_collection(value) else value
+
+
 def open_input(
     X: Any, device: str, max_memory: int | str | None, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, Any, Any]:
@@ -53,8 +59,7 @@ def open_input(
 
     y and the weights are fetched in full. Lengths of blocks that are unknown are computed.
     """
-    if any(map(is_dask_collection, (y, sample_weight))):
-        y, sample_weight = (_fetched(value) for value in (y, sample_weight))
+    y, sample_weight = fetched(y), fetched(sample_weight)
     check_unmasked(X=X, y=y, sample_weight=sample_weight)
     if not is_dask_collection(X):
         return open_source(X, max_memory, y, sample_weight)
@@ -68,19 +73,32 @@ def open_input(
 def as_array(X: Any) -> tuple[Any, Any]:
     """Return (a Dask array whose blocks have all features, an empty table with names or None)."""
     names = None
-    if hasattr(X, "to_dask_array"):
-        names, X = X._meta, X.to_dask_array()
-    if not hasattr(X, "chunks"):
+    if not hasattr(X, "_meta"):  # a `Delayed` has all other attributes
         raise TypeError(
             f"X is a {type(X).__name__} of Dask; pass a dask.array, or a dask.dataframe of numbers."
         )
+    if hasattr(X, "to_dask_array"):
+        names, X = X._meta, _with_one_dtype(X).to_dask_array()
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X.shape={X.shape}.")
     return X.rechunk({1: -1}), names
 
 
-def _fetched(value: Any) -> Any:
-    return np.asanyarray(value.compute()) if is_dask_collection(value) else value
+def _with_one_dtype(table: Any) -> Any:
+    """Return a DataFrame in float64 if it would become an array of objects.
+
+    Those are columns of several dtypes, such as numbers and bools, and extension types of pandas.
+    """
+    empty = table._meta
+    if empty.to_numpy().dtype != object or not hasattr(empty, "columns"):
+        return table
+    for name, dtype in zip(empty.columns, empty.dtypes, strict=True):
+        if dtype.kind not in "biuf":
+            raise ValueError(
+                f"Column {name!r} of X ({dtype}) does not hold numbers. Convert it, or leave it "
+                "out; if the table fits in memory, make_tabular_pipeline takes X.compute()."
+            )
+    return table.astype(np.float64)
 
 
 class DaskBlocks(Source):
@@ -369,12 +387,13 @@ def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
     def predict(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not is_dask_collection(X):
             return method(self, X, *args, **options)
-        if args or options.get("out") is not None:
+        options = dict(inspect.signature(method).bind(self, X, *args, **options).arguments)
+        if options.pop("out", None) is not None:
             raise TypeError(
-                f"{method.__name__} of a Dask array takes no positional arguments except X, and "
-                "no out; use dask.array.store, or to_zarr of the result."
+                f"{method.__name__} of a Dask array takes no out; use dask.array.store, or to_zarr "
+                "of the result."
             )
-        options.pop("out", None)
+        del options["self"], options["X"]
         return _lazy(self, method.__name__, X, options)
 
     return predict

@@ -150,8 +150,11 @@ def is_on_other_device(X: Any) -> bool:
 def to_host(X: Any) -> Any:
     """Return an array of any library as a NumPy array; anything else as it is.
 
-    scikit-learn does so too, but not with ``array_api_dispatch=True``.
+    scikit-learn does so too, but not with ``array_api_dispatch=True``. Nullable integers of pandas
+    stay integers: scikit-learn converts them to float64, where class labels may become equal.
     """
+    if _are_nullable_integers(X):
+        return X.to_numpy(X.dtype.numpy_dtype)
     if is_on_other_device(X):
         X = array_api_compat.to_device(X, "cpu")
     is_numpy = isinstance(X, (np.ndarray, np.generic))
@@ -161,6 +164,12 @@ def to_host(X: Any) -> Any:
 def to_dense(y: Any) -> npt.NDArray:
     """Return a sparse matrix or an array-like as a dense array."""
     return y.toarray() if issparse(y) else np.asarray(y)
+
+
+def _are_nullable_integers(X: Any) -> bool:
+    """Return whether X is a Series or array of pandas with integers of an extension type."""
+    dtype: Any = getattr(X, "dtype", None)
+    return hasattr(dtype, "numpy_dtype") and dtype.kind in "iu" and not X.isna().any()
 
 
 def _engine_for(dlpack_type: int) -> str | None:

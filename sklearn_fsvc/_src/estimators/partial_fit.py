@@ -8,6 +8,7 @@ import joblib
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.dask_blocks import fetched
 from ..data.memory_plan import host_memory_limit
 from ..engines.algebra import HOST
 from ..parts.composition import Parts
@@ -78,7 +79,8 @@ class IncrementalNetwork(BufferedNetwork):
         return True
 
     def _partial_fit(self, X, y, sample_weight, classes=None):
-        atomic_update(self, lambda copied: copied._add_samples(X, y, sample_weight, classes))
+        batch = fetched(X), fetched(y), fetched(sample_weight)
+        atomic_update(self, lambda copied: copied._add_samples(*batch, classes))
         return self
 
     def _add_samples(self, X, y, sample_weight, classes):
@@ -161,7 +163,8 @@ class IncrementalNetwork(BufferedNetwork):
         >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)
         True
         """
-        atomic_update(self, lambda copied: copied._remove_samples(X, y, sample_weight))
+        batch = fetched(X), fetched(y), fetched(sample_weight)
+        atomic_update(self, lambda copied: copied._remove_samples(*batch))
         return self
 
     def _remove_samples(self, X, y, sample_weight):

@@ -16,8 +16,8 @@ SHARED = read_entries(
         - "auto": minimises a validation error. In RBF networks with at most 6000 samples, without
           groups or a validation set, that is the leave-one-out error of up to 1000 samples.
           Otherwise it is the error on a hold-out set, a sixth of the samples (at most 5000), or
-          with at most 1000 samples and 4000 units that of 6-fold cross-validation. The final readout
-          is trained on all samples.
+          with at most 1000 samples and 4000 units that of 6-fold cross-validation. The final
+          readout is trained on all samples.
         - An array: of these penalties, the one with the lowest leave-one-out error of all samples.
         - "loo": as an array of 17 values from 1e-5 to 1e3; with more than 2000 units, only those
           that lie downhill from an initial guess are evaluated.
