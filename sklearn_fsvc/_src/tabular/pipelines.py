@@ -102,7 +102,8 @@ def make_tabular_pipeline(
         are stored as text, unless the columns are named in `categorical_features`. And about
         columns of integers beyond :math:`2^{53}` that are distinct,
         but equal in float64. By `predict`, about a categorical feature with two values or more of
-        which none occurred in `fit`, for example since they have another type.
+        which none occurred in `fit`, for example since they have another type; unless `fit` has
+        warned of its unique values.
 
     See Also
     --------
