@@ -398,8 +398,10 @@ def test_an_id_causes_one_warning(estimator):
     model = make_tabular_pipeline(estimator)
     with pytest.warns(UserWarning, match="'id': unique values in most samples") as caught:
         model.fit(table[:40], np.arange(40) % 2)
-        model.predict(table[40:])
     assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(table[40:])
 
 
 @pytest.mark.parametrize(
