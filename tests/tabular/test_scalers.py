@@ -172,10 +172,3 @@ def test_few_samples_of_regressors_have_no_ranks(rng, n):
     assert is_rank == (n == 40)
     column = names.index("numerical__x0" if n < 40 else "values__x0")
     np.testing.assert_allclose(fitted.transform(new)[0, column], 2 / np.sqrt(13 / 9), rtol=1e-6)
-
-
-def test_few_samples_of_a_linear_relation(rng):
-    X = rng.normal(size=(215, 3))
-    y = X @ [1, 2, -1]
-    model = make_tabular_pipeline(TanhRegressor(random_state=0)).fit(X[:15], y[:15])
-    assert model.score(X[15:], y[15:]) > 0.9
