@@ -161,8 +161,9 @@ def make_tabular_pipeline(
     softly clipped at -3 and 3. It raises :math:`R^2` of tanh networks most. Classifiers do not get
     it: RBF networks were slightly less accurate with it.
     ``set_params(preprocessing__values="drop")`` removes it. With fewer than 40 samples, regressors
-    get z in place of the rank (as "numerical"; "values" is empty): networks were more accurate on
-    10 to 30 samples of eight datasets, and not on 50 or more (``benchmarks/few_samples.py``).
+    get z in place of the rank (as "numerical"; "values" is empty): on average over eight
+    datasets, networks were more accurate on 10 to 30 samples, and not on 50 or more
+    (``benchmarks/few_samples.py``).
 
     **Missing-value indicators** are added for columns with missing values in `fit`. If values
     are missing at random they do not change the score (24 datasets, median 0.04 points); if
