@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -16,7 +17,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.data.copies import merge_copies
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.data.sources import ArraySource
+from sklearn_fsvc._src.data.sources import ArraySource, SparseSource
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 
 N = 200
@@ -113,6 +114,51 @@ def test_samples_that_are_not_copies_are_kept(rng):
         samples_of(twice, np.repeat([0, 1], 100)),  # other targets
     ):  # fmt: skip
         assert merge_copies(samples) is samples
+
+
+def sparse_tables(rng):
+    """Return tables with zeros, and whether copies of their rows would be recognised."""
+    is_zero = rng.random((300, 30)) < 0.7
+    few_values = np.where(is_zero, 0, rng.integers(1, 4, (300, 30)))
+    one_feature = np.zeros((300, 5))
+    one_feature[:, 3] = rng.permutation(300)  # one of them is 0
+    return [
+        (np.where(is_zero, 0, rng.normal(size=(300, 30))), True),
+        (few_values, True),  # it differs in both halves
+        (few_values.astype(np.uint8), True),
+        (one_feature, True),
+        (one_hot(rng), False),
+    ]
+
+
+@pytest.mark.parametrize("k", range(5))
+def test_copies_in_sparse_rows_are_those_in_dense_rows(k, rng):
+    X, is_merged = sparse_tables(rng)[k]
+    twice = X[np.repeat(np.arange(len(X)), 2)]
+    dense, sparse = (
+        merge_copies(samples_of(twice)),
+        merge_copies(samples_of(SparseSource(csr_array(twice)))),
+    )
+    assert len(dense) == len(sparse)
+    assert (dense.rows is not None) == (sparse.rows is not None) == is_merged
+    assert isinstance(sparse.X, SparseSource)
+    if is_merged:
+        np.testing.assert_array_equal(sparse.X.take(np.arange(len(X))), dense.X)
+        np.testing.assert_array_equal(sparse.rows, dense.rows)
+        np.testing.assert_array_equal(sparse.weight, dense.weight)
+
+
+def test_sparse_and_dense_copies_have_the_same_model(rng):
+    X = np.where(rng.random((400, 30)) < 0.7, 0, rng.normal(size=(400, 30)))
+    y = X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=400) > 0
+    rows = np.tile(np.arange(300), 3)
+    model = TanhClassifier(60, random_state=0)
+    dense, sparse = (
+        clone(model).fit(convert(X[rows]), y[rows]) for convert in (np.asarray, csr_array)
+    )
+    assert sparse.alpha_ == dense.alpha_
+    scores = sparse.decision_function(csr_array(X)), dense.decision_function(X)
+    np.testing.assert_allclose(*scores, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -131,7 +131,7 @@ def test_weights_of_zero_remove_validation_samples(model):
     zeros = clone(model).fit(X, y, X_val=X_VAL, y_val=y_val, sample_weight_val=weight)
     assert zeros.alpha_ == some.alpha_
     np.testing.assert_allclose(zeros.predict(X_NEW), some.predict(X_NEW), rtol=1e-9)
-    with pytest.raises(ValueError, match=r"X_val and y_val: .*sample_weight is zero for all"):
+    with pytest.raises(ValueError, match="sample_weight_val is zero for all"):
         clone(model).fit(X, y, X_val=X_VAL, y_val=y_val, sample_weight_val=0 * weight)
 
 
@@ -216,8 +216,22 @@ ERRORS = [
     ({"X_val": X_VAL, "y_val": Y_VAL[1:]}, "X_val and y_val: .*inconsistent numbers of samples"),
     ({"X_val": X_VAL * np.nan, "y_val": Y_VAL}, "X_val and y_val: Input X contains NaN"),
     ({"X_val": X_VAL, "y_val": Y_VAL * np.nan}, "X_val and y_val: Input y contains NaN"),
-    ({"X_val": X_VAL, "y_val": np.c_[Y_VAL, Y_VAL]}, r"X_val and y_val: y has shape \(300, 2\)"),
-    (VALIDATION | {"sample_weight_val": -np.ones(300)}, "Negative values in data"),
+    (
+        {"X_val": X_VAL, "y_val": np.c_[Y_VAL, Y_VAL]},
+        r"y_val has shape \(300, 2\), and y \(n_samples,\); pass y_val with",
+    ),
+    (
+        {"X_val": X_VAL, "y_val": Y_VAL[:, None]},
+        r"y_val has shape \(300, 1\), and y \(n_samples,\); .*reshaped as y",
+    ),
+    (VALIDATION | {"sample_weight_val": -np.ones(300)}, "Negative .* to `sample_weight_val`"),
+    (VALIDATION | {"sample_weight_val": np.ones(5)}, r"^sample_weight_val.shape == \(5,\)"),
+    (VALIDATION | {"sample_weight_val": np.ones((300, 2))}, "^sample_weight_val: .*must be 1D"),
+    (VALIDATION | {"sample_weight_val": ["a"] * 300}, "^sample_weight_val: could not convert"),
+    (
+        VALIDATION | {"sample_weight_val": np.ma.masked_less(np.arange(300.0), 1)},
+        r"^sample_weight_val is a masked array, .*sample_weight_val.filled",
+    ),
 ]
 
 

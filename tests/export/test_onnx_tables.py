@@ -82,6 +82,15 @@ def test_features_of_tables(model):
     assert ("values__age" in names) == isinstance(model, RBFRegressor)
 
 
+def test_features_of_few_samples():
+    """Regressors get values in place of ranks."""
+    model = make_tabular_pipeline(RBFRegressor(**FIXED))
+    columns = ["age", "income", "hours per-week"]
+    names = check_features(model, TABLE.loc[:29, columns], Y[:30], NEW[columns])
+    assert "numerical__age" in names
+    assert not any(name.startswith("values__") for name in names)
+
+
 def test_features_of_several_outputs():
     y = np.column_stack([Y, -(Y**2)])
     names = check_features(make_tabular_pipeline(TanhRegressor(**FIXED)), TABLE, y, NEW)

@@ -124,6 +124,25 @@ def test_default_weights_of_the_euclidean_network(rng, dtype, expected):
 
 
 @pytest.mark.parametrize("cls", [StackedClassifier, StackedRegressor])
+@pytest.mark.parametrize("params", [{"tanh__n_hidden": 20}, {"map": "drop"}])
+def test_default_base_estimators_have_no_parameters(cls, params):
+    """The remedy in the message is right."""
+    model = cls()
+    (name, value), *_ = params.items()
+    with pytest.raises(ValueError, match=rf"{name}={value!r} .*set estimators={cls.__name__}\."):
+        model.set_params(**params)
+    given = {
+        "estimators": cls.default_estimators(),
+        "final_estimator": cls.default_final_estimator(),
+    }
+    model.set_params(**given).set_params(**params)
+    assert model.get_params()[name] == value
+    assert cls().set_params(**given, **params).get_params()[name] == value
+    with pytest.raises(ValueError, match="Invalid parameter 'other'"):
+        cls().set_params(other=1)
+
+
+@pytest.mark.parametrize("cls", [StackedClassifier, StackedRegressor])
 def test_no_linear_map_of_many_features(cls, rng):
     """The default base estimator "map" is left out; as an argument it is refused."""
     X, y = rng.normal(size=(60, 501)), np.arange(60) % 2
@@ -148,6 +167,7 @@ def test_no_linear_map_of_many_features(cls, rng):
         ([("a", TanhClassifier(class_weight="balanced"))], ValueError, "to the ensemble"),
         ([("a", TanhClassifier()), ("a", TanhClassifier())], ValueError, "not unique"),
         ([("device", TanhClassifier())], ValueError, "conflict"),
+        ([(1, TanhClassifier())], TypeError, "name 1, which must be a string, such as '1'"),
     ],
 )
 def test_invalid_estimators(data, estimators, error, message):

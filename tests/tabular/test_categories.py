@@ -391,6 +391,19 @@ def test_warning_for_columns_of_unknown_categories(library, fitted, values, mess
         assert len(caught) == 1
 
 
+@pytest.mark.parametrize("estimator", [TanhClassifier(5, random_state=0), "classifier"])
+def test_an_id_causes_one_warning(estimator):
+    """By fit, not again by predict: new samples have new IDs."""
+    table = pd.DataFrame({"id": [f"no{i}" for i in range(60)], "d": list("uvw") * 20})
+    model = make_tabular_pipeline(estimator)
+    with pytest.warns(UserWarning, match="'id': unique values in most samples") as caught:
+        model.fit(table[:40], np.arange(40) % 2)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(table[40:])
+
+
 @pytest.mark.parametrize(
     ("fitted", "values"),
     [

@@ -20,7 +20,7 @@ from sklearn.utils import gen_batches
 
 from .rows import take_rows
 from .samples import Samples, exact_hashes, mix_bits
-from .sources import ArraySource
+from .sources import ArraySource, SparseSource
 
 # Fraction of the samples that have to be copies, and of distinct samples that differ in a single
 # feature or in a half of the features.
@@ -36,7 +36,7 @@ def merge_copies(samples: Samples) -> Samples:
 
     A sample of weight 2 and two samples of weight 1 define the same readout. Samples with groups or
     validation samples are the same; so are fewer than 100 samples, arrays of devices and of more
-    than 2^25 elements.
+    than 2^25 elements, zeros of sparse matrices included.
     """
     X, n_rows = samples.X, len(samples)
     is_of_suitable_size = n_rows >= _MIN_ROWS and n_rows * X.shape[1] <= _MAX_ELEMENTS
@@ -51,9 +51,7 @@ def merge_copies(samples: Samples) -> Samples:
     if not _has_copies(len(rows), n_rows) or len(np.unique(with_targets)) > len(rows):
         return samples
     order = np.argsort(rows)
-    # A part of a source that converts its rows converts them again, and takes no memory.
-    is_converted = isinstance(X, ArraySource) and X.is_converted
-    distinct = X.part(rows[order]) if is_converted else take_rows(X, rows[order])
+    distinct = _take_part(X, rows[order])
     if not (_differ_in_one_feature(distinct) or _differ_in_both_halves(distinct)):
         return samples
     merged = samples.with_rows(distinct, rows[order])
@@ -62,11 +60,20 @@ def merge_copies(samples: Samples) -> Samples:
 
 
 def _is_array(X):
-    return isinstance(X, (np.ndarray, ArraySource))
+    return isinstance(X, (np.ndarray, ArraySource, SparseSource))
+
+
+def _take_part(X, rows):
+    """Return a subset of the rows: of a sparse matrix sparse, of other X an array if possible."""
+    # A part of a source that converts its rows converts them again, and takes no memory.
+    is_converted = isinstance(X, ArraySource) and X.is_converted
+    return X.part(rows) if is_converted or isinstance(X, SparseSource) else take_rows(X, rows)
 
 
 def _hashes(X, columns=slice(None)):
     """Return the hashes of the rows, of some columns or all."""
+    if isinstance(X, SparseSource):
+        return exact_hashes(X.features(columns))
     parts = _parts(len(X), X.shape[1])
     return np.concatenate([exact_hashes(take_rows(X, part)[:, columns]) for part in parts])
 
@@ -87,7 +94,11 @@ def _has_copies(n_distinct, n):
 
 def _differ_in_one_feature(X):
     """Return whether nearly all samples differ in a single feature; it has enough values for it."""
-    columns = X.columns() if isinstance(X, ArraySource) else X.T
+    if isinstance(X, SparseSource):
+        # One of distinct values may be 0. Features of fewer values are not made dense.
+        columns = X.features(X.counts >= _MIN_DISTINCT * len(X) - 1).columns()
+    else:
+        columns = X.columns() if isinstance(X, ArraySource) else X.T
     return any(map(_are_distinct, columns))
 
 

@@ -8,11 +8,14 @@ from typing import Any, Self
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_y
 
+from ..data.columns import check_unmasked
 from ..data.dask_blocks import open_input
 from ..data.samples import Samples
 from ..data.validation import to_host, validate_samples
 from ..parts.target import TargetSpec
+from ..targets.encoding import validate_weights
 from ..targets.labels import UnseenClassesError
+from ..targets.numeric import TargetShapeError
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,7 @@ class ValidationSet:
 
     def validated(self, model: Any, engine: Any) -> Self:
         """Return the set in the form in which a model, which knows its features, takes samples."""
+        check_unmasked(**self.arguments)
         with _named_errors():
             X, y, weight = open_input(
                 self.X, model.device, model.max_memory, self.y, self.sample_weight
@@ -50,7 +54,7 @@ class ValidationSet:
             X = validate_samples(model, engine, X, reset=False)
             y = _check_y(to_host(y), multi_output=True, estimator=model)
             check_consistent_length(range(len(X)), y)
-        return type(self)(X, y, weight)
+        return type(self)(X, y, validate_weights(X, weight, name="sample_weight_val"))
 
     def encode(self, task: TargetSpec) -> Samples:
         """Return the `Samples` of the validated set, with targets encoded as those of the fit."""
@@ -62,6 +66,12 @@ class ValidationSet:
                 f"y_val contains {error.classes}, and y does not; leave out these validation "
                 "samples, or add training samples of these classes."
             ) from error
+        except TargetShapeError as error:
+            fitted = ", ".join(["n_samples", *map(str, error.outputs)])
+            raise ValueError(
+                f"y_val has shape {error.shape}, and y ({fitted}{',' * (not error.outputs)}); pass "
+                "y_val with the dimensions and the columns of y, reshaped as y if needed."
+            ) from error
 
 
 @contextmanager
@@ -69,7 +79,7 @@ def _named_errors() -> Iterator[None]:
     """Context in which the message of an error names the validation samples as its cause."""
     try:
         yield
-    except UnseenClassesError:
+    except (UnseenClassesError, TargetShapeError):
         raise
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError

@@ -35,6 +35,7 @@ TRUSTED = (
     "sklearn_fsvc._src.tabular.dates.DatetimeEncoder",
     "sklearn_fsvc._src.tabular.scalers.MedianImputer",
     "sklearn_fsvc._src.tabular.scalers.ValueScaler",
+    "sklearn_fsvc._src.tabular.scalers.RankOrValueScaler",
     "sklearn_fsvc._src.tabular.scalers.RankScaler",
     "sklearn_fsvc._src.tabular.scalers.median",
     "sklearn_fsvc._src.tabular.text.TextEncoder",

@@ -107,6 +107,11 @@ class BaseEstimators(Part):
                 f"estimators={self.estimators!r} contains no estimator; pass at least one."
             )
         for name, estimator in templates:
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"estimators contains the name {name!r}, which must be a string, such as "
+                    f"{str(name)!r}."
+                )
             self._check_estimator(f"estimators contains {name}={estimator!r}", estimator, task)
         final = self.final_template
         if final is not None:

@@ -113,8 +113,29 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            For a parameter that does not exist, such as one of the default base estimators, which
+            are created by `fit`.
         """
+        self._check_given_estimators(params)
         return self._set_params("estimators", **params)
+
+    def _check_given_estimators(self, params):
+        """Raise for parameters of default estimators, which do not exist before `fit`."""
+        if params.get("estimators", self.estimators) is not None:
+            return
+        names = {name for name, _ in self.default_estimators()}
+        wrong = [param for param in params if param.partition("__")[0] in names]
+        if wrong:
+            kind = type(self).__name__
+            raise ValueError(
+                f"{wrong[0]}={params[wrong[0]]!r} needs given estimators, and estimators is None: "
+                f"first set estimators={kind}.default_estimators() and "
+                f"final_estimator={kind}.default_final_estimator()."
+            )
 
     @fill_docstring(FIT)
     def fit(

@@ -147,12 +147,15 @@ class CategoryEncoder(CrossFittedEncoder):
         Feature -> standardised logarithm of one plus the number of samples of each code.
     outputs_ : list
         Names of the outputs.
+    unique_ : list of int
+        Features with unique values in most samples, of which `fit` has warned.
 
     Warns
     -----
     UserWarning
         By `fit`, of columns that are hardly categorical, with the remedy. By `transform`, of
-        columns with two values or more, none of which is a category of `fit`.
+        columns with two values or more, none of which is a category of `fit`; unless their values
+        were unique in `fit`, which has warned of them.
     """
 
     def __init__(
@@ -304,13 +307,15 @@ class CategoryEncoder(CrossFittedEncoder):
 
     def _warn_doubtful(self, targeted, is_category, n_samples):
         """Warn once, of all columns that should be encoded in another way, or be dropped."""
-        doubtful: dict[str | None, list[str]] = {}
+        doubtful: dict[str | None, list[int]] = {}
         for j, known in enumerate(self.encoder_.categories_):
             is_many = self._exceeds_limit(known) and j not in targeted
             kind = _classify(known, is_category[j], n_samples, is_many)
-            doubtful.setdefault(kind, []).append(self._name(j))
+            doubtful.setdefault(kind, []).append(j)
+        self.unique_ = doubtful.get("unique", [])
         lines = [
-            f"\n  {', '.join(doubtful[kind])}: {text.format(max_categories=self.max_categories)}."
+            f"\n  {', '.join(map(self._name, doubtful[kind]))}: "
+            f"{text.format(max_categories=self.max_categories)}."
             for kind, text in _ADVICE.items()
             if kind in doubtful
         ]
@@ -318,9 +323,12 @@ class CategoryEncoder(CrossFittedEncoder):
             warn(f"Some columns of X are treated as categorical, but contain:{''.join(lines)}")
 
     def _warn_unknown(self, X, codes):
-        """Warn of columns without any category of `fit`, as of numbers that were texts there."""
+        """Warn of columns without any category of `fit`, as of numbers that were texts there.
+
+        New samples have new IDs: of columns of unique values, `fit` has warned.
+        """
         for j, known in enumerate(self.encoder_.categories_):
-            if (codes[:, j] > UNKNOWN_CODE).any():
+            if j in self.unique_ or (codes[:, j] > UNKNOWN_CODE).any():
                 continue
             values, fitted = ([v for v in each if not is_missing(v)] for each in (X[:, j], known))
             if len(values) > 1 and fitted:

@@ -33,14 +33,19 @@ class ColumnSelector:
     kind : {"numerical", "categorical", "datetime", "text"}
     categorical_features : "from_dtype", None or list
         As for `make_tabular_pipeline`.
+    min_samples : int, default=0
+        No columns of a table with fewer rows are selected.
     """
 
     kind: str
     categorical_features: Any = "from_dtype"
+    min_samples: int = 0
 
     def __call__(self, X: Any) -> list[int]:
         """Return the positions of the columns; ValueError if a column is of no kind."""
         kinds = column_kinds(X, self.categorical_features)
+        if X.shape[0] < self.min_samples:
+            return []
         return [j for j, kinds_of_column in enumerate(kinds) if self.kind in kinds_of_column]
 
 

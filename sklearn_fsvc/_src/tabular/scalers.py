@@ -16,6 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 _DTYPES = [np.float64, np.float32]
 # Bound of standardised values of new samples, so that float32 holds them and their squares.
 LARGEST = 2.0**60
+# Fewer samples have no ranks in regression: R2 was higher without them, on average over datasets
+# (benchmarks/few_samples.py).
+MIN_RANKED = 40
 
 
 class MedianImputer(SimpleImputer):
@@ -116,6 +119,27 @@ class ValueScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             X = np.ldexp(X, -self.exponents_)
         # Training values are 1 at most; new ones may be far larger, or infinite by now.
         return soft_clip(self.scaler_.transform(np.clip(X, -LARGEST, LARGEST)))
+
+
+class RankOrValueScaler(RankScaler):
+    """RankScaler of 40 samples or more; `ValueScaler` of fewer.
+
+    Attributes
+    ----------
+    value_scaler_ : ValueScaler or None
+        None if features are ranks.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> "RankOrValueScaler":
+        super().fit(X, y)
+        is_small = len(X) < MIN_RANKED
+        self.value_scaler_ = ValueScaler().fit(X) if is_small else None
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        check_is_fitted(self)
+        scaler = self.value_scaler_
+        return super().transform(X) if scaler is None else scaler.transform(X)
 
 
 def combine_scores(ranks: npt.ArrayLike) -> npt.NDArray:

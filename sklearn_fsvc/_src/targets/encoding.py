@@ -264,7 +264,10 @@ def encode_groups(X: Any, groups: Any) -> npt.NDArray[np.intp] | None:
 
 
 def validate_weights(
-    X: Any, sample_weight: Any, class_weight: npt.NDArray | None = None
+    X: Any,
+    sample_weight: Any,
+    class_weight: npt.NDArray | None = None,
+    name: str = "sample_weight",
 ) -> npt.NDArray | None:
     """Return the weights of the samples in float64, None if none are given.
 
@@ -275,17 +278,17 @@ def validate_weights(
     sample_weight : array-like of shape (n_samples,) or None
     class_weight : ndarray of shape (n_samples,) or None
         The weight of the class of each sample: a factor of its sample weight.
+    name : str
+        The name of the parameter `sample_weight` in messages.
     """
     if sample_weight is None and class_weight is None:
         return None
-    check_unmasked(sample_weight=sample_weight)
-    parameters = {"sample_weight": sample_weight, "class_weight": class_weight}
+    check_unmasked(**{name: sample_weight})
+    parameters = {name: sample_weight, "class_weight": class_weight}
     names = [name for name, value in parameters.items() if value is not None]
     if are_all_zero(sample_weight):  # scikit-learn's message names no parameter
         _raise_all_zero(names[:1])
-    weight = _check_sample_weight(
-        to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True, copy=True
-    )
+    weight = _as_weights(X, sample_weight, name)
     if class_weight is not None:
         weight *= class_weight
     if not weight.any():
@@ -294,9 +297,22 @@ def validate_weights(
     return weight
 
 
+def _as_weights(X, sample_weight, name):
+    """Return the weights as scikit-learn validates them; its errors get the parameter's name."""
+    try:
+        return _check_sample_weight(
+            to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True, copy=True
+        )
+    except ValueError as error:
+        problem = str(error)
+        is_named = "sample_weight" in problem
+        text = problem.replace("sample_weight", name) if is_named else f"{name}: {problem}"
+        raise ValueError(text) from error
+
+
 def _raise_all_zero(names: Sequence[str]) -> NoReturn:
     raise ValueError(
-        f"{' times '.join(names)} is zero for all samples, which leaves none to fit; pass positive "
+        f"{' times '.join(names)} is zero for all samples, which leaves none; pass positive "
         f"weights for some samples, or leave out {' and '.join(names)}."
     )
 

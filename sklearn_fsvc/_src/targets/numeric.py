@@ -31,6 +31,24 @@ _MAX_STANDARDISED = 1e100
 _MAX_LOO_SCORES = 2**19
 
 
+class TargetShapeError(ValueError):
+    """y has another number of outputs or of dimensions than the y that was fitted.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        That of y.
+    outputs : tuple of int
+        The shape of a sample of the y that was fitted: () or (n_outputs,).
+    """
+
+    def __init__(self, shape: tuple[int, ...], outputs: tuple[int, ...]) -> None:
+        super().__init__(
+            f"y has shape {shape}, but a sample of y that was fitted first has the shape {outputs}."
+        )
+        self.shape, self.outputs = shape, outputs
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumericTarget(TargetSpec):
     """Numeric targets of one or several outputs, transformed and standardised for the readout.
@@ -162,10 +180,7 @@ class NumericTarget(TargetSpec):
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         y = as_float64(y)
         if y.shape[1:] != self.mean.shape:
-            raise ValueError(
-                f"y has shape {y.shape}, but a sample of y that was fitted first has the shape "
-                f"{self.mean.shape}."
-            )
+            raise TargetShapeError(y.shape, self.mean.shape)
         weight = validate_weights(X, sample_weight)
         values = y.reshape(len(y), -1)
         if self.transformer is not None:

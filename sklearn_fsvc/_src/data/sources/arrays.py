@@ -202,6 +202,21 @@ class SparseSource(Source):
         X = csr_array((X.data, positions, X.indptr), (self.shape[0], len(used)))
         return replace(layer, units=np.take(layer.units, used, axis=1)), SparseSource(X)
 
+    @property
+    def counts(self) -> npt.NDArray[np.intp]:
+        """Return the number of stored values of each feature."""
+        return np.bincount(self._X.indices, minlength=self.shape[1])
+
+    def features(self, columns: Any) -> "SparseSource":
+        """Return a subset of the features: a slice, or a boolean mask."""
+        return SparseSource(self._X[:, columns])
+
+    def columns(self) -> Generator[npt.NDArray[Any], None, None]:
+        """Yield the values of each feature, zeros included."""
+        columns = self._X.tocsc()
+        for j in range(self.shape[1]):
+            yield columns[:, [j]].toarray()[:, 0]
+
     def row_bytes(self, dtype: np.dtype) -> int:
         """Return the bytes of the longest row, with values in the wider of both dtypes."""
         index = self._X.indices.itemsize

@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 
 from ...tabular.numerical_interactions import NumericalInteractionEncoder
-from ...tabular.scalers import LARGEST, MedianImputer, RankScaler, ValueScaler
+from ...tabular.scalers import LARGEST, MedianImputer, RankOrValueScaler, RankScaler, ValueScaler
 from .graph import add_rational, add_search, flatten_sorted
 
 # M. J. Wichura (1988), "Algorithm AS 241: The percentage points of the normal distribution",
@@ -89,6 +89,13 @@ def _add_values(graph, scaler, X, dtype):
     return graph.add("Div", X, graph.add("Sqrt", squares))
 
 
+def _add_ranks_or_values(graph, scaler, X, dtype):
+    """Add `RankOrValueScaler.transform`."""
+    if scaler.value_scaler_ is None:
+        return _add_rank_scores(graph, scaler, X, dtype)
+    return _add_values(graph, scaler.value_scaler_, X, dtype)
+
+
 def _add_pairs(graph, encoder, X, dtype):
     """Add `NumericalInteractionEncoder.transform`, with at least one interaction."""
     X, largest = graph.cast(X, np.float64), np.finfo(np.float64).max
@@ -113,6 +120,7 @@ def _add_pairs(graph, encoder, X, dtype):
 NUMERICAL_STEPS: dict[type, Callable[..., str]] = {
     MedianImputer: _add_imputation,
     NumericalInteractionEncoder: _add_pairs,
+    RankOrValueScaler: _add_ranks_or_values,
     RankScaler: _add_rank_scores,
     ValueScaler: _add_values,
 }
