@@ -146,7 +146,7 @@ def test_the_layer_of_the_default_classifier():
     """As documented, the defaults differ in the number of units and the learned weights only."""
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    projector = TanhProjector(1000, feature_weights="learned", random_state=0).fit(X, y)
+    projector = TanhProjector(2000, feature_weights="learned", random_state=0).fit(X, y)
     classifier = TanhClassifier(random_state=0).fit(X, y)
     np.testing.assert_array_equal(projector.feature_weights_, classifier.feature_weights_)
     np.testing.assert_array_equal(projector.components_, classifier.components_)

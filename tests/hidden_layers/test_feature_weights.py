@@ -5,10 +5,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 import naive
 from contract import Cauchy
 from peak_memory import MIB, peak
+from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers.feature_weights import (
@@ -215,6 +217,15 @@ def test_deviations_that_no_weights_equalise_are_an_error():
     X[:, 4] *= np.float32(1e20)
     with pytest.raises(ValueError, match=r"Feature 1 of X has .* and feature 4 one of .*Scale"):
         learn(replace(samples, X=X))
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_weights_of_many_features_of_noise_are_not_selected(seed):
+    """Random labels: weights of features that correlate by chance would be overconfident."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(1150, 300)), rng.integers(2, size=1150)
+    model = RBFClassifier(random_state=0).fit(X[:150], y[:150])
+    assert log_loss(y[150:], model.predict_proba(X[150:])) < np.log(2) + 0.01
 
 
 def test_random_state_draws_the_subset():

@@ -81,7 +81,7 @@ def test_other_units_are_never_linear(kind, rng):
     fitted = model(**params)
     if kind == "weights":
         fitted.set_params(weights="orthogonal").fit(X, y)
-        random = TanhProjector(1000, weights="orthogonal", random_state=0).fit(X)
+        random = TanhProjector(2000, weights="orthogonal", random_state=0).fit(X)
         np.testing.assert_array_equal(fitted.components_, random.components_)
         return
     if kind == "stream":

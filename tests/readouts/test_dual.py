@@ -86,10 +86,11 @@ def test_ill_conditioned_dual_is_refused(rng):
     assert problem.error(1e-14, [np.arange(5)]) == np.inf
 
 
-def test_a_tiny_alpha_gives_the_least_norm_readout_of_independent_rows(rng):
+@pytest.mark.parametrize("alpha", [0.0, 1e-14])
+def test_a_tiny_alpha_gives_the_least_norm_readout_of_independent_rows(rng, alpha):
     H, Y = rng.normal(size=(20, 60)), rng.normal(size=(20, 2))
     problem = DualProblem(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
-    solution, _ = problem.try_solve(1e-14)
+    solution, _ = problem.try_solve(alpha)
     W = np.linalg.lstsq(H - H.mean(axis=0), Y - Y.mean(axis=0), rcond=None)[0]
     np.testing.assert_allclose(solution.W.T, W, atol=1e-10)
 

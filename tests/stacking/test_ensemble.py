@@ -261,7 +261,7 @@ def test_no_warning_of_the_default_final_estimator():
 
 
 def test_a_network_that_interpolates_has_no_out_of_fold_scores():
-    X = np.random.default_rng(0).normal(size=(60, 4))
+    X = np.repeat(np.random.default_rng(0).normal(size=(30, 4)), 2, axis=0)
     network = TanhClassifier(1000, alpha=1e-14, feature_weights=None, random_state=0)
     model = StackedClassifier([("tanh", network)], final_estimator=TanhClassifier(50))
     with pytest.raises(ValueError, match="larger alpha"):

@@ -43,6 +43,8 @@ _N_ROUNDS, _MAX_SAMPLES, _MAX_CENTERS = 3, 4000, 600
 _MAX_GRADIENTS, _MIN_GRADIENT_SAMPLES = 2**28, 500
 # Maximum number of elements of a block of features.
 _BLOCK_ELEMENTS = 2**20
+# With more features than samples, learned weights must lower the validation error by this factor.
+_WIDE_FACTOR = 0.95
 
 
 def learn_weights(
@@ -86,6 +88,16 @@ def learn_weights(
             break
         weights = updated
     return equalising, weights
+
+
+def required_factor(n_samples: int, n_features: int) -> float:
+    """Return the factor by which learned weights must lower the validation error to be selected.
+
+    Of many features, some correlate with the targets of few samples by chance. Weights of these
+    lower the validation error by a few percent, and also all leave-one-out errors, since they
+    depend on the sample that is left out: probabilities would be overconfident.
+    """
+    return _WIDE_FACTOR if n_samples < n_features else 1.0
 
 
 def draw_subset(

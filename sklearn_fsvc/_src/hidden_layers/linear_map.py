@@ -29,7 +29,7 @@ from ..readouts.penalty_search import search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import START_ALPHA
-from .feature_weights import equalising_weights, invert_weights, mean_outer_product
+from .feature_weights import equalising_weights, invert_weights, mean_outer_product, required_factor
 from .importances import importances_of
 from .ordered_rows import OrderedSamples
 from .radius import typical_distance, typical_distance_bytes
@@ -47,7 +47,7 @@ _USES_MATRIX = (False, False, True, True, True, True)
 # selected, in half the time.
 _MAX_ALL_VALIDATED = 600
 # A map must lower the error by this factor, because each round overfits a little more.
-_MIN_GAIN = 0.99
+_MAX_FACTOR = 0.99
 
 
 def learn_map(
@@ -79,7 +79,9 @@ def learn_map(
     """
     _check_n_features(samples.X.shape[1])
     data = MapData.draw(job.named(f"{job.description}, weights"), samples, random, split)
-    R, learned = search_transformation(data.fit_network, data.equalising)
+    n_samples = len(data.samples) - len(data.validation)
+    factor = min(_MAX_FACTOR, required_factor(n_samples, samples.X.shape[1]))
+    R, learned = search_transformation(data.fit_network, data.equalising, factor)
     # The standard deviations are equal, except that those of constant features are 0.
     importances = importances_of(learned, np.where(data.equalising > 0, 1.0, 0.0))
     if R is None:
@@ -90,7 +92,9 @@ def learn_map(
 
 
 def search_transformation(
-    fit_network: "Callable[[npt.NDArray], _Network]", equalising: npt.NDArray
+    fit_network: "Callable[[npt.NDArray], _Network]",
+    equalising: npt.NDArray,
+    factor: float = _MAX_FACTOR,
 ) -> tuple[npt.NDArray | None, npt.NDArray]:
     """Return the transformation R of features with equal standard deviations that is the best.
 
@@ -101,6 +105,8 @@ def search_transformation(
         vector of weights, or a matrix.
     equalising : ndarray of shape (n_features,)
         The weights that gave the features equal standard deviations.
+    factor : float
+        By which each learned transformation must lower the validation error.
 
     Returns
     -------
@@ -128,7 +134,7 @@ def search_transformation(
         network = fit_network(R)
         if not uses_matrix:
             weights = R
-        if network.error < _MIN_GAIN * lowest:
+        if network.error < factor * lowest:
             lowest, best = network.error, R
         elif uses_matrix:
             break

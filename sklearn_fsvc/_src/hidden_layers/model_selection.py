@@ -34,7 +34,7 @@ from ..data.samples import Samples
 from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
 from ..readouts.penalty_search import SearchHistory
 from .centers import START_ALPHA, RBFParameters
-from .feature_weights import invert_weights, learn_weights
+from .feature_weights import invert_weights, learn_weights, required_factor
 from .importances import importances_of
 from .linear_map import learn_map
 from .proxy_networks import FEW_UNITS, MAX_UNITS, ProxyNetworks
@@ -284,7 +284,9 @@ class _ProxySearch(ProxyNetworks):
         if equalising_error < given_error:
             unlearned, lowest = equalising, equalising_error
         learned_error = error_of(learned, lowest)
-        best, lowest = (learned, learned_error) if learned_error < lowest else (unlearned, lowest)
+        best, factor = unlearned, required_factor(len(self.training), len(equalising))
+        if learned_error < factor * lowest:
+            best, lowest = learned, learned_error
         # Learned weights that are hardly better than equal ones may lead to a worse minimum.
         is_better = learned_error < (1 - _MIN_START_GAIN) * equalising_error
         start = learned if is_better else equalising
