@@ -32,7 +32,7 @@ def main(args):
         'RBFClassifier(selection="random"), uint8': (
             RBFClassifier(selection="random", **options), bytes_,
         ),
-        "TanhClassifier(), float32": (TanhClassifier(**options), floats),
+        "TanhClassifier(1000), float32": (TanhClassifier(1000, **options), floats),
         "TanhClassifier(4096), float32": (TanhClassifier(4096, **options), floats),
         'TanhClassifier(8192, weights="class_informed", image_shape=(28, 28)), uint8': (
             TanhClassifier(8192, **images, **options), bytes_,
