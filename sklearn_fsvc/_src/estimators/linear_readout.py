@@ -11,6 +11,8 @@ from ..parts.readout import Readout
 from ..parts.target import ReadoutTraining
 from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
+from ..readouts.penalty_search import PenaltySearchResult, train_held_out
+from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import (
     check_choice,
     check_positive,
@@ -162,6 +164,16 @@ def _uses_nearest_unit(units, task):
         and units.support is not None
         and units.layer.has_compact_support
     )
+
+
+def search_held_out(
+    training: ReadoutTraining, random: np.random.Generator
+) -> tuple[PenaltySearchResult, RidgeStatistics]:
+    """Return the ridge penalty of the least held-out error, and the statistics of all samples."""
+    return train_held_out(
+        training.job, training.layer, training.samples, random, training.history,
+        center_rows=sole_centers(training),
+    )  # fmt: skip
 
 
 def sole_centers(training: ReadoutTraining) -> npt.NDArray | None:

@@ -131,10 +131,10 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         Samples are multiplied by the weights, feature by feature, before distances are computed.
 
         - "auto": "learned"; None if X is uint8, and with the readouts "lms" and "none".
-        - "learned": the weights with the lowest validation error. Candidates are no weights,
-          weights of equal standard deviations, the root mean squared gradients of a small network
-          with respect to each feature, iterated three times [2]_, and refined weights, which must
-          reduce the error clearly.
+        - "learned": the weights with the lowest validation error: equal weights, those that give
+          the features equal standard deviations, the root mean squared gradients of a small
+          network with respect to each feature, iterated three times [2]_, or refined weights, which
+          must reduce the error clearly.
         - "refined": weights that minimise the leave-one-out error of Laplacian units [3]_, whatever
           their validation error. With fewer than 12 samples per feature, more than 300 features,
           or more than 100 classes, it is "learned".

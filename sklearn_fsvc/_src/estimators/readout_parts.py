@@ -11,13 +11,12 @@ from ..parts.target import ReadoutTraining
 from ..readouts.calibration import Calibration
 from ..readouts.linear import Solution
 from ..readouts.lms import LmsTrainer, untrained
-from ..readouts.penalty_search import train_held_out
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
 from ..readouts.validation_scores import score_validation
 from ..utils.parameters import is_option, make_generator
-from .linear_readout import Linear, nearest_outputs, sole_centers
+from .linear_readout import Linear, nearest_outputs, search_held_out
 from .ridge_readout import Ridge
 
 
@@ -39,14 +38,7 @@ class Softmax(Linear):
         statistics = ridge_alpha = start = None
         if is_option(alpha, "auto"):
             random = make_generator(self.random_state)
-            of_ridge, statistics = train_held_out(
-                job,
-                layer,
-                samples,
-                random,
-                training.history,
-                center_rows=sole_centers(training),
-            )
+            of_ridge, statistics = search_held_out(training, random)
             ridge_alpha = of_ridge.alpha
             search_job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
             of_softmax, start = search_softmax_penalty(

@@ -24,12 +24,11 @@ from ..readouts.loo_penalty import (
     suits_left_out,
     train_left_out,
 )
-from ..readouts.penalty_search import train_held_out
 from ..readouts.ridge import gather_with_fallback
 from ..readouts.validation_scores import score_validation
 from ..utils.parameters import is_option, make_generator, parse_penalty
 from .automatic_precision import train_quantised
-from .linear_readout import Linear, nearest_outputs, sole_centers
+from .linear_readout import Linear, nearest_outputs, search_held_out, sole_centers
 
 
 class Ridge(Linear):
@@ -105,14 +104,7 @@ class Ridge(Linear):
             )  # fmt: skip
         else:
             random = make_generator(self.random_state)
-            found, statistics = train_held_out(
-                job,
-                layer,
-                samples,
-                random,
-                training.history,
-                center_rows=sole_centers(training),
-            )
+            found, statistics = search_held_out(training, random)
         return found.alpha, statistics
 
     def _penalty_sample(self, training):

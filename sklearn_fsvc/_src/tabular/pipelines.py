@@ -248,6 +248,22 @@ def make_tabular_pipeline(
     ['categorical__mean(zip)', 'datetime__when_days', 'datetime__when_year_sin',
      'datetime__when_year_cos', 'datetime__when_weekday']
     """
+    estimator = _make_estimator(
+        estimator, preset, random_state=random_state, device=device, max_memory=max_memory,
+        verbose=verbose,
+    )  # fmt: skip
+    task = _TASKS.get(_estimator_type(estimator))
+    features = check_features(categorical_features)
+    preprocessing = _make_preprocessing(task, features)
+    name = type(estimator).__name__.lower()
+    # Without metadata routing, pipelines raise an error for `transform_input`.
+    transform_input = ["X_val"] if get_config()["enable_metadata_routing"] else None
+    steps = [("preprocessing", preprocessing), (name, estimator)]
+    return Pipeline(steps, transform_input=transform_input)
+
+
+def _make_preprocessing(task, features):
+    """Return the `TableTransformer` for a task, or None, and validated categorical features."""
     # Imported here: they take half as long as the rest of this package.
     from sklearn.impute import MissingIndicator
 
@@ -255,12 +271,6 @@ def make_tabular_pipeline(
     from .scalers import MIN_RANKED, MedianImputer, RankOrValueScaler, RankScaler, ValueScaler
     from .table_transformer import TableTransformer
 
-    estimator = _make_estimator(
-        estimator, preset, random_state=random_state, device=device, max_memory=max_memory,
-        verbose=verbose,
-    )  # fmt: skip
-    task = _TASKS.get(_estimator_type(estimator))
-    features = check_features(categorical_features)
     numerical, categorical, datetime, text = (
         ColumnSelector(kind, features) for kind in ("numerical", "categorical", "datetime", "text")
     )
@@ -268,38 +278,28 @@ def make_tabular_pipeline(
     def ranks(scaler=RankScaler):
         return [("impute", MedianImputer()), ("ranks", scaler(random_state=0))]
 
-    is_regression = task == "regression"
+    numbers, values, with_values = ranks(), "drop", numerical
+    if task == "regression":
+        numbers = ranks(RankOrValueScaler)
+        values = Pipeline([("impute", MedianImputer()), ("scale", ValueScaler())])
+        # Of fewer samples, the numerical features are values already.
+        with_values = ColumnSelector("numerical", features, MIN_RANKED)
     dates = [("encode", DatetimeEncoder()), *ranks()]
-    values = [("impute", MedianImputer()), ("scale", ValueScaler())]
     pairs = [("impute", MedianImputer()), ("encode", NumericalInteractionEncoder(task))]
     # A part of its own, since the ranks would scale the indicators.
     missing = MissingIndicator(error_on_new=False, sparse=False)
-    preprocessing = TableTransformer(
+    return TableTransformer(
         [
-            (
-                "numerical",
-                Pipeline(ranks(RankOrValueScaler if is_regression else RankScaler)),
-                numerical,
-            ),
+            ("numerical", Pipeline(numbers), numerical),
             ("categorical", CategoryEncoder(task, named=isinstance(features, list)), categorical),
             ("datetime", Pipeline(dates), datetime),
             ("text", TextEncoder(), text),
             ("missing", missing, numerical),
             ("interactions", InteractionEncoder(task) if task else "drop", categorical),
             ("numerical_interactions", Pipeline(pairs) if task else "drop", numerical),
-            (
-                "values",
-                Pipeline(values) if is_regression else "drop",
-                # Of fewer samples, the numerical features are values already.
-                ColumnSelector("numerical", features, MIN_RANKED),
-            ),
+            ("values", values, with_values),
         ]
     )
-    name = type(estimator).__name__.lower()
-    # Without metadata routing, pipelines raise an error for `transform_input`.
-    transform_input = ["X_val"] if get_config()["enable_metadata_routing"] else None
-    steps = [("preprocessing", preprocessing), (name, estimator)]
-    return Pipeline(steps, transform_input=transform_input)
 
 
 def _make_estimator(estimator, preset, **options):
