@@ -51,7 +51,7 @@ def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
     expected, expected_scores = primal_loo.solve(alpha)
     problem = gather_dual_problem(job, layer, samples)
     actual, dual = problem.try_solve(alpha)
-    scores = dual_loo.score(dual, problem.H).scores
+    scores = dual_loo.score(dual, problem).scores
     np.testing.assert_allclose(actual.W, expected.W, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(actual.b, expected.b, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(scores, expected_scores.scores, rtol=1e-6, atol=1e-6)
@@ -81,7 +81,7 @@ def test_the_order_of_the_factor_is_the_number_of_samples(monkeypatch, rng, esti
 def test_ill_conditioned_dual_is_refused(rng):
     H, Y = rng.normal(size=(20, 60)), rng.normal(size=(20, 2))
     H[10:] = H[:10]
-    problem = DualProblem(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
+    problem = DualProblem(H, np.zeros(60), Y, np.ones(20))
     assert problem.try_solve(1e-14) == (None, None)
     assert problem.error(1e-14, [np.arange(5)]) == np.inf
 
@@ -89,7 +89,7 @@ def test_ill_conditioned_dual_is_refused(rng):
 @pytest.mark.parametrize("alpha", [0.0, 1e-14])
 def test_a_tiny_alpha_gives_the_least_norm_readout_of_independent_rows(rng, alpha):
     H, Y = rng.normal(size=(20, 60)), rng.normal(size=(20, 2))
-    problem = DualProblem(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
+    problem = DualProblem(H, np.zeros(60), Y, np.ones(20))
     solution, _ = problem.try_solve(alpha)
     W = np.linalg.lstsq(H - H.mean(axis=0), Y - Y.mean(axis=0), rcond=None)[0]
     np.testing.assert_allclose(solution.W.T, W, atol=1e-10)

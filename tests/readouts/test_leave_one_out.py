@@ -25,7 +25,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.data.samples import Samples, exact_hashes
+from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers.rbf import RBF
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.parts.composition import layer_of
@@ -36,7 +36,6 @@ from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, press
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -54,7 +53,6 @@ def test_scores_of_a_sample_leave_it_out(
     actual = press_of(clf, X, y, alphas, weight)
     assert actual.scores.shape == (len(alphas), 60, n_classes)
     assert actual.scores.dtype == dtype
-    assert not len(actual.uncovered)
     H, Y = hidden_of(clf, X), np.eye(n_classes)[y]
     for k, alpha in enumerate(alphas):
         expected = without_each_row(H, Y, alpha, weight)
@@ -85,7 +83,7 @@ def test_duplicates_are_left_out_one_at_a_time(network, weighted, alphas, rng):
 @pytest.mark.parametrize("radius", [10.0, 0.5])
 @pytest.mark.parametrize("alphas", [[1.0], ALPHAS], ids=str)
 def test_scores_of_a_subset(alphas, radius, rng):
-    """Also for duplicates, inside and outside of the subset, and for uncovered samples."""
+    """Also for duplicates, inside and outside of the subset, and of narrow units."""
     X, _ = rows_of(3)
     X, y = X[rng.permutation(np.arange(60) % 35)], np.arange(60) % 3
     weight, rows = some_weights(), np.sort(rng.permutation(60)[:40])
@@ -95,8 +93,6 @@ def test_scores_of_a_subset(alphas, radius, rng):
     ).fit(X, y)  # fmt: skip
     all_scores, subset = (press_of(clf, X, y, alphas, weight, rows=r) for r in (None, rows))
     np.testing.assert_allclose(subset.scores, all_scores.scores[:, rows], rtol=0, atol=1e-12)
-    assert (radius == 10) == (not len(all_scores.uncovered))
-    np.testing.assert_array_equal(subset.uncovered, np.intersect1d(all_scores.uncovered, rows))
 
 
 class NumericTarget:
@@ -195,55 +191,6 @@ def test_a_sample_with_nearly_the_total_weight():
     np.testing.assert_allclose(actual.scores[0], expected, rtol=0, atol=1e-5)
 
 
-@pytest.fixture(params=[2, 3])
-def narrow(request):
-    """A network of narrow units, and samples most of which are uncovered."""
-    X, y = rows_of(request.param)
-    radius = 0.1 * np.median(naive.distances(X, X, "manhattan"))
-    clf = RBFClassifier(
-        20,
-        selection="random",
-        radius=radius,
-        kernel="triangular",
-        feature_weights=None,
-        random_state=0,
-    )
-    return clf.fit(X, y), X, y
-
-
-@pytest.mark.parametrize("rows", [1, 7, 1000])
-def test_uncovered_samples_are_found(narrow, rows):
-    clf, X, y = narrow
-    uncovered = np.flatnonzero(~hidden_of(clf, X).any(axis=1))
-    assert 10 < len(uncovered) < 50
-    np.testing.assert_array_equal(
-        press_of(clf, TiledArray(X, rows), y, ALPHAS).uncovered, uncovered
-    )
-
-
-@pytest.mark.parametrize("alpha", [1.0, "loo"])
-def test_uncovered_samples_are_calibrated_with_their_predicted_scores(narrow, alpha, monkeypatch):
-    clf, X, y = narrow
-    given = []
-
-    def fit_calibration(scores, *args, fit=labels.fit_calibration):
-        given.append(np.array(scores))
-        return fit(scores, *args)
-
-    monkeypatch.setattr(labels, "fit_calibration", fit_calibration)
-    clf.set_params(alpha=alpha).fit(X, y)
-    if alpha == 1.0:  # the calibration sample is sorted by hash
-        order = np.argsort(exact_hashes(X))
-        given[0] = given[0][np.argsort(order)]
-    H, Y = hidden_of(clf, X), np.eye(len(clf.classes_))[y]
-    uncovered = ~H.any(axis=1)
-    decision = clf.decision_function(X).reshape(len(X), -1)
-    np.testing.assert_allclose(given[0][uncovered], decision[uncovered], rtol=0, atol=1e-12)
-    expected = without_each_row(H, Y, clf.alpha_, own=unit_at_sample(clf))
-    expected = np.diff(expected, axis=1) if len(clf.classes_) == 2 else expected
-    np.testing.assert_allclose(given[0][~uncovered], expected[~uncovered], rtol=0, atol=1e-8)
-
-
 def test_too_little_memory_raises(network):
     X, y = rows_of(3)
     clf = network.fit(X, y)
@@ -335,7 +282,7 @@ def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
         loo = DualLOO(job, layer, sample, samples, folds=folds, units=units)
         problem = gather_dual_problem(job, layer, samples)
         _, dual = problem.try_solve(alpha)
-        scores = loo.score(dual, problem.H)
+        scores = loo.score(dual, problem)
     else:
         (statistics,) = gather(job, [layer], samples, dtype=float)
         loo = SampledLOO(job, layer, sample, statistics, folds=folds, units=units)
@@ -372,9 +319,9 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     sample, layer = sample_unique(Job(get_engine("jit")), samples), layer_of(clf)
     right = sample.targets + 0.01
     is_known = np.arange(60) < 3
-    few = HeldOutScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
-    every = HeldOutScores(20, right, np.empty(0, int), np.ones(60, bool))
+    few = HeldOutScores(20, np.where(is_known[:, None], right, 1 / 3), is_known)
+    every = HeldOutScores(20, right, np.ones(60, bool))
     all_known = task.calibrate(every, sample, None, layer)["temperature_"]
     assert 2 * all_known < task.calibrate(few, sample, None, layer)["temperature_"] < 1
-    other = HeldOutScores(20, np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
+    other = HeldOutScores(20, np.where(is_known[:, None], right, 9.0), is_known)
     assert task.calibrate(other, sample, None, layer) == task.calibrate(few, sample, None, layer)

@@ -34,7 +34,7 @@ from ..readouts.running_statistics import BufferedSamples, RunningStatistics
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import is_option, parse_penalty
 from .buffer import RawSamples
-from .linear_readout import nearest_outputs
+from .linear_readout import center_outputs
 
 # Limits of the buffer of samples that are not yet summed. In bytes: this fraction of the memory
 # limit, and no more than the sums themselves have, since these are transferred from a GPU for each
@@ -279,12 +279,11 @@ class Evaluator:
         layer = cast_layer(self.units.layer, sample.rows.X)
         with self._job(sample.rows.X, layer) as job:
             # Leave-one-out scores need the Cholesky factor of the solve.
-            loo = SampledLOO(job, layer, sample, total, units=self.units)
+            outputs = center_outputs(parts.units, parts.task)
+            loo = SampledLOO(job, layer, sample, total, units=self.units, center_outputs=outputs)
             solve = loo.solve if parts.task.needs_loo_scores else loo.solve_plain
             solution, scores = solve(alpha)
             if scores is not None:
-                nearest = nearest_outputs(parts.units, parts.task, solution.b, alpha)
-                scores = loo.fill_uncovered(scores, nearest)
                 fitted |= parts.task.calibrate(scores, sample, job, layer)
             return solution, fitted
 

@@ -158,6 +158,16 @@ def nearest_outputs(
     return shrink_to_intercept(task.center_outputs(units), intercept, alpha)
 
 
+def center_outputs(units: Any, task: Any) -> npt.NDArray | None:
+    """Return the targets (n_units, n_outputs) of the centres; None if no score depends on them.
+
+    They score uncovered samples of classifiers if the layer has compact support.
+    """
+    if task.scores_uncovered_by_center and units.support is not None:
+        return task.center_outputs(units)
+    return None
+
+
 def _uses_nearest_unit(units, task):
     return (
         task.scores_uncovered_by_center

@@ -220,9 +220,10 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     1 or -1); this includes samples at which another kernel underflows to 0. With "ridge" and
     "softmax" such targets t are shrunk to the intercept b by `alpha_`,
     ``b + (t - b) / (1 + alpha)``, as a ridge shrinks the target of a sample that alone activates
-    a unit; probabilities are calibrated with these scores. The classes of the centres of `layer`
-    are unknown; the scores of an uncovered sample are the intercepts then, as they are if a kernel
-    without compact support underflows to 0.
+    a unit. Leave-one-out scores, which select the penalty and calibrate probabilities, are computed
+    alike: a sample that no other unit than its own covers has the score of the nearest other unit.
+    The classes of the centres of `layer` are unknown; the scores of an uncovered sample are the
+    intercepts then, as they are if a kernel without compact support underflows to 0.
 
     Hyperparameters that are "auto" are selected with small networks on at most 6000 samples, a
     sixth of which is held out: first the feature weights, then kernel and radius jointly, then the

@@ -1,6 +1,5 @@
 """The ridge readout: its penalty, its solver and the scores that calibrate it."""
 
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +27,13 @@ from ..readouts.ridge import gather_with_fallback
 from ..readouts.validation_scores import score_validation
 from ..utils.parameters import is_option, make_generator, parse_penalty
 from .automatic_precision import train_quantised
-from .linear_readout import Linear, nearest_outputs, search_held_out, sole_centers
+from .linear_readout import (
+    Linear,
+    center_outputs,
+    nearest_outputs,
+    search_held_out,
+    sole_centers,
+)
 
 
 class Ridge(Linear):
@@ -77,13 +82,20 @@ class Ridge(Linear):
         loo = scores = None
         if self._needs_loo_scores(training):
             sample = self.sample or task.draw_sample(job, samples)
-            loo = SampledLOO(job, layer, sample, statistics, folds=self.folds, units=training.units)
+            loo = SampledLOO(job, layer, sample, statistics, **self._left_out_with(training))
             solve = loo.solve if task.needs_loo_scores or self.sample else loo.solve_plain
             solution, scores = solve(alpha, is_last=True)
         else:
             solution = statistics.solve(alpha, is_last=True)
         fitted = self._calibrate(training, solution, alpha, loo, scores)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)
+
+    def _left_out_with(self, training):
+        """Return the arguments of `LeaveOneOut` about folds and units."""
+        units, task = training.units, training.task
+        return {
+            "folds": self.folds, "units": units, "center_outputs": center_outputs(units, task),
+        }  # fmt: skip
 
     def _needs_loo_scores(self, training):
         """Return whether scores are left out; those of given validation samples need not be."""
@@ -101,6 +113,7 @@ class Ridge(Linear):
             found, statistics = train_left_out(
                 job, layer, samples, self._penalty_sample(training), training.units,
                 training.history, self._prefers_large(samples),
+                center_outputs(training.units, training.task),
             )  # fmt: skip
         else:
             random = make_generator(self.random_state)
@@ -126,6 +139,7 @@ class Ridge(Linear):
                 found = search_dual_left_out(
                     job, layer, samples, self._penalty_sample(training), problem, training.units,
                     start, self._prefers_large(samples),
+                    center_outputs(training.units, training.task),
                 )  # fmt: skip
             elif samples.validation is None:
                 found = search_dual(problem, random, start, samples.groups)
@@ -144,8 +158,8 @@ class Ridge(Linear):
         if self._needs_loo_scores(training):
             job = job.reserve(2 * problem.H.nbytes)
             sample = self.sample or training.task.draw_sample(job, samples)
-            loo = DualLOO(job, layer, sample, samples, folds=self.folds, units=training.units)
-            scores = loo.score(dual, problem.H)
+            loo = DualLOO(job, layer, sample, samples, **self._left_out_with(training))
+            scores = loo.score(dual, problem)
         fitted = self._calibrate(training, solution, alpha, loo, scores)
         return self.with_solution(training, solution, alpha_=alpha, **fitted)
 
@@ -161,10 +175,10 @@ class Ridge(Linear):
         if not self._calibrates(task):
             return {}
         sample, validation = self.sample, training.samples.validation
-        nearest = nearest_outputs(units, task, job.engine.to_host(solution.b), alpha)
-        if loo is not None and scores is not None:
-            sample, scores = loo.sample, loo.fill_uncovered(scores, nearest)
+        if loo is not None:
+            sample = loo.sample
         if validation is not None:
+            nearest = nearest_outputs(units, task, job.engine.to_host(solution.b), alpha)
             sample = self.validation_sample or task.draw_sample(job, validation)
             oof_scores = None if scores is None else scores.oof_scores
             scores = score_validation(job, training.layer, sample, solution, nearest, oof_scores)
@@ -182,7 +196,7 @@ class Ridge(Linear):
         chosen = select_from_loo_grid(
             training.job, training.layer, samples.with_centers(sole_centers(training)), alphas,
             self._calibrates(task),
-            task.needs_posterior, rows, start, partial(nearest_outputs, training.units, task),
+            task.needs_posterior, rows, start, center_outputs(training.units, task),
         )  # fmt: skip
         return self.with_solution(
             training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),

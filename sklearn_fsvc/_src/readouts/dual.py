@@ -67,10 +67,9 @@ def gather_dual_problem(job: Job, layer: Any, samples: Any) -> "DualProblem":
     except NaNOutputError:
         raise_overflow(job, layer, samples.X, None)
     shift = H.mean(axis=0)
-    is_uncovered: Any = ~H.any(axis=1)
     H -= shift
     weight = samples.weight_or_ones().astype(np.float64)
-    return DualProblem(H, shift, samples.targets.matrix(slice(None), np), weight, is_uncovered)
+    return DualProblem(H, shift, samples.targets.matrix(slice(None), np), weight)
 
 
 def search_dual(
@@ -112,7 +111,7 @@ class Dual:
     share: npt.NDArray  # (n_rows,): weights divided by their sum
     mean: npt.NDArray  # (n_outputs,): of Y
     u_inverse: float  # 1 / (alpha + scale): eigenvalue of the inverse for u
-    is_uncovered: npt.NDArray  # (n_rows,): whether H is 0
+    alpha: float
 
     @property
     def weights(self) -> npt.NDArray:
@@ -211,7 +210,6 @@ class DualProblem:
     shift: npt.NDArray  # (n_units,)
     Y: npt.NDArray  # (n_rows, n_outputs)
     weight: npt.NDArray  # (n_rows,)
-    is_uncovered: npt.NDArray  # (n_rows,): whether H is 0
 
     def leading(self, n_units: int) -> "DualProblem":
         """Return the rows of the first units alone."""
@@ -251,7 +249,7 @@ class DualProblem:
         HOST.solve_lower(K, dual_coef)
         HOST.solve_lower(K, dual_coef, transposed=True)
         u_inverse = 1 / (alpha + scale)
-        return Dual(K, dual_coef, root, share, mean, u_inverse, self.is_uncovered[rows])
+        return Dual(K, dual_coef, root, share, mean, u_inverse, alpha)
 
     def try_solve(self, alpha: float) -> tuple[Solution, Dual] | tuple[None, None]:
         """Return the readout of all rows and its `Dual`; (None, None) if it is ill-conditioned."""
@@ -314,8 +312,9 @@ class DualLOO(LeaveOneOut):
         """Return the rows that are copies of one of the sample, and the number of that one."""
         return find_sampled_rows(self.job, self.samples, self.sample)
 
-    def score(self, dual: Dual, H: npt.NDArray) -> HeldOutScores:
-        """Return the scores by the solved equations of the rows H."""
+    def score(self, dual: Dual, problem: DualProblem) -> HeldOutScores:
+        """Return the scores by the solved equations of a problem."""
+        H = problem.H
         Y, weight = self.sample.targets, self.sample.rows.weight
         rows, groups = self._copies
         root, unit_at_sample = np.sqrt(weight)[:, None], self._unit_at_sample_below(H.shape[1])
@@ -331,5 +330,10 @@ class DualLOO(LeaveOneOut):
             for fold in self._rows_of_folds:
                 of_fold, block = left_out.without_units_of(fold)
                 oof_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold])
-        uncovered = np.unique(groups[dual.is_uncovered[rows]])
-        return HeldOutScores(self.layer.n_units, scores, uncovered, is_known, oof_scores)
+        first = rows[np.unique(groups, return_index=True)[1]]
+        for uncovered in self.uncovered_rows(H.shape[1]).values():
+            if not uncovered.is_known:
+                is_active = (-problem.shift != H)[first]
+                uncovered.find(HOST, np.arange(len(first)), is_active)
+        scores = HeldOutScores(H.shape[1], scores, is_known, oof_scores)
+        return self.fill_uncovered(scores, dual.alpha)

@@ -13,6 +13,9 @@ coefficient at the very sample, which no other sample determines: the smaller th
 larger the error of such scores, where that of new samples changes little. In all other respects
 the hidden layer stays as it is.
 
+If the remaining units do not cover the sample, the score is the intercept of the readout without
+it, or in classification that of the nearest of these units: see `uncovered.py`.
+
 With the Cholesky factor L of the normal matrix, which a ridge has anyway, the leverage is
 ``w (1 / n + |L^-1 (h - mean)|^2)``. There are three evaluations:
 
@@ -36,9 +39,10 @@ from ..data.job import Job
 from ..data.memory_plan import MemoryLimitError
 from ..data.streaming import Consumer, stream
 from ..engines.threads import limit_blas_threads
-from .linear import Solution, score_uncovered
+from .linear import Solution
 from .packed_symmetric import PackedSymmetric
 from .statistics import FactoredEquations, RidgeStatistics
+from .uncovered import UncoveredRows
 
 # 1 - leverage is known to a tenth if it is this many times its rounding error.
 _MARGIN = 10
@@ -152,7 +156,6 @@ class HeldOutScores:
 
     n_units: int
     scores: npt.NDArray  # (n_rows, n_outputs)
-    uncovered: npt.NDArray  # indices of the rows that no unit covers
     is_known: npt.NDArray  # (n_rows,): False if the mean of the targets replaces the score
     # (n_rows, n_outputs): out-of-fold scores, given folds
     oof_scores: npt.NDArray | None = None
@@ -173,6 +176,8 @@ class LeaveOneOut:
         The fold of each row of the sample, for `HeldOutScores.oof_scores`.
     units : Units, optional
         Those that are centred at rows of the sample are left out with the rows.
+    center_outputs : ndarray of shape (n_units, n_outputs), optional
+        Targets of the centres, for the scores of uncovered rows; None if these are intercepts.
     """
 
     job: Job
@@ -180,6 +185,8 @@ class LeaveOneOut:
     sample: Any
     folds: Any = field(default=None, kw_only=True)
     units: Any = field(default=None, kw_only=True)
+    center_outputs: Any = field(default=None, kw_only=True)
+    _uncovered: dict[int, Any] = field(default_factory=dict, init=False)
 
     @cached_property
     def _rows_of_folds(self):
@@ -196,24 +203,24 @@ class LeaveOneOut:
         """Return the units at all rows, without those that the equations do not have."""
         return np.where(self._unit_at_sample < n_units, self._unit_at_sample, -1)
 
-    def fill_uncovered(
-        self, scores: HeldOutScores, nearest: npt.NDArray | None = None
-    ) -> HeldOutScores:
-        """Replace the scores of uncovered rows by the outputs of their nearest unit, in place.
+    def uncovered_rows(self, n_units: int) -> dict[str, UncoveredRows]:
+        """Return `UncoveredRows` of `scores` and `oof_scores`; {} if their scores are intercepts."""
+        if self.center_outputs is None or not self.layer.has_compact_support:
+            return {}
+        if n_units not in self._uncovered:  # nearest units do not depend on the penalty
+            groups = {"scores": None} | ({} if self.folds is None else {"oof_scores": self.folds})
+            job, layer, X = self.job.silent(), self.layer.part(slice(n_units)), self.sample.rows.X
+            units, outputs = self._unit_at_sample_below(n_units), self.center_outputs
+            self._uncovered[n_units] = {
+                name: UncoveredRows(job, layer, X, units, outputs, group)
+                for name, group in groups.items()
+            }
+        return self._uncovered[n_units]
 
-        Parameters
-        ----------
-        nearest : ndarray of shape (n_units, n_outputs), optional
-            None keeps the scores by the formula.
-        """
-
-        def replace_rows(rows, outputs):
-            for array in (scores.scores, scores.oof_scores):
-                if array is not None:
-                    array[rows] = outputs
-
-        layer, job = self.layer.part(slice(scores.n_units)), self.job.silent()
-        score_uncovered(job, layer, self.sample.rows.X, scores.uncovered, nearest, replace_rows)
+    def fill_uncovered(self, scores: HeldOutScores, alpha: float) -> HeldOutScores:
+        """Replace the intercepts in the scores of uncovered rows, in place."""
+        for name, uncovered in self.uncovered_rows(scores.n_units).items():
+            uncovered.fill(getattr(scores, name), alpha)
         return scores
 
     def losses(self, scores: HeldOutScores) -> tuple[npt.NDArray, float]:
@@ -298,7 +305,7 @@ class SampledLOO(LeaveOneOut):
         def consume(part, H):
             rows = order[part]
             for size in sizes:  # before H is overwritten
-                results[size].is_uncovered[rows] = ~job.engine.algebra.any(H[:, :size], axis=1)
+                self._find_uncovered(job, rows, H[:, :size])
             Z, lower_bound = whitened.whiten(H)
             leverages = list(whitened.leverages(Z, sizes))
             own = _CenteredUnits(whitened, unit_at_sample[rows])
@@ -307,7 +314,13 @@ class SampledLOO(LeaveOneOut):
                 results[size].leave_out(rows, scores, leverage, lower_bound)
 
         self._stream(job, consume, max(sizes), order)
-        return [results[size].result(size) for size in sizes]
+        scores = [results[size].result(size) for size in sizes]
+        return [self.fill_uncovered(each, whitened.alpha) for each in scores]
+
+    def _find_uncovered(self, job, rows, H):
+        for uncovered in self.uncovered_rows(H.shape[1]).values():
+            if not uncovered.is_known:
+                uncovered.find(job.engine.algebra, rows, H != 0)
 
     def _score_by_folds(self, job, whitened):
         """Return the scores by the readout of all units, with out-of-fold scores.
@@ -325,7 +338,7 @@ class SampledLOO(LeaveOneOut):
             lower_bound = np.empty(len(rows))
 
             def consume(part, H, rows=rows, Z=Z, lower_bound=lower_bound):
-                result.is_uncovered[rows[part]] = ~job.engine.algebra.any(H, axis=1)
+                self._find_uncovered(job, rows[part], H[:, :m])
                 Z[:, part], lower_bound[part] = whitened.whiten(H)
 
             self._stream(job.reserve(Z.nbytes), consume, m, rows)
@@ -342,7 +355,7 @@ class SampledLOO(LeaveOneOut):
                 residuals = root * (Y[fold] - scores)
                 complement = np.eye(len(fold)) - root * hat * root.T
                 oof_scores[fold] = leave_fold_out(Y[fold], residuals, complement, root)
-        return result.result(m, oof_scores)
+        return self.fill_uncovered(result.result(m, oof_scores), whitened.alpha)
 
     def _groups_of_folds(self, row_bytes, limit):
         """Return lists of folds whose rows take up to a quarter of the memory, or of one fold.
@@ -373,9 +386,7 @@ class _Scores:
 
     def __init__(self, sample, mean_y):
         self._Y, self._weight, self._mean_y = sample.targets, sample.rows.weight, mean_y
-        n_rows = len(self._Y)
-        self._scores, self._is_known = np.empty(self._Y.shape), np.empty(n_rows, bool)
-        self.is_uncovered = np.empty(n_rows, bool)
+        self._scores, self._is_known = np.empty(self._Y.shape), np.empty(len(self._Y), bool)
 
     def leave_out(self, rows, scores, leverage, lower_bound):
         """Set scores of rows, from those by the readout of all rows and leverages of weight 1."""
@@ -386,8 +397,7 @@ class _Scores:
         self._is_known[rows] = ~is_unknown
 
     def result(self, n_units, oof_scores=None):
-        uncovered = np.flatnonzero(self.is_uncovered)
-        return HeldOutScores(n_units, self._scores, uncovered, self._is_known, oof_scores)
+        return HeldOutScores(n_units, self._scores, self._is_known, oof_scores)
 
 
 class _WhitenedRows:
@@ -399,7 +409,7 @@ class _WhitenedRows:
 
     def __init__(self, statistics, engine, equations):
         s, half = statistics, equations.half
-        self.algebra, self._engine, self._n, self._alpha = s.algebra, engine, s.n, equations.alpha
+        self.algebra, self._engine, self._n, self.alpha = s.algebra, engine, s.n, equations.alpha
         self._whiten, self._whiten_units = equations.whiten, equations.whiten_units
         # Neither sums that were rounded to float32 nor a float32 factor have more digits.
         self.dtype = np.dtype(np.float32 if s.is_coarse else half.dtype)
@@ -413,7 +423,7 @@ class _WhitenedRows:
         H = H[:, : self.n_units].astype(self.dtype, copy=False)
         H -= self._mean_h
         squared_norms = self.algebra.to_host((H * H).sum(axis=1)).astype(np.float64)
-        return self._whiten(H.T), min_one_minus_leverage(self.dtype, squared_norms, self._alpha)
+        return self._whiten(H.T), min_one_minus_leverage(self.dtype, squared_norms, self.alpha)
 
     def scores(self, Z, size):
         """Return scores (n_rows, n_outputs) by the first units, in float64 on the host."""

@@ -200,13 +200,17 @@ def find_nearest_units(
     rows: npt.NDArray,
     consume: Callable[[npt.NDArray, npt.NDArray], None],
     row_bytes: int = 0,
+    are_left_out: Callable[[npt.NDArray], npt.NDArray] | None = None,
 ) -> None:
     """Call ``consume(rows, units)`` with the nearest unit of each of some rows of X, by tiles.
 
-    `row_bytes` are those that `consume` allocates for a row.
+    `row_bytes` are those that `consume` allocates for a row. ``are_left_out(rows)`` returns which
+    units (n_rows, n_units) are ignored.
     """
 
     def consume_distances(part, D):
+        if are_left_out is not None:
+            D[job.engine.to_device(are_left_out(rows[part]))] = np.inf
         consume(rows[part], job.engine.to_host(D.argmin(axis=1)))
 
     if len(rows):

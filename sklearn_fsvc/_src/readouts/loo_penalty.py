@@ -16,7 +16,7 @@ from .cross_validation import hold_out, make_folds, n_validation_units
 from .draw_sample import sample_unmerged
 from .dual import DualLOO, DualProblem
 from .leave_one_out import SampledLOO
-from .linear import Posterior, Solution, score_uncovered
+from .linear import Posterior, Solution
 from .penalty_search import (
     ALPHA_STEP,
     MAX_ALPHA,
@@ -66,7 +66,7 @@ def select_from_loo_grid(
     keep_posterior: bool = False,
     rows: npt.NDArray | None = None,
     start: tuple[np.random.Generator, float] | None = None,
-    nearest: Callable | None = None,
+    center_outputs: npt.NDArray | None = None,
 ) -> LOOPenalty:
     """Return the ridge readout with the penalty of the least leave-one-out error.
 
@@ -82,9 +82,8 @@ def select_from_loo_grid(
     start : (numpy.random.Generator, float), optional
         If given, `alphas` ascend, and for more than `FEW_UNITS` units only a descent is evaluated.
         It begins at the penalty of the least held-out error, which is searched from the number on.
-    nearest : callable, optional
-        ``nearest(intercept, alpha)`` returns the outputs (n_units, n_outputs) that uncovered rows
-        get from their nearest unit; None keeps those of the formula.
+    center_outputs : ndarray of shape (n_units, n_outputs), optional
+        As of `press`.
     """
     # Leverages are as precise as H'H in the directions of least variance: sum in float64.
     (statistics,) = gather(job, [layer], samples, dtype=float)
@@ -93,7 +92,9 @@ def select_from_loo_grid(
 
     def evaluate(alphas, n_kept=0):
         kept = job.reserve(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
-        return press(kept, layer, samples, statistics, alphas, keeps_all, None)
+        return press(
+            kept, layer, samples, statistics, alphas, keeps_all, center_outputs=center_outputs
+        )
 
     if start is None or layer.n_units <= FEW_UNITS:
         result = evaluate(alphas)
@@ -108,21 +109,11 @@ def select_from_loo_grid(
     scores = None
     if keep_scores:
         if result.scores is None:
-            result, best = press(job, layer, samples, statistics, [alpha], True, rows), 0
+            result, best = (
+                press(job, layer, samples, statistics, [alpha], True, rows, center_outputs), 0
+            )  # fmt: skip
         scores = result.scores[best]
-        if nearest is not None:
-            outputs = nearest(job.engine.to_host(solution.b), alpha)
-            _replace_uncovered(scores, job, layer, samples.X, rows, result.uncovered, outputs)
     return LOOPenalty(alpha, solution, tuple(alphas), errors, posterior, scores)
-
-
-def _replace_uncovered(scores, job, layer, X, rows, uncovered, outputs):
-    """Replace the scores of uncovered rows by the outputs of their nearest unit, in place."""
-
-    def replace_rows(numbers, outputs):
-        scores[numbers if rows is None else np.searchsorted(rows, numbers)] = outputs
-
-    score_uncovered(job, layer, X, uncovered, outputs, replace_rows)
 
 
 def _best(errors, alphas):
@@ -224,6 +215,7 @@ def train_left_out(
     units: Any,
     history: SearchHistory,
     prefers_large: bool = False,
+    center_outputs: npt.NDArray | None = None,
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
     """Return the penalty of the least leave-one-out error, and the statistics of all samples.
 
@@ -232,12 +224,14 @@ def train_left_out(
     sample : Sample
     history : SearchHistory
         Gives the first penalty, and records those that are evaluated.
-    units, prefers_large
+    units, prefers_large, center_outputs
         As of `search_left_out`.
     """
 
     def search_from(gather_rows, _, statistics, start):
-        return search_left_out(job, layer, sample, statistics, units, start, prefers_large)
+        return search_left_out(
+            job, layer, sample, statistics, units, start, prefers_large, center_outputs
+        )
 
     return search_with_float64_fallback(job, layer, samples, history, search_from)
 
@@ -250,6 +244,7 @@ def search_left_out(
     units: Any,
     start: float,
     prefers_large: bool = False,
+    center_outputs: npt.NDArray | None = None,
 ) -> PenaltySearchResult:
     """Return the penalty of the least leave-one-out error of a sample, by `search`.
 
@@ -269,11 +264,20 @@ def search_left_out(
     prefers_large : bool
         Return the largest penalty whose error is within one standard error of the least, and 2 %
         of it. In classification, it has fewer errors.
+    center_outputs : ndarray of shape (n_units, n_outputs), optional
+        As of `LeaveOneOut`.
     """
     job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
     layer = _validated(layer, units)
     leading = statistics.leading(layer.n_units)
-    loo = SampledLOO(job, layer, sample.leading(_PENALTY_SAMPLES), leading, units=units)
+    loo = SampledLOO(
+        job,
+        layer,
+        sample.leading(_PENALTY_SAMPLES),
+        leading,
+        units=units,
+        center_outputs=center_outputs,
+    )
 
     def scores_of(alpha):
         equations = leading.try_cholesky(alpha, is_compared=True)
@@ -291,15 +295,16 @@ def search_dual_left_out(
     units: Any,
     start: float,
     prefers_large: bool = False,
+    center_outputs: npt.NDArray | None = None,
 ) -> PenaltySearchResult:
     """`search_left_out` by the `DualProblem` of all samples."""
     layer, sample = _validated(layer, units), sample.leading(_PENALTY_SAMPLES)
     leading = problem.leading(layer.n_units)
-    loo = DualLOO(job, layer, sample, samples, units=units)
+    loo = DualLOO(job, layer, sample, samples, units=units, center_outputs=center_outputs)
 
     def scores_of(alpha):
         _, dual = leading.try_solve(alpha)
-        return None if dual is None else loo.score(dual, leading.H)
+        return None if dual is None else loo.score(dual, leading)
 
     return _search_scores(loo, scores_of, problem.weight.sum(), start, prefers_large)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
@@ -20,6 +21,10 @@ from .leave_one_out import leave_out, min_one_minus_leverage, without_unit
 from .linear import Posterior, Solution
 from .packed_symmetric import WIDTH
 from .statistics import MAX_FACTORS, RidgeStatistics
+from .uncovered import UncoveredRows
+
+# The part of the memory for arrays of the scores of uncovered rows.
+_FILL_SHARE = 16
 
 
 class PressResult(NamedTuple):
@@ -33,7 +38,6 @@ class PressResult(NamedTuple):
     # (n_alphas, n_rows, n_outputs): scores of each row without itself, in the dtype of H; None if
     # they are not kept.
     scores: npt.NDArray | None
-    uncovered: npt.NDArray  # indices of the rows that no unit covers, if scores are kept
     posterior: Any = None  # ``posterior(k)`` returns the `Posterior` at penalty number k
 
 
@@ -45,6 +49,7 @@ def press(
     alphas: Any,
     keep_scores: bool,
     rows: npt.NDArray | None = None,
+    center_outputs: npt.NDArray | None = None,
 ) -> PressResult:
     """Return ridge readouts and their leave-one-out errors, by one more pass over the rows.
 
@@ -60,6 +65,8 @@ def press(
         holds them.
     rows : ndarray of int, optional
         The rows that are left out, ascending; all by default.
+    center_outputs : ndarray of shape (n_units, n_outputs), optional
+        Targets of the centres, for the scores of uncovered rows; None if these are intercepts.
     """
     # With fewer rows than units, leverages are near 1 and need the digits of float64.
     m, is_few = layer.n_units, len(samples) < layer.n_units
@@ -73,13 +80,37 @@ def press(
     kept_bytes = dtype.itemsize * len(alphas) * n_rows * samples.targets.n_outputs
     keep_scores = keep_scores and (len(alphas) == 1 or kept_bytes <= limit // 4)
     needed += kept_bytes if keep_scores else 0
-    sums = map_reduce(job, samples, _PressPass(layer, scorer, keep_scores, needed), rows)
-    uncovered = sums.uncovered if rows is None else rows[sums.uncovered]
+    fills = center_outputs is not None and layer.has_compact_support
+    press_pass = _PressPass(layer, scorer, keep_scores, needed, fills)
+    sums = map_reduce(job, samples, press_pass, rows)
+    if len(sums.uncovered):
+        _fill_uncovered(job, samples, press_pass, sums, rows, center_outputs)
 
     def posterior(k):
         return scorer.posterior(k, sums)
 
-    return PressResult(alphas, solutions, sums.errors, sums.scores, uncovered, posterior)
+    return PressResult(alphas, solutions, sums.errors, sums.scores, posterior)
+
+
+def _fill_uncovered(job, samples, press_pass, sums, rows, center_outputs):
+    """Score uncovered rows by their nearest unit: correct the errors and the scores in `sums`."""
+    job, numbers = job.silent(), sums.uncovered if rows is None else rows[sums.uncovered]
+    uncovered = UncoveredRows(
+        job, press_pass.layer, samples.X, samples.unit_at_sample, center_outputs
+    )
+    uncovered.is_uncovered[numbers] = True
+    again = replace(press_pass, keep_scores=True, fills_uncovered=False)
+    alphas = job.engine.to_host(press_pass.scorer.alphas)[:, None, None]
+    step = max(1, job.memory_limit // _FILL_SHARE // (8 * alphas.size * sums.noise.shape[1]))
+    for part in gen_batches(len(numbers), step):
+        batch = numbers[part]
+        intercepts = map_reduce(job, samples, again, batch).scores
+        scores = uncovered.shrunk(intercepts, alphas, part)
+        Y, weight = samples.targets.matrix(batch, np), samples.weight_or_ones(batch)
+        change = (np.square(Y - scores) - np.square(Y - intercepts)).sum(axis=2)
+        sums.errors = sums.errors + change @ weight / press_pass.scorer.n
+        if sums.scores is not None:
+            sums.scores[:, sums.uncovered[part]] = scores
 
 
 @dataclass(eq=False)
@@ -93,8 +124,11 @@ class LOOSums:
     noise, noise_weight : arrays of shape (n_alphas, n_outputs) and (n_alphas,)
         Sums of ``w (1 - s) e^2`` for the residuals e, and of ``w (1 - s)^2``. Their quotient
         estimates the variance of the noise: see `LOOScorer.posterior`.
-    scores, uncovered : ndarray or None, and ndarray
-        As of `PressResult`; rows are counted from the first of these.
+    scores : ndarray or None
+        As of `PressResult`.
+    uncovered : ndarray
+        The rows that no unit covers, without their own ones, counted from the first of these; none
+        if their scores are intercepts.
     n_rows : int
     """
 
@@ -126,6 +160,7 @@ class _PressPass(MapReduce):
     scorer: "LOOScorer"
     keep_scores: bool
     needed: int  # bytes of the scorer and of the scores
+    fills_uncovered: bool  # whether uncovered rows are found
 
     def __call__(self, job, samples, rows=None):
         engine, keep_scores = job.engine, self.keep_scores
@@ -138,20 +173,21 @@ class _PressPass(MapReduce):
             np.empty((n_alphas, n_rows, n_outputs), scorer.dtype) if keep_scores else None,
             np.empty(0, np.intp), n_rows,
         )  # fmt: skip
-        uncovered = [sums.uncovered]
+        uncovered, units = [sums.uncovered], xp.asarray(np.arange(self.layer.n_units))
 
         def consume(at, H):
             part = at if rows is None else rows[at]
-            # Before H is overwritten.
-            is_uncovered: Any = ~engine.algebra.any(H, axis=1) if keep_scores else None
             Y = samples.targets.matrix(part, xp)
             unit_at_sample = (
                 None if samples.unit_at_sample is None else samples.unit_at_sample[part]
             )
+            if self.fills_uncovered:  # before H is overwritten
+                is_other = units != xp.asarray(unit_at_sample)[:, None]
+                is_covered = engine.algebra.any((H != 0) & is_other, axis=1)
+                uncovered.append(at.start + np.flatnonzero(~is_covered))
             scores = scorer.scores(H, Y, sums, samples.weight_of(part), unit_at_sample)
             if keep_scores:
                 sums.scores[:, at] = engine.to_host(scores).swapaxes(0, 1)
-                uncovered.append(at.start + np.flatnonzero(is_uncovered))
 
         m, itemsize = self.layer.n_units, scorer.dtype.itemsize
         row_bytes = scorer.row_bytes(m, n_outputs, itemsize, engine.algebra, n_alphas)

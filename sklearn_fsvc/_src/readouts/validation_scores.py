@@ -47,6 +47,5 @@ def score_validation(
         scores[rows] = outputs
 
     stream(job, layer, X, Consumer(take, row_bytes=readout.row_bytes))
-    uncovered = readout.uncovered
-    score_uncovered(job, layer, X, uncovered, nearest, replace_rows)
-    return HeldOutScores(layer.n_units, scores, uncovered, np.ones(len(X), bool), oof_scores)
+    score_uncovered(job, layer, X, readout.uncovered, nearest, replace_rows)
+    return HeldOutScores(layer.n_units, scores, np.ones(len(X), bool), oof_scores)

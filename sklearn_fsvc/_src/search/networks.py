@@ -22,7 +22,6 @@ from sklearn.base import clone
 from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream_layers
 from ..engines import Engine
-from ..estimators.linear_readout import nearest_outputs
 from ..estimators.partial_fit import IncrementalNetwork
 from ..kernels import get_kernel
 from ..parts.composition import Parts, parts_of
@@ -236,7 +235,7 @@ class NetworkBuilder:
             alpha_ = float(parameters["alpha"])  # not rounded by the division
         fitted = {"alpha_": alpha_}
         if loo is not None:
-            fitted |= self._calibration(units, solution, alpha, loo, scores)
+            fitted |= self.parts.task.calibrate(scores, loo.sample, loo.job, loo.layer)
         try:
             readout = self.parts.readout.solved(
                 self.engine, solution, self.parts.task, layer.hidden_dtype, **fitted
@@ -247,15 +246,6 @@ class NetworkBuilder:
         parts = Parts(units, self.task, readout)
         network._set_fitted(parts, self.engine.name, history.table)
         return network
-
-    def _calibration(
-        self, units: Any, solution: Any, alpha: float, loo: Any, scores: Any
-    ) -> dict[str, Any]:
-        """Return the fitted attributes of the probabilities, from leave-one-out scores."""
-        task = self.parts.task
-        nearest = nearest_outputs(units, task, self.engine.to_host(solution.b), alpha)
-        scores = loo.fill_uncovered(scores, nearest)
-        return task.calibrate(scores, loo.sample, loo.job, loo.layer)
 
 
 def solve_group(

@@ -24,6 +24,7 @@ from ..data.sources import select_rows
 from ..data.streaming import cast_layer, work_of_fit
 from ..data.validation import validate_samples
 from ..engines import Engine, get_engine
+from ..estimators.linear_readout import center_outputs
 from ..estimators.network import with_center_targets
 from ..parts.composition import Parts, parts_of
 from ..readouts.cross_validation import MAX_CV_UNITS, find_fold_units, parts_to_hold_out
@@ -284,15 +285,17 @@ class SharedPass:
             self.network, replace(self.parts, units=units), task or self.parts.task, job.engine,
             self.history,
         )  # fmt: skip
+        outputs = center_outputs(self.parts.units, self.parts.task)
+        left_out_with: dict[str, Any] = {"units": self.parts.units, "center_outputs": outputs}
         loo_of = None
         if self.plan.needs_probabilities and builder.task.needs_loo_scores:
             sample = builder.task.draw_sample(job, samples, rows)
-            loo_of = partial(SampledLOO, job, sample=sample, units=self.parts.units)
+            loo_of = partial(SampledLOO, job, sample=sample, **left_out_with)
         search_of = None
         if self._leaves_out(samples):
             search_of = partial(
                 search_left_out, job, sample=draw_penalty_sample(job, samples),
-                units=self.parts.units, prefers_large=samples.targets.is_binary,
+                prefers_large=samples.targets.is_binary, **left_out_with,
             )  # fmt: skip
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
         fit_time = (perf_counter() - start) / len(self.group.members)

@@ -17,7 +17,7 @@ from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
 from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
-from ..estimators.linear_readout import Linear, nearest_outputs
+from ..estimators.linear_readout import Linear, center_outputs, nearest_outputs
 from ..estimators.validation_set import ValidationSet
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
@@ -301,14 +301,14 @@ class TrainingSet:
             samples, job = samples.on_device(job)
             statistics = gather_with_fallback(job, layer, samples)
             loo = SampledLOO(
-                job, layer, self.sample, statistics, folds=self.folds, units=parts.units
-            )
+                job, layer, self.sample, statistics, folds=self.folds, units=parts.units,
+                center_outputs=center_outputs(parts.units, parts.task),
+            )  # fmt: skip
             solution, scores = loo.solve(network.alpha_, is_last=True)
-            b = job.engine.to_host(solution.b)
-            nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
-            scores = loo.fill_uncovered(scores, nearest)
             if (drawn := self.validation_sample) is None:
                 return scores
+            b = job.engine.to_host(solution.b)
+            nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
             return score_validation(job, layer, drawn, solution, nearest, scores.oof_scores)
 
 
