@@ -204,7 +204,7 @@ class LeaveOneOut:
         return np.where(self._unit_at_sample < n_units, self._unit_at_sample, -1)
 
     def uncovered_rows(self, n_units: int) -> dict[str, UncoveredRows]:
-        """Return `UncoveredRows` of `scores` and `oof_scores`; {} if their scores are intercepts."""
+        """Return the `UncoveredRows` of `scores` and `oof_scores`; {} if they get intercepts."""
         if self.center_outputs is None or not self.layer.has_compact_support:
             return {}
         if n_units not in self._uncovered:  # nearest units do not depend on the penalty
