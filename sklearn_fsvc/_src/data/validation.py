@@ -386,6 +386,8 @@ def find_largest(block: npt.NDArray[Any], numbers: Any) -> tuple[float, int, int
 
 def explain_overflow(layer: Any, size: float, row: int, column: int) -> str:
     """Return the error message for samples whose activations or scores are NaN."""
+    if np.isnan(size):  # with `assume_finite` of scikit-learn, which has not checked X
+        return f"Input X contains NaN in row {row}, column {column}; remove or impute such values."
     return (
         f"X holds {size:.3g} in row {row}, column {column}: weighted sums of such values overflow "
         f"in {layer.units.dtype}. Scale the features of X (StandardScaler, fitted with the model), "
