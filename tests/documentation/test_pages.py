@@ -1,6 +1,7 @@
 """README and pages of the documentation: commands, code, results and links."""
 
 import doctest
+import io
 import json
 import re
 import runpy
@@ -64,6 +65,32 @@ def test_code_of_pages(page, n_lines, tmp_path, monkeypatch):
         )
     assert result.failed == 0
     assert result.attempted > n_lines
+
+
+# Roles and directives of Sphinx and of its extensions, which docutils does not know.
+OF_SPHINX = re.compile(r"Unknown (interpreted text role|directive type)")
+PAGES = sorted([*DOCS.glob("*.rst"), *DOCS.glob("classes/*.rst")])
+
+
+def markup_errors(text):
+    """Return the warnings and errors of docutils for a page, except about names of Sphinx."""
+    core = pytest.importorskip("docutils.core")
+    settings = {"report_level": 2, "halt_level": 5, "warning_stream": io.StringIO()}
+    document = core.publish_doctree(text, settings_overrides=settings)
+    messages = document.findall(lambda node: node.tagname == "system_message" and node["level"] > 1)
+    return [text for text in map(str, messages) if not OF_SPHINX.search(text)]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_markup_is_valid(path):
+    """The build of the site finds more errors, and takes minutes."""
+    assert not markup_errors(path.read_text(encoding="utf-8"))
+
+
+def test_malformed_tables_are_found():
+    table = "=====  ==\na      b\n=====  ==\nwide text  c\n=====  ==\n"
+    (error,) = markup_errors(table)
+    assert "Malformed table" in error
 
 
 def test_server_of_the_page(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 
@@ -597,3 +598,16 @@ def test_masked_values_of_tables_and_images_raise():
             call(MASKED["X"], Y)
     with pytest.raises(ValueError, match="X is a masked array"):
         TanhProjector(5).fit(X).transform(MASKED["X"])
+
+
+@pytest.mark.parametrize("model", [RBFRegressor(10), TanhRegressor(10)], ids=type)
+def test_nan_is_named_with_assume_finite(model):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    bad = X.copy()
+    bad[4, 2] = np.nan
+    fitted = clone(model).fit(X, X[:, 0])
+    with config_context(assume_finite=True):
+        with pytest.raises(ValueError, match="X contains NaN in row 4, column 2; remove or impute"):
+            fitted.predict(bad)
+        with pytest.raises(ValueError, match="Feature 2 of X contains NaN or infinity; remove"):
+            clone(model).fit(bad, X[:, 0])

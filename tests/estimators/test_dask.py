@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from sklearn_fsvc import (
@@ -106,12 +107,26 @@ def test_standard_deviations_equal_those_of_arrays(data):
         model.predict_interval(blocks(X, 100), 0.5).compute(),
         model.predict_interval(blocks(X, 100), confidence_level=0.5).compute(),
     )
+    assert_lazy_and_equal(
+        model.predict_quantiles(blocks(X, 100), 0.5), model.predict_quantiles(X, 0.5)
+    )
     for found, expected in zip(
         model.predict(blocks(X, 100), return_std=True),
         model.predict(X, return_std=True),
         strict=True,
     ):
         assert_lazy_and_equal(found, expected)
+
+
+def test_sparse_blocks_are_refused(data):
+    X, y = data
+    sparse = blocks(X, 100).map_blocks(csr_array)
+    model = TanhRegressor(**SIZED).fit(X, y)
+    for call in (lambda: clone(model).fit(sparse, y), lambda: model.predict(sparse).compute()):
+        with pytest.raises(TypeError, match=r"blocks of X are sparse.*block\.toarray\(\)"):
+            call()
+    dense = sparse.map_blocks(lambda block: block.toarray(), dtype=X.dtype)
+    assert_lazy_and_equal(model.predict(dense), model.predict(X))
 
 
 def test_several_outputs_equal_those_of_arrays(data):

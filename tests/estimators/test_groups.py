@@ -86,6 +86,15 @@ def test_labels_of_any_type_and_one_group():
     assert not np.array_equal(one, expected)
 
 
+def test_groups_in_a_column_of_nullable_integers_are_not_merged():
+    pd = pytest.importorskip("pandas")
+    X, y, groups = make_data(n_groups=2)
+    column = pd.DataFrame({"group": pd.array(2**53 + groups, dtype="Int64")})
+    model = TanhRegressor(50, **TANH)
+    expected = clone(model).fit(X, y, groups=groups).predict(X)
+    np.testing.assert_array_equal(clone(model).fit(X, y, groups=column).predict(X), expected)
+
+
 @pytest.mark.parametrize("alpha", ["loo", [0.1, 1.0]])
 def test_leave_one_out_and_groups(alpha):
     X, y, groups = make_data()

@@ -150,6 +150,15 @@ def test_little_memory_and_few_samples():
     assert np.ptp(np.ptp(few.predict_interval(X[:50]), axis=1)) < 1e-9
 
 
+def test_a_single_quantile_has_no_axis():
+    X, y = samples(60)
+    for targets in (y, np.column_stack([y, -y])):
+        model = clone(TANH).fit(X, targets)
+        median = model.predict_quantiles(X, 0.5)
+        np.testing.assert_array_equal(median, model.predict_quantiles(X, [0.1, 0.5])[..., 1])
+        assert median.shape == targets.shape
+
+
 def test_invalid_arguments():
     X, y = samples(60)
     with pytest.raises(NotFittedError):
@@ -161,8 +170,8 @@ def test_invalid_arguments():
             model.predict_interval(X, level)
     with pytest.raises(TypeError, match="confidence_level='90' must be a number"):
         model.predict_interval(X, "90")
-    for quantiles in (0.5, [], ["a"], [[0.5]]):
-        with pytest.raises(ValueError, match=r"quantiles=.* must be a sequence"):
+    for quantiles in ("a", [], ["a"], [[0.5]]):
+        with pytest.raises(ValueError, match=r"quantiles=.* must be a number or a sequence"):
             model.predict_quantiles(X, quantiles)
     with pytest.raises(ValueError, match=r"quantiles=\[0, 0.5\] must be between 0 and 1"):
         model.predict_quantiles(X, [0, 0.5])

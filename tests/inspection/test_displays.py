@@ -205,5 +205,10 @@ class TestHiddenSizes:
         fitted_search = GridSearchCV(RBFClassifier(kernel="triangular"), grid, cv=2).fit(
             IRIS, SPECIES
         )
-        with pytest.raises(ValueError, match="n_hidden=None cannot be plotted"):
-            HiddenSizeDisplay.from_estimator(fitted_search)
+        with pytest.raises(ValueError, match="n_hidden=None is the only size"):
+            HiddenSizeDisplay.from_estimator(fitted_search, where={"n_hidden": None})
+        display = HiddenSizeDisplay.from_estimator(fitted_search)
+        assert display.sizes.tolist() == [5]
+        expected = fitted_search.cv_results_["mean_test_score"]
+        assert [display.default_means[0], display.means[0, 0]] == expected.tolist()
+        assert display.ax_.lines[1].get_ydata()[0] == expected[0]

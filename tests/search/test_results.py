@@ -184,12 +184,12 @@ def test_a_search_within_cross_validation(wine):
     ("kind", "n_samples", "sizes"),
     [
         (TanhClassifier, 178, [25, 50, 100, 200, 500, 1000, 2000]),
-        (RBFClassifier, 178, [25, 50]),
-        (RBFClassifier, 30, [15]),
+        (RBFClassifier, 178, [25, 50, None]),
+        (RBFClassifier, 30, [15, None]),
     ],
 )
 def test_the_default_grid_has_sizes(wine, kind, n_samples, sizes):
-    """Up to 2000; of RBF units, whose centres are samples, up to half of the samples."""
+    """Up to 2000; of RBF units, whose centres are samples, up to half of them, and the default."""
     X, y = (each[:: len(each) // n_samples][:n_samples] for each in wine)
     pipeline = make_pipeline(
         StandardScaler(), kind(feature_weights=None, alpha=1.0, random_state=0)

@@ -53,6 +53,20 @@ def test_missing_values_of_polars_are_a_category():
         np.testing.assert_array_equal(H, [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0]])
 
 
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_large_integers_are_not_rounded(library):
+    """They would be, in a matrix of float64 with missing values or with a column of floats."""
+    codes = (2**53 + np.arange(60) % 3).tolist()
+    columns = {"a": codes, "b": [1.5, 0.5] * 30, "missing": [None, *codes[1:]]}
+    table = getattr(pytest.importorskip(library), "table" if library == "pyarrow" else "DataFrame")
+    for names in (["a", "b"], ["missing"]):
+        X = table({name: columns[name] for name in names})
+        model = make_tabular_pipeline(TanhClassifier(5), categorical_features=names)
+        encoded = model.fit(X, codes)[:-1].get_feature_names_out()
+        for code in set(codes):
+            assert f"categorical__{names[0]}_{code}" in encoded
+
+
 def make_missing(container):
     """Return the same categories, some of which are missing, in a container."""
     values = ["b", None, "a", None, "b"]

@@ -61,6 +61,23 @@ def test_nullable_integers_are_not_rounded(network, dtype):
         network.fit(X, nullable.where(nullable.index > 0))
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "UInt64", "int64[pyarrow]"])
+def test_nullable_integers_in_columns_are_not_rounded(network, dtype):
+    pd = pytest.importorskip("pandas")
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    X, y = make_data(3)
+    plain = pd.DataFrame({"a": 2**53 + y, "b": 2**53 + (y > 0)})
+    nullable = plain.astype(dtype)
+    clf, expected = clone(network).fit(X, nullable), clone(network).fit(X, plain)
+    np.testing.assert_array_equal(clf.predict(X), expected.predict(X))
+    assert clf.score(X, nullable) == expected.score(X, plain)
+    assert (nullable.dtypes == dtype).all()  # the user's table is unchanged
+    with pytest.warns(match="column-vector y"):
+        column = clone(network).fit(X, nullable[["a"]])
+    assert column.classes_.tolist() == [2**53, 2**53 + 1, 2**53 + 2]
+
+
 LABELS = {
     "counted from 1": np.array([1, 2, 3]),
     "negative": np.array([-7, -1, 40]),

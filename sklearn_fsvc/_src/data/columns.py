@@ -326,10 +326,16 @@ def as_data_frame(X: Any) -> Any:
 
     scikit-learn would read it as a matrix of one dtype, in which text and dates are lost. Without
     pandas it is returned as it is. Decimals, which pandas would keep as objects, become floats.
+    Integers with missing values become nullable ones: floats would be rounded beyond 2**53.
     """
     if type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "column_names"):
         with suppress(ImportError):
-            frame = X.to_pandas()
+            from pandas import Int64Dtype, UInt64Dtype
+
+            nullable = {"int64": Int64Dtype(), "uint64": UInt64Dtype()}
+            incomplete = {str(column.type) for column in X.columns if column.null_count}
+            as_nullable = {kind: dtype for kind, dtype in nullable.items() if kind in incomplete}
+            frame = X.to_pandas(types_mapper=lambda kind: as_nullable.get(str(kind)))
             decimals = {x.name for x in X.schema if str(x.type).startswith("decimal")}
             dtypes = dict.fromkeys(decimals.intersection(frame.columns), np.float64)
             return frame.astype(dtypes) if dtypes else frame

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
@@ -301,7 +302,7 @@ def check(
 ) -> npt.NDArray[Any]:
     """Return a block, or some rows of it, as a finite C-ordered array of `dtype`."""
     check_unmasked(X=block)
-    block = np.asarray(to_host(block))
+    block = np.asarray(to_host(_dense(block)))
     if block.shape != shape:
         raise ValueError(
             f"The block of X that begins at row {first} has shape {block.shape}, and by its chunks "
@@ -312,6 +313,17 @@ def check(
         block, numbers = block[rows], first + np.asarray(rows)
     check_finite(block, numbers)
     return np.require(block, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _dense(block: Any) -> Any:
+    """Return a block; raise TypeError, with the remedy, for a sparse matrix."""
+    if issparse(block):
+        raise TypeError(
+            f"The blocks of X are sparse ({type(block).__name__}), and blocks of Dask arrays must "
+            "be dense; pass X.map_blocks(lambda block: block.toarray(), dtype=X.dtype), or a "
+            "sparse matrix in memory."
+        )
+    return block
 
 
 def work_on(
@@ -441,7 +453,7 @@ def _predict_block(
     number: int | None,
 ) -> Any:
     """Return the result of a method for one block, or one of its results."""
-    if not len(block):
+    if not len(_dense(block)):
         return empty
     with limited():
         result = getattr(model, method)(to_host(block), **options)

@@ -153,8 +153,10 @@ def to_host(X: Any) -> Any:
     scikit-learn does so too, but not with ``array_api_dispatch=True``. Nullable integers of pandas
     stay integers: scikit-learn converts them to float64, where class labels may become equal.
     """
-    if _are_nullable_integers(X):
+    if _is_nullable_integer(X):
         return X.to_numpy(X.dtype.numpy_dtype)
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        return _with_numpy_integers(X)
     if is_on_other_device(X):
         X = array_api_compat.to_device(X, "cpu")
     is_numpy = isinstance(X, (np.ndarray, np.generic))
@@ -166,10 +168,21 @@ def to_dense(y: Any) -> npt.NDArray:
     return y.toarray() if issparse(y) else np.asarray(y)
 
 
-def _are_nullable_integers(X: Any) -> bool:
+def _is_nullable_integer(X: Any) -> bool:
     """Return whether X is a Series or array of pandas with integers of an extension type."""
     dtype: Any = getattr(X, "dtype", None)
     return hasattr(dtype, "numpy_dtype") and dtype.kind in "iu" and not X.isna().any()
+
+
+def _with_numpy_integers(X: Any) -> Any:
+    """Return a DataFrame of pandas with the columns of nullable integers as those of NumPy."""
+    columns = {j: X.iloc[:, j] for j, dtype in enumerate(X.dtypes) if hasattr(dtype, "numpy_dtype")}
+    columns = {j: column for j, column in columns.items() if _is_nullable_integer(column)}
+    if columns:
+        X = X.copy(deep=False)  # it belongs to the user
+    for j, column in columns.items():
+        X.isetitem(j, to_host(column))
+    return X
 
 
 def _engine_for(dlpack_type: int) -> str | None:
@@ -373,6 +386,8 @@ def find_largest(block: npt.NDArray[Any], numbers: Any) -> tuple[float, int, int
 
 def explain_overflow(layer: Any, size: float, row: int, column: int) -> str:
     """Return the error message for samples whose activations or scores are NaN."""
+    if np.isnan(size):  # with `assume_finite` of scikit-learn, which has not checked X
+        return f"Input X contains NaN in row {row}, column {column}; remove or impute such values."
     return (
         f"X holds {size:.3g} in row {row}, column {column}: weighted sums of such values overflow "
         f"in {layer.units.dtype}. Scale the features of X (StandardScaler, fitted with the model), "

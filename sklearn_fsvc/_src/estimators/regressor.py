@@ -105,7 +105,7 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
             As in `fit`.
-        quantiles : array-like of float of shape (n_quantiles,), default=(0.05, 0.5, 0.95)
+        quantiles : float or array-like of shape (n_quantiles,), default=(0.05, 0.5, 0.95)
             Probabilities between 0 and 1, in any order. Beyond 1 / (n + 1) and n / (n + 1) for n
             residuals, the smallest and the largest of them take the place of quantiles.
 
@@ -113,8 +113,9 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
         -------
         y : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles), \
 float64
-            Quantiles of larger probabilities are never smaller. With `target_transform` they are
-            quantiles of the transformed y, transformed back, within the range of y in `fit`.
+            Without the last axis if `quantiles` is a number. Quantiles of larger probabilities are
+            never smaller. With `target_transform` they are quantiles of the transformed y,
+            transformed back, within the range of y in `fit`.
 
         Raises
         ------
@@ -142,7 +143,9 @@ float64
         >>> bool(np.mean(high - median) > 1.5 * np.mean(median - low))
         True
         """
-        return self._predict_quantiles(X, check_quantiles(quantiles))
+        probabilities = check_quantiles(quantiles)
+        y = self._predict_quantiles(X, np.atleast_1d(probabilities))
+        return y if probabilities.ndim else y[..., 0]
 
     def _empty_output(self, method, dtype, **options):
         # For Dask, of estimators that have this method.
@@ -153,7 +156,7 @@ float64
             probabilities = check_quantiles(options.get("quantiles", _QUANTILES))
         else:
             return empty
-        return np.empty((*empty.shape, len(probabilities)))
+        return np.empty((*empty.shape, *probabilities.shape))
 
     def _check_residuals(self, distribution):
         """Return the residual distribution; raise if the fit has left none."""
@@ -328,11 +331,11 @@ def _interval_ends(confidence_level=0.9):
 
 
 def check_quantiles(quantiles: Any) -> npt.NDArray[np.float64]:
-    """Return the probabilities as an array, if they are numbers between 0 and 1."""
+    """Return the probabilities as an array, without axis for a number, if between 0 and 1."""
     array = np.asarray(quantiles)
-    if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu":
+    if array.ndim > 1 or not array.size or array.dtype.kind not in "fiu":
         raise ValueError(
-            f"quantiles={quantiles!r} must be a sequence of one or more numbers, such as [0.5]."
+            f"quantiles={quantiles!r} must be a number or a sequence of them, such as [0.1, 0.9]."
         )
     if not ((array > 0) & (array < 1)).all():
         raise ValueError(f"quantiles={quantiles!r} must be between 0 and 1.")

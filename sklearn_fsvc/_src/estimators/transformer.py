@@ -63,8 +63,9 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
         -------
         H : array of shape (n_samples, n_components), or `out`
             float64 if X or the layer is, else float32. If X is on a GPU, a CuPy array, or a tensor
-            with ``device="torch"``; else a NumPy array. `max_memory` limits the temporary memory,
-            excluding H.
+            with ``device="torch"``; else a NumPy array. If X is a Dask array or DataFrame, a Dask
+            array, even if ``set_output`` asks for a DataFrame. `max_memory` limits the temporary
+            memory, excluding H.
         """
         with self._open_prediction(X, "transform") as run:
             job, layer, X = run.job, run.layer, run.X

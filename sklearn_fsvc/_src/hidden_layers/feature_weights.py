@@ -193,6 +193,10 @@ def invert_weights(weights: npt.NDArray) -> npt.NDArray:
 def _check_deviations(deviations, dtype):
     """Raise if the dtype cannot represent the ratio of two standard deviations."""
     narrowest, widest = int(deviations.argmin()), int(deviations.argmax())
+    if np.isnan(deviations[widest]):  # with `assume_finite` of scikit-learn
+        raise ValueError(
+            f"Feature {widest} of X contains NaN or infinity; remove or impute such values."
+        )
     if not deviations[narrowest] / deviations[widest] > 1e4 * float(np.finfo(dtype).tiny):
         raise ValueError(
             f"Feature {narrowest} of X has a standard deviation of {deviations[narrowest]:.3g} and "

@@ -203,6 +203,8 @@ class HiddenSizeDisplay:
     labels : list of str or None
         The labels of the lines.
     score_name : str
+    default_means : ndarray of shape (n_lines,) or None
+        Mean scores of ``n_hidden=None``, which are dashed horizontal lines.
 
     Attributes
     ----------
@@ -227,9 +229,12 @@ class HiddenSizeDisplay:
     ['alpha = 1.0', 'alpha = 10.0']
     """
 
-    def __init__(self, sizes, means, spreads, *, labels=None, score_name="score"):
+    def __init__(
+        self, sizes, means, spreads, *, labels=None, score_name="score", default_means=None
+    ):
         self.sizes, self.means, self.spreads = sizes, means, spreads
         self.labels, self.score_name = labels, score_name
+        self.default_means = default_means
 
     @classmethod
     def from_estimator(
@@ -273,20 +278,27 @@ class HiddenSizeDisplay:
         rows = [i for i, c in enumerate(candidates) if all(c[k] == v for k, v in fixed.items())]
         if not rows:
             raise ValueError(f"where={where!r} matches no candidate; use values of param_grid.")
-        if any(candidates[i][size] is None for i in rows):
-            raise ValueError(f"{size}=None cannot be plotted on an axis; exclude it with where.")
+        # None, the default of RBF networks, has no place on the axis, and a line of its own.
+        widths = [np.inf if c[size] is None else c[size] for c in candidates]
+        sizes = np.unique([widths[i] for i in rows])
+        if np.isinf(sizes[0]):
+            raise ValueError(f"{size}=None is the only size; search several of them, to plot them.")
 
-        sizes = np.unique([candidates[i][size] for i in rows])
         values = _unique_in_order(candidates[i][by] for i in rows) if by else [None]
         means, spreads = np.full((2, len(values), len(sizes)), np.nan)
         for i in rows:
             line = values.index(candidates[i][by] if by else None)
-            position = line, sizes.searchsorted(candidates[i][size])
+            position = line, sizes.searchsorted(widths[i])
             mean = results[f"mean_test_{score}"][i]
             if not mean <= means[position]:  # better, or the first one: NaN compares as False
                 means[position], spreads[position] = mean, results[f"std_test_{score}"][i]
         labels = [f"{by.rpartition('__')[2]} = {value}" for value in values] if by else None
-        display = cls(sizes, means, spreads, labels=labels, score_name=_score_label(search, score))
+        is_size = np.isfinite(sizes)
+        display = cls(
+            sizes[is_size].astype(int), means[:, is_size], spreads[:, is_size], labels=labels,
+            score_name=_score_label(search, score),
+            default_means=None if is_size.all() else means[:, -1],
+        )  # fmt: skip
         return display.plot(ax=ax, line_kw=line_kw, fill_kw=fill_kw)
 
     def plot(self, *, ax=None, line_kw=None, fill_kw=None):
@@ -309,6 +321,8 @@ class HiddenSizeDisplay:
             band = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0} | (fill_kw or {})
             ax.fill_between(self.sizes, mean - std, mean + std, **band)
             self.lines_.append(line)
+            if self.default_means is not None:
+                ax.axhline(self.default_means[k], color=line.get_color(), linestyle="--")
         ax.set_xscale("log", base=2)
         ax.set_xticks(self.sizes, [str(size) for size in self.sizes])
         ax.xaxis.set_minor_locator(NullLocator())

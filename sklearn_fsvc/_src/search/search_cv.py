@@ -78,7 +78,8 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         `alpha` share a pass, and those of `n_hidden`, `radius` and `kernel` may (see Notes); each
         combination of other parameters needs separate passes. None searches `n_hidden` among
         25, 50, 100, 200, 500, 1000 and 2000; for RBF units, whose centres are training
-        samples, up to half the number of samples, the size of a training set with ``cv=2``.
+        samples, up to half the number of samples, the size of a training set with ``cv=2``, and
+        None, their default.
     scoring : str, callable, list, tuple or dict, default=None
         How test samples are scored: a name or a scorer of scikit-learn, or several of them.
         None is `score` of the estimator. A custom function is called with the fitted estimator
@@ -415,7 +416,7 @@ def check_estimator(estimator: Any) -> None:
     )
 
 
-def default_grid(estimator: Any, n_samples: int) -> dict[str, list[int]]:
+def default_grid(estimator: Any, n_samples: int) -> dict[str, list[int | None]]:
     """Return the grid of hidden sizes that is searched without a `param_grid`."""
     network, prefix = last_step(estimator), parameter_prefix(estimator)
     if getattr(network, "layer", None) is not None:
@@ -425,9 +426,12 @@ def default_grid(estimator: Any, n_samples: int) -> dict[str, list[int]]:
             "such as "
             f'{{"{prefix}alpha": [0.1, 1, 10]}}.'
         )
-    limit = n_samples // 2 if parts_of(network).units.has_sample_centers else DEFAULT_SIZES[-1]
-    sizes = [size for size in DEFAULT_SIZES if size <= limit]
-    return {f"{prefix}n_hidden": sizes or [max(1, limit)]}
+    sizes: list[int | None] = list(DEFAULT_SIZES)
+    if parts_of(network).units.has_sample_centers:
+        limit = n_samples // 2
+        # The default of n_hidden is more than half of the samples, up to 1000 all of them.
+        sizes = [*([size for size in DEFAULT_SIZES if size <= limit] or [max(1, limit)]), None]
+    return {f"{prefix}n_hidden": sizes}
 
 
 # Scorers: whether any candidate has the methods that they call.

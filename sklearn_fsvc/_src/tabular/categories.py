@@ -77,7 +77,9 @@ def unify_missing(X: Any) -> npt.NDArray:
     """
     if hasattr(X, "notna"):
         return X.astype(object).where(X.notna(), np.nan).to_numpy(dtype=object)
-    X = np.asarray(X)  # as encoders convert DataFrames of polars
+    table, X = X, np.asarray(X)  # as encoders convert DataFrames of polars
+    if X.dtype.kind == "f" and table is not X and any(each.is_integer() for each in table.dtypes):
+        X = np.array(table.rows(), dtype=object)  # float64 rounds integers beyond 2**53
     if X.dtype.kind != "O":
         return X
     with np.errstate(invalid="ignore"):  # comparisons of NaN, on some processors
