@@ -108,6 +108,19 @@ def test_stacked_classifiers(y, final):
     )
 
 
+def test_stacked_classifier_of_a_rare_class():
+    fixed = {"alpha": 0.1, "random_state": 0}
+    members = [("rbf", RBFClassifier(20, **fixed)), ("tanh", TanhClassifier(20, **fixed))]
+    y = (Y == 4) & (np.cumsum(Y == 4) < 20)
+    model = StackedClassifier(members).fit(X, y)
+    assert model.score_offset_ > 0
+    outputs = onnx_outputs(model, X_NEW)
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(
+        outputs["probabilities"], model.predict_proba(X_NEW), atol=TOLERANCE[np.float64]
+    )
+
+
 @pytest.mark.parametrize("final", [None, TanhRegressor(200, alpha=0.1, random_state=0)])
 def test_stacked_regressors(final):
     fixed = {"alpha": 0.1, "random_state": 0}

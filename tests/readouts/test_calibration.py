@@ -279,7 +279,7 @@ def test_a_subset_of_many_samples_is_used_for_calibration(network):
     H = naive.of_model(clf, X)
     scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight, unit_at_sample(clf))
     expected, of_all = (fit_calibration(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
-    assert (clf.temperature_, clf.score_scale_) == pytest.approx(expected, rel=1e-4)
+    assert (clf.temperature_, clf.score_scale_) == pytest.approx(expected[:2], rel=1e-4)
     assert abs(of_all.temperature / expected.temperature - 1) > 1e-3
 
 

@@ -316,7 +316,7 @@ def test_only_the_sample_is_used_for_calibration(make, rng, is_incremental, monk
     scores = without_each_row(naive.of_model(model, X), np.eye(3)[y], 0.5, own=own)
     small = np.argsort(exact_hashes(X))[:CAPACITY]
     expected = fit_calibration(scores[small], y[small])
-    assert (model.temperature_, model.score_scale_) == pytest.approx(expected, rel=1e-4)
+    assert (model.temperature_, model.score_scale_) == pytest.approx(expected[:2], rel=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])

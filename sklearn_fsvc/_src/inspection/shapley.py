@@ -235,7 +235,7 @@ def _split_ensemble(ensemble):
             f"final_estimator=None. {_REMEDY}"
         )
     weighting = parts.weighting
-    return parts.base.named_estimators_, weighting.weights_, weighting.intercept_, parts.task
+    return parts.base.named_estimators_, weighting.weights_, weighting.constant_term, parts.task
 
 
 def _why_no_product(parts: Any) -> str | None:

@@ -60,6 +60,14 @@ class TargetSpec(Part, ABC):
     def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
         """Return the specification fitted to y, and the validated `Samples`."""
 
+    def weigh_rare_class(self, samples: Samples) -> tuple[Self, Samples]:
+        """Return the specification and samples with a larger weight of a rare class, if any.
+
+        Ridge readouts minimise squared errors, to which the order of samples of small probability
+        contributes little.
+        """
+        return self, samples
+
     @abstractmethod
     def fit_first_batch(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: "TargetSpec | None"

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
+from scipy.special import expit, logit
 
 # Bounds of the natural logarithm of the inverse temperature.
 _BOUNDS = -10.0, 10.0
@@ -33,6 +34,8 @@ _SMOOTHING = 1 / 4
 _SCORE_SCALES = tuple(0.02 * 2**i for i in range(8))
 # A prior of the scale, whose natural logarithm has a standard deviation of 1.
 _PRIOR_SCALE = 0.16
+# Bound of hyperbolic sines: differences from a very large offset would lose the digits of scores.
+_MAX_ARGUMENT = 15.0
 # Samples that choose a scale; the temperature is fitted to all.
 _SCALE_SAMPLES = 2**11
 
@@ -46,10 +49,13 @@ class Calibration(NamedTuple):
         Divides the logits.
     score_scale : float or None
         Scale of the scores as estimates of probabilities. None if the scores are logits.
+    offset : float
+        Was subtracted from the scores of the second of two classes, see `fit_offset`.
     """
 
     temperature: float
     score_scale: float | None = None
+    offset: float = 0.0
 
 
 def fit_calibration(
@@ -104,6 +110,48 @@ def fit_temperature(
     weight : ndarray of shape (n_samples,), optional
     """
     return 1 / _TemperatureLoss(*_with_weight(scores, codes, weight)).best_inverse()
+
+
+def fit_offset(
+    calibration: Calibration,
+    scores: npt.NDArray,
+    codes: npt.NDArray,
+    weight: npt.NDArray | None = None,
+) -> float:
+    """Return the score at which two classes are equally probable.
+
+    A constant is added to the logits, so that the mean probability of the second class is its share
+    of the samples: the intercept of a logistic regression has this property (for the logits of
+    other shares of the classes: G. King and L. Zeng 2001, "Logistic Regression in Rare Events
+    Data").
+
+    Parameters
+    ----------
+    calibration : Calibration
+        Of the scores, for samples with other weights of the classes.
+    scores, codes, weight
+        As of `fit_temperature`.
+    """
+    scale = calibration.score_scale
+    assert scale is not None  # the scores are of a ridge readout
+    logits = _logits(scores, scale)
+    logits = (logits[:, 1] - logits[:, 0]) / calibration.temperature
+    weight = np.ones(len(codes)) if weight is None else weight
+    # Labels are smoothed as those of temperatures, for samples of one class.
+    share = (weight @ codes + _SMOOTHING / 2) / (weight.sum() + _SMOOTHING)
+
+    def excess(constant):
+        return np.average(expit(logits + constant), weights=weight) - share
+
+    # All probabilities are at most the share, or at least.
+    bounds = logit(share) - logits.max(), logit(share) - logits.min()
+    constant = brentq(excess, *bounds) if bounds[0] < bounds[1] else bounds[0]
+    # The inverse of the logits: the arguments of both hyperbolic sines add up to 1 / scale,
+    # and sums of hyperbolic sines are products.
+    half = -constant * calibration.temperature / 2
+    half = np.clip(half, -_MAX_ARGUMENT, _MAX_ARGUMENT)
+    offset = np.hypot(2 * scale * np.sinh(half), np.tanh(half))
+    return float(np.copysign(offset, half))
 
 
 def score_blocks(n_rows: int, n_columns: int) -> list[slice]:
@@ -239,18 +287,22 @@ def log_probabilities(calibration: Calibration, scores: npt.NDArray) -> npt.NDAr
 
 def _scaled(calibration, scores):
     """Return logits over the temperature, minus the largest of each sample; in one array."""
-    logits = _logits(scores, calibration.score_scale)
+    logits = _logits(scores, calibration.score_scale, calibration.offset)
     logits /= calibration.temperature
     logits -= logits.max(axis=1, keepdims=True)
     return logits
 
 
-def _logits(scores, score_scale):
+def _logits(scores, score_scale, offset=0.0):
     """Return a new array with a float64 column for each class.
 
     Of two classes, a single score is the difference of their logits; or of their probabilities, if
-    there is a scale.
+    there is a scale. With an offset, logits are relative to those of the score 0.
     """
+    if offset:
+        logits = _logits(np.asarray(scores, np.float64) + offset, score_scale)
+        logits -= _logits([offset], score_scale)
+        return logits
     scores = np.array(scores, np.float64)
     scores = scores[:, None] if scores.ndim == 1 else scores
     if scores.shape[1] == 1:

@@ -103,6 +103,8 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         Probabilities are the softmax of logits divided by the temperature.
     score_scale_ : float or ndarray of shape (n_outputs,)
         As of `RBFClassifier`.
+    score_offset_ : float
+        Is subtracted from the score of two classes of which one is rare, see Notes; otherwise 0.
     %(conformity_scores_)s
     classes_ : ndarray of shape (n_classes,), or list of ndarray
         For several outputs, those of each; for an indicator y, the indices of its columns.
@@ -138,6 +140,13 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     hundreds of features: the leave-one-out errors of "map" are too small on the samples that its
     map was learned from, so its weight is too large. If "tanh" has a smaller validation error,
     leave "map" out with `estimators`.
+
+    A ridge readout minimises squared errors, which hardly depend on the order of samples whose
+    probability is small. So if one of two classes has less than a tenth of the weight, and at least
+    ten samples, these are weighted to be a tenth in the fit. `score_offset_` is then the score of
+    equal probabilities: the mean probability of left-out samples is the share of the class, without
+    these weights. The probabilities of `estimators_` are those with them. There are no such weights
+    if `class_weight` is given.
 
     There is no `partial_fit`: finding the weights needs leave-one-out scores.
 

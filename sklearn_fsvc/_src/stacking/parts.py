@@ -86,9 +86,12 @@ class StackedParts:
         Also y and the `ValidationSet` for the base estimators.
         """
         task, samples = self.task.fit_encode(X, y, sample_weight)
+        samples = replace(samples, groups=encode_groups(X, groups))
+        if validation is None:
+            samples = merge_copies(samples)
+        task, samples = task.weigh_rare_class(samples)
         encoded = None if validation is None else validation.encode(task)
-        samples = replace(samples, groups=encode_groups(X, groups), validation=encoded)
-        samples = merge_copies(samples)
+        samples = replace(samples, validation=encoded)
         y = task.base_target(y if samples.rows is None else y[samples.rows], samples)
         if validation is not None and encoded is not None:
             y_val = task.base_target(validation.y, encoded)

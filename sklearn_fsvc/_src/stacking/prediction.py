@@ -95,8 +95,7 @@ class StackedPrediction:
     @cached_property
     def _offset(self):
         """Return the constant term of the scores, (n_scores,)."""
-        weighting = self.parts.weighting
-        return (1 - weighting.final_weight_) * weighting.intercept_
+        return self.parts.weighting.constant_term
 
     @property
     def _row_values(self):
@@ -128,7 +127,8 @@ class StackedPrediction:
         origin, final_weight = weighting.origin(self.parts.task), weighting.final_weight_
         weights = *((1 - final_weight) * weighting.weights_), final_weight
         pairs = zip(weighted_scores, weights, strict=False)  # there may be no final estimator
-        return origin + sum(scores - weight * origin for scores, weight in pairs)
+        total = origin + sum(scores - weight * origin for scores, weight in pairs)
+        return total - weighting.score_offset
 
     def _weighted_scores(self, X):
         """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""

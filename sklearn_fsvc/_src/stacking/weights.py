@@ -18,6 +18,7 @@ from ..data.sources import select_rows
 from ..layers import hidden_dtype
 from ..parts.base import UNSET, Part
 from ..parts.target import TargetSpec
+from ..readouts.calibration import Calibration, fit_offset
 from ..readouts.leave_one_out import HeldOutScores
 from ..readouts.residuals import fit_residual_distribution
 from ..readouts.row_sample import Sample
@@ -78,6 +79,16 @@ class EnsembleWeighting(Part, ABC):
     @abstractmethod
     def as_features(self, task: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
         """Return predicted scores (n_samples, n_scores) as features of a final estimator."""
+
+    @property
+    def score_offset(self) -> float:
+        """Return what is subtracted from the scores of all networks together."""
+        return 0.0
+
+    @property
+    def constant_term(self) -> npt.NDArray:
+        """Return the constant term of the scores of the ensemble, (n_scores,)."""
+        return (1 - self.final_weight_) * self.intercept_ - self.score_offset
 
     def origin(self, task: TargetSpec) -> Any:
         """Return the scores of a readout without activations, of the shape of one prediction."""
@@ -150,7 +161,12 @@ class ClassWeighting(EnsembleWeighting):
 
     temperature_: Any = UNSET
     score_scale_: Any = UNSET
+    score_offset_: Any = UNSET
     conformity_scores_: Any = UNSET
+
+    @property
+    def score_offset(self):
+        return self.score_offset_
 
     def find_weights(self, task, scores, Y, weight):
         sizes = [len(classes) for classes in task.labels.classes_per_output]
@@ -162,7 +178,16 @@ class ClassWeighting(EnsembleWeighting):
     def calibrate(self, task, ensemble, X, networks):
         labels, class_weights = task.labels, ensemble.Y * ensemble.sample_weight[:, None]
         scores = labels.scores_of(ensemble.scores)
-        return labels.calibrate(labels.split_rows(scores, class_weights))
+        fitted = labels.calibrate(labels.split_rows(scores, class_weights))
+        weights = task.prior_weights
+        if weights is None:
+            return fitted | {"score_offset_": 0.0}
+        calibration = Calibration(fitted["temperature_"], fitted["score_scale_"])
+        (output,) = labels.split_rows(scores, class_weights / weights)
+        offset = fit_offset(calibration, *output)
+        outputs = [(output[0] - offset, *output[1:])]
+        conformity = labels.conformity_scores(outputs, [calibration._replace(offset=offset)])
+        return fitted | {"score_offset_": offset} | conformity
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

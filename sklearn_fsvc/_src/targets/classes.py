@@ -1,6 +1,6 @@
 """The target of a classifier: validated labels, class weights, predictions and probabilities."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -24,6 +24,10 @@ from ..utils.parameters import is_option, make_generator
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
 from .labels import Labels, join_labels
 
+# Share of the weight that the rarer of two classes has at least by `weigh_rare_class`; not if it has
+# very few samples, to which networks would be fitted.
+_RARE_SHARE, _MIN_RARE_SAMPLES = 0.1, 10
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassTarget(TargetSpec):
@@ -33,6 +37,8 @@ class ClassTarget(TargetSpec):
     ----------
     class_weight
         Parameter of `RBFClassifier`.
+    prior_weights : ndarray of shape (2,) or None
+        Weights of the classes in a fit by `weigh_rare_class`. They change no probabilities.
     max_calibration_scores, min_calibration_samples : int
         Upper bound of the number of decision scores by which probabilities are calibrated after
         leave-one-out over all samples, and the number of samples that are used in any case. Two
@@ -40,6 +46,7 @@ class ClassTarget(TargetSpec):
     """
 
     class_weight: Any
+    prior_weights: npt.NDArray | None = None
     max_calibration_scores: int = 2**21
     min_calibration_samples: int = 2**12
     classes_: Any = UNSET
@@ -140,10 +147,12 @@ class ClassTarget(TargetSpec):
     def class_weights(
         self, codes: npt.NDArray, weight: npt.NDArray | None = None
     ) -> npt.NDArray | None:
-        """Return the class weight of each sample, (n_samples,); None without `class_weight`.
+        """Return the class weight of each sample, (n_samples,); None without class weights.
 
         "balanced" gives the classes of each output the same sum of sample weights `weight`.
         """
+        if self.prior_weights is not None:
+            return self.prior_weights[codes[:, 0]]
         if self.class_weight is None:
             return None
         if weight is not None and is_option(self.class_weight, "balanced"):
@@ -161,6 +170,21 @@ class ClassTarget(TargetSpec):
                 "of each class must be finite and not negative."
             )
         return weights
+
+    def weigh_rare_class(self, samples: Samples) -> tuple[Self, Samples]:
+        if self.class_weight is not None or not self.labels.is_single:
+            return self, samples
+        codes = samples.targets.codes
+        counts = np.bincount(codes[samples.rows_with_weight])
+        shares = np.bincount(codes, samples.weight) / samples.total_weight
+        rare = shares.argmin()
+        is_rare = shares[rare] < _RARE_SHARE and counts[rare] >= _MIN_RARE_SAMPLES
+        if len(shares) != 2 or not is_rare:
+            return self, samples
+        weights = np.ones(2)
+        weights[rare] = _RARE_SHARE / (1 - _RARE_SHARE) * shares[1 - rare] / shares[rare]
+        weight = samples.weight_or_ones() * weights[codes]
+        return replace(self, prior_weights=weights), replace(samples, weight=weight)
 
     @property
     def _weights_by_class(self):
@@ -357,7 +381,8 @@ def calibrations_of(fitted: Any) -> list[Calibration]:
     temperatures = np.atleast_1d(fitted.temperature_)
     scales = getattr(fitted, "score_scale_", UNSET)
     scales = [None] * len(temperatures) if scales is UNSET else np.atleast_1d(scales)
-    return [Calibration(*pair) for pair in zip(temperatures, scales, strict=True)]
+    offset = getattr(fitted, "score_offset_", 0.0)
+    return [Calibration(*pair, offset) for pair in zip(temperatures, scales, strict=True)]
 
 
 def _infer_labels(owner, y):

@@ -233,8 +233,10 @@ class Labels:
         """
         calibrations = [fit_calibration(*output, prior_rows) for output in outputs]
         if is_rounded:
-            calibrations = [Calibration(round_calibrated(t), scale) for t, scale in calibrations]
-        columns = np.array(calibrations, np.float64).T
+            calibrations = [
+                c._replace(temperature=round_calibrated(c.temperature)) for c in calibrations
+            ]
+        columns = np.array([(c.temperature, c.score_scale) for c in calibrations], np.float64).T
         values = columns[:, 0].tolist() if self.is_single else columns
         fitted = dict(zip(("temperature_", "score_scale_"), values, strict=True))
         return fitted | self.conformity_scores(outputs, calibrations, is_rounded)

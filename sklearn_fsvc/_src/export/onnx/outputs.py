@@ -62,7 +62,9 @@ def add_scores(graph: GraphBuilder, model: Any, X: str, dtype: npt.DTypeLike) ->
     """
     model = model._snapshot()
     if isinstance(model, StackedEnsemble):
-        return _add_ensemble_scores(graph, model, X, dtype)
+        scores = _add_ensemble_scores(graph, model, X, dtype)
+        offset = model._stacked_parts().weighting.score_offset
+        return graph.add("Sub", scores, np.array([offset])) if offset else scores
     parts = parts_of(model)
     layer = layer_for(model, np.dtype(dtype))
     H, sums = add_layer(graph, layer, X)
@@ -151,12 +153,15 @@ def add_probabilities(
     return _add_sequence(graph, labels, [graph.cast(part, dtype) for part in parts])
 
 
-def _add_softmax(graph, scores, n_classes, temperature, score_scale):
+def _add_softmax(graph, scores, n_classes, temperature, score_scale, offset):
     """Add the probabilities of scores (n_rows, n_classes), as `calibration.probabilities`."""
     if score_scale is not None:
+        of_zero = 0.5 + np.array([-0.5, 0.5]) * offset
         if n_classes == 2:
-            scores = graph.add("Add", scores, np.array([0.5]))
+            scores = graph.add("Add", scores, of_zero)
         scores = _add_arcsinh(graph, graph.add("Div", scores, np.array([score_scale])))
+        if offset:  # logits are relative to those of the score 0
+            scores = graph.add("Sub", scores, np.arcsinh(of_zero / score_scale))
     return graph.add("Softmax", graph.add("Div", scores, np.array([temperature])), axis=1)
 
 
