@@ -24,7 +24,7 @@ from ..utils.parameters import is_option, make_generator
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
 from .labels import Labels, join_labels
 
-# Share of the weight that the rarer of two classes has at least by `weigh_rare_class`; not if it has
+# Share of the weight that the rarer of two classes has at least by `weigh_rare_class`, unless it has
 # very few samples, to which networks would be fitted.
 _RARE_SHARE, _MIN_RARE_SAMPLES = 0.1, 10
 
