@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..parts.base import UNSET
-from ..parts.readout import Readout
-from ..parts.target import ReadoutTraining
+from ..parts.readout import Readout, ReadoutTraining
 from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.penalty_search import PenaltySearchResult, train_held_out

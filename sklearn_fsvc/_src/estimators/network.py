@@ -24,7 +24,8 @@ from ..data.streaming import cast_layer, count_operations, work_of_fit
 from ..data.validation import is_on_other_device, to_host, validate_samples, validated
 from ..engines import get_engine
 from ..parts.composition import Parts
-from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.readout import ReadoutTraining
+from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.penalty_search import SearchHistory
 from ..targets.encoding import encode_groups, encode_labels

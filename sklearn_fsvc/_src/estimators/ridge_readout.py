@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..data.streaming import cast_layer
-from ..parts.target import ReadoutTraining
+from ..parts.readout import ReadoutTraining
 from ..readouts.cross_validation import draw_validation
 from ..readouts.dual import (
     DualLOO,
@@ -175,18 +175,19 @@ class Ridge(Linear):
 
     def _train_by_loo(self, training, alphas):
         """Return the readout with the penalty of the least leave-one-out error."""
-        task, samples, random_state = training.task, training.samples, self.random_state
+        job, layer, samples, task = training.job, training.layer, training.samples, training.task
+        random_state = self.random_state
         rows, start = task.calibration_rows(samples, random_state), None
         if is_option(self.alpha, "loo"):
-            start = make_generator(random_state), training.history.start_for(training.layer)
+            start = make_generator(random_state), training.history.start_for(layer)
         chosen = select_from_loo_grid(
-            training.job, training.layer, samples.with_centers(sole_centers(training)), alphas,
-            self._calibrates(task),
-            task.needs_posterior, rows, start, partial(nearest_outputs, training.units, task),
+            job, layer, samples.with_centers(sole_centers(training)), alphas,
+            keep_scores=self._calibrates(task), keep_posterior=task.needs_posterior, rows=rows,
+            start=start, nearest=partial(nearest_outputs, training.units, task),
         )  # fmt: skip
         return self.with_solution(
             training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
-            loo_errors_=chosen.errors, **task.loo_attributes(training, chosen, rows),
+            loo_errors_=chosen.errors, **task.loo_attributes(job, layer, samples, chosen, rows),
         )  # fmt: skip
 
     def leaves_one_out(self, task: Any) -> bool:

@@ -16,7 +16,7 @@ from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out, to_dense
 from ..parts.base import UNSET
-from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.calibration import Calibration
 from ..readouts.row_sample import PRIOR_ROWS
@@ -292,8 +292,10 @@ class ClassTarget(TargetSpec):
         n_max, random = min(n_max, len(present)), make_generator(random_state)
         return np.sort(random.choice(present, n_max, replace=False, shuffle=False))
 
-    def loo_attributes(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
-        samples, scored = training.samples, slice(None) if rows is None else rows
+    def loo_attributes(
+        self, job: Job, layer: Any, samples: Samples, chosen: Any, rows: Any
+    ) -> dict[str, Any]:
+        scored = slice(None) if rows is None else rows
         codes, weight = samples.targets.all_codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
         return self.labels.calibrate(self.labels.split_samples(scores, codes, weight))
