@@ -17,6 +17,7 @@ from ..utils.parameters import (
     check_positive,
     check_positive_integer,
     check_positive_or_auto,
+    is_option,
     parse_penalty,
 )
 
@@ -67,6 +68,12 @@ class Linear(Readout):
         check_positive_or_auto("learning_rate", self.learning_rate)
 
     @property
+    def selects_by_loo(self) -> bool:
+        """Return whether `alpha` is several penalties, of which leave-one-out selects one."""
+        is_array = np.iterable(self.alpha) and not isinstance(self.alpha, str)
+        return is_array or is_option(self.alpha, "loo")
+
+    @property
     def has_given_sample(self) -> bool:
         return self.sample is not None
 
@@ -92,7 +99,7 @@ class Linear(Readout):
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
         fitted["readout_coef_"], fitted["readout_intercept_"] = task.score_coefficients(W, b, dtype)
-        if "lms" in self.choices:
+        if "lms" in self.choices:  # those estimators have `n_iter_` with every readout
             fitted.setdefault("n_iter_", self.n_iter)
         return self.with_fitted(**fitted)
 

@@ -19,10 +19,10 @@ from ..readouts.leave_one_out import HeldOutScores, LeaveOneOut, SampledLOO
 from ..readouts.linear import Solution
 from ..readouts.loo_penalty import (
     draw_penalty_sample,
-    search_dual_left_out,
+    search_dual_loo,
     select_from_loo_grid,
-    suits_left_out,
-    train_left_out,
+    suits_loo,
+    train_loo,
 )
 from ..readouts.ridge import gather_with_fallback
 from ..readouts.validation_scores import score_validation
@@ -37,7 +37,7 @@ class Ridge(Linear):
     is_ridge = fits_units = has_probabilities = True
 
     def check_samples(self, samples: Any) -> None:
-        if samples.may_leave_one_out or not isinstance(parse_penalty(self.alpha), tuple):
+        if samples.may_leave_one_out or not self.selects_by_loo:
             return
         if samples.validation is not None:
             raise ValueError(
@@ -97,8 +97,8 @@ class Ridge(Linear):
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
         job, layer, samples = training.job, training.layer, training.samples
-        if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
-            found, statistics = train_left_out(
+        if suits_loo(samples, training.units, is_stacked=bool(self.sample)):
+            found, statistics = train_loo(
                 job, layer, samples, self._penalty_sample(training), training.units,
                 training.history, self._prefers_large(samples),
             )  # fmt: skip
@@ -112,7 +112,7 @@ class Ridge(Linear):
         return self.sample or draw_penalty_sample(training.job, training.samples)
 
     def _prefers_large(self, samples):
-        """Return whether large penalties are preferred: as of `search_left_out`."""
+        """Return whether large penalties are preferred: as of `search_loo`."""
         return not self.sample and samples.targets.is_binary
 
     def _train_by_dual(self, training, penalty):
@@ -122,8 +122,8 @@ class Ridge(Linear):
         alpha, found, loo, scores = penalty, None, None, None
         if penalty == "auto":
             start, random = training.history.start_for(layer), make_generator(self.random_state)
-            if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
-                found = search_dual_left_out(
+            if suits_loo(samples, training.units, is_stacked=bool(self.sample)):
+                found = search_dual_loo(
                     job, layer, samples, self._penalty_sample(training), problem, training.units,
                     start, self._prefers_large(samples),
                 )  # fmt: skip
@@ -192,11 +192,10 @@ class Ridge(Linear):
 
     def leaves_one_out(self, task: Any) -> bool:
         """Return whether leave-one-out of all samples trains it: more than a solution of sums."""
-        return task.needs_posterior or isinstance(parse_penalty(self.alpha), tuple)
+        return task.needs_posterior or self.selects_by_loo
 
     def why_not_incremental(self) -> str | None:
-        is_searched = np.iterable(self.alpha) and not isinstance(self.alpha, str)
-        if is_searched or is_option(self.alpha, "loo"):
+        if self.selects_by_loo:
             return (
                 f"alpha={self.alpha!r} is chosen by leave-one-out, which needs another pass over "
                 'all samples; with partial_fit use a number, or "auto".'

@@ -294,7 +294,7 @@ def solve_group(
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
         search = partial(_search_held_out, of_layer, start)
         if search_of is not None:
-            search = partial(_search_left_out, search_of, layer, of_layer.total, start)
+            search = partial(_search_loo, search_of, layer, of_layer.total, start)
         for candidate, solution, alpha, scores in _solve_members(of_layer, members, loo, search):
             parameters = group.members[candidate]
             network = builder.build(layer, solution, alpha, parameters, loo, scores)
@@ -364,7 +364,7 @@ def _search_held_out(statistics, start, size):
     return search_penalty(folds, start)
 
 
-def _search_left_out(search_of, layer, total, start, size):
+def _search_loo(search_of, layer, total, start, size):
     """Return the search of the penalty of the leading units, by leave-one-out."""
     return search_of(layer=layer.part(slice(size)), statistics=total.leading(size), start=start)
 

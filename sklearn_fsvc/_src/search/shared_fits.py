@@ -30,7 +30,7 @@ from ..readouts.cross_validation import MAX_CV_UNITS, find_fold_units, parts_to_
 from ..readouts.cv_statistics import CVStatistics
 from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.leave_one_out import SampledLOO
-from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
+from ..readouts.loo_penalty import draw_penalty_sample, search_loo, suits_loo
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
@@ -221,7 +221,7 @@ class SharedPass:
     def _leaves_out(self, samples: Samples) -> bool:
         """Return whether penalties are searched by leave-one-out, without held-out samples."""
         is_searched, units = self.group.has_auto, self.parts.units
-        return is_searched and suits_left_out(samples, units, False)
+        return is_searched and suits_loo(samples, units, False)
 
     def _cv_bytes(self, leading: list[Any], n_others: int) -> int:
         """Return the bytes of statistics that exist while those of another layer are gathered.
@@ -291,7 +291,7 @@ class SharedPass:
         search_of = None
         if self._leaves_out(samples):
             search_of = partial(
-                search_left_out, job, sample=draw_penalty_sample(job, samples),
+                search_loo, job, sample=draw_penalty_sample(job, samples),
                 units=self.parts.units, prefers_large=samples.targets.is_binary,
             )  # fmt: skip
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
