@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from ..data.samples import Samples
 from ..data.sources import joined
-from .cross_validation import ROUNDING
-from .cv_statistics import CVStatistics, n_parts
+from .cross_validation import ROUNDING, CVStatistics, count_parts
 from .row_sample import Sample
 from .statistics import RidgeStatistics
 
@@ -167,7 +166,7 @@ class RunningStatistics:
     def _count(self, n_added):
         """Return the statistics with more samples counted; many samples need fewer parts."""
         n_added += self.n_added
-        parts = min(self.n_parts, n_parts(0, n_added))
+        parts = min(self.n_parts, count_parts(0, n_added))
         return replace(self, n_added=n_added, n_parts=parts, validation=self.validation[:parts])
 
     def _is_full(self, n_rows, n_bytes):

@@ -27,8 +27,7 @@ from ..estimators.partial_fit import IncrementalNetwork
 from ..kernels import get_kernel
 from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
-from ..readouts.cross_validation import make_folds, n_validation_units, select_folds
-from ..readouts.cv_statistics import CVStatistics
+from ..readouts.cross_validation import CVStatistics, make_folds, n_validation_units, select_folds
 from ..readouts.linear import LinearReadout, score_uncovered
 from ..readouts.penalty_search import PenaltySearchResult, SearchHistory, search_penalty
 from ..utils.parameters import is_option

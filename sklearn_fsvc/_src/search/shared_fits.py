@@ -26,8 +26,12 @@ from ..data.validation import validate_samples
 from ..engines import Engine, get_engine
 from ..estimators.network import with_center_targets
 from ..parts.composition import Parts, parts_of
-from ..readouts.cross_validation import MAX_CV_UNITS, find_fold_units, parts_to_hold_out
-from ..readouts.cv_statistics import CVStatistics
+from ..readouts.cross_validation import (
+    MAX_CV_UNITS,
+    CVStatistics,
+    find_fold_units,
+    parts_to_hold_out,
+)
 from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import draw_penalty_sample, search_loo, suits_loo
