@@ -21,7 +21,7 @@ from .layer_parameter import (
     centers_of,
     check_features,
     given_weights,
-    learns_weights,
+    may_learn_weights,
     pretrained_of,
     weight_attributes,
     weights_method,
@@ -85,8 +85,7 @@ class RBF(RBFParameters, Units):
 
     @property
     def shared_metric(self) -> str | None:
-        learns = learns_weights(self.feature_weights, True, np.dtype(float))
-        return self.selection_metric if learns else None
+        return self.selection_metric if may_learn_weights(self.feature_weights) else None
 
     def labels_required_by(self) -> tuple[str, str] | None:
         if self.selection == "per_class":

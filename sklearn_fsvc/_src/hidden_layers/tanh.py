@@ -33,9 +33,10 @@ from .layer_parameter import (
     check_features,
     given_weights,
     is_learned,
-    learns_weights,
+    may_learn_weights,
     pretrained_of,
     weight_attributes,
+    weights_method,
 )
 from .linear_map import learn_map
 from .linear_units import linear_units, select_layer, suits_linear_units
@@ -191,19 +192,21 @@ class Tanh(Units):
 
     def _select_weights(self, job, samples):
         """Return feature weights, a linear map or None, and importances if it was learned."""
-        if is_option(self.feature_weights, "map"):
-            return learn_map(job, samples, make_generator(self.random_state))
-        n_features, learns = samples.X.shape[1], is_learned(self.feature_weights)
+        n_features = samples.X.shape[1]
         # "auto" leaves images unweighted, and weights that are combinations of samples.
-        allows_auto = self.image_shape is None and not self.needs_classes
-        is_candidate = learns_weights(self.feature_weights, allows_auto, samples.X.dtype)
-        if not learns and is_candidate and n_features <= MAX_LEARNED_FEATURES:
-            learns = len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
-        if learns:
-            random = make_generator(self.random_state)
-            refines = is_option(self.feature_weights, "refined")
-            return select_feature_weights(job, samples, random, self.shared, refines)
-        return self._given_weights(n_features), None
+        allows_auto = (
+            self.image_shape is None
+            and not self.needs_classes
+            and n_features <= MAX_LEARNED_FEATURES
+            and len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
+        )
+        method = weights_method(self.feature_weights, allows_auto, samples.X.dtype)
+        if method is None:
+            return self._given_weights(n_features), None
+        random = make_generator(self.random_state)
+        if method == "map":
+            return learn_map(job, samples, random)
+        return select_feature_weights(job, samples, random, self.shared, method == "refined")
 
     def _tries_linear_units(self, job, samples):
         """Return whether units that are not set otherwise are compared with linear ones."""
@@ -226,9 +229,8 @@ class Tanh(Units):
 
     @property
     def shared_metric(self) -> str | None:
-        learns = learns_weights(self.feature_weights, True, np.dtype(float))
         # The metric is that of the proxy networks in `select_feature_weights`.
-        return RBFParameters.metric if learns else None
+        return RBFParameters.metric if may_learn_weights(self.feature_weights) else None
 
     @property
     def sharing(self) -> Sharing:
