@@ -76,9 +76,11 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             self._train(parts, job, *data, groups, validation)
         self._end_fit(fit_task, X, y, sample_weight)
 
-    def _train(self, parts, job, *data):
+    def _train(self, parts, job, X, y, sample_weight, groups, validation):
         """Choose the hidden layer for the samples, and train the readout."""
-        parts, samples = self._validate_training_data(parts, job.engine, *data)
+        parts, samples = self._encode_training_data(
+            parts, job.engine, X, y, sample_weight, groups, validation
+        )
         task, readout, scale = parts.task, None, 1.0
         if task is not None and parts.readout.fits_units:
             # An ensemble has merged copies before it drew its sample. With scores of networks among
@@ -128,7 +130,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         check_verbosity("verbose", self.verbose)
         return parts
 
-    def _validate_training_data(self, parts, engine, X, y, sample_weight, groups, validation=None):
+    def _encode_training_data(self, parts, engine, X, y, sample_weight, groups, validation=None):
         """Return the parts with a fitted target specification, and the `Samples`."""
         if parts.task is None:
             X, y = validate_samples(self, engine, X, reset=True), to_host(y)

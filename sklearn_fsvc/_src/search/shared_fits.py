@@ -98,7 +98,7 @@ def fit_split(group: CandidateGroup, plan: SearchPlan, split: int, number: int) 
     X = data[0]
     parts = parts_of(network)
     with get_engine(network.device, *work_of_fit(X, parts.units.n_activations)) as engine:
-        parts, samples = network._validate_training_data(parts, engine, *data)
+        parts, samples = network._encode_training_data(parts, engine, *data)
         samples, scale = merge_copies(samples).with_unit_weights()
         samples = parts.units.order_samples(samples)
         samples, job = samples.on_device(plan.job(network, engine))
@@ -129,7 +129,7 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
     parts = parts_of(network)
     with get_engine(network.device, *work_of_fit(plan.X, network.n_hidden)) as engine:
         metadata = get_metadata(**plan.fit_params)
-        parts, samples = network._validate_training_data(parts, engine, plan.X, plan.y, *metadata)
+        parts, samples = network._encode_training_data(parts, engine, plan.X, plan.y, *metadata)
         samples, scale = parts.units.order_samples(samples).with_unit_weights()
         samples, job = samples.on_device(plan.job(network, engine))
         # Those of each fold, of all samples, their difference and its factor.
