@@ -97,7 +97,7 @@ class Ridge(Linear):
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
         job, layer, samples = training.job, training.layer, training.samples
-        if suits_loo(samples, training.units, is_stacked=bool(self.sample)):
+        if self._suits_loo(training):
             found, statistics = train_loo(
                 job, layer, samples, self._penalty_sample(training), training.units,
                 training.history, self._prefers_large(samples),
@@ -106,6 +106,24 @@ class Ridge(Linear):
             random = make_generator(self.random_state)
             found, statistics = search_held_out(training, random)
         return found.alpha, statistics
+
+    def _search_dual_penalty(self, training, problem):
+        """Return the search of the penalty by the dual equations, with alpha="auto"."""
+        job, layer, samples = training.job, training.layer, training.samples
+        start, random = training.history.start_for(layer), make_generator(self.random_state)
+        if self._suits_loo(training):
+            return search_dual_loo(
+                job, layer, samples, self._penalty_sample(training), problem, training.units,
+                start, self._prefers_large(samples),
+            )  # fmt: skip
+        if samples.validation is None:
+            return search_dual(problem, random, start, samples.groups)
+        validation = draw_validation(samples, random)
+        of_validation = gather_dual_problem(job, cast_layer(layer, validation.X), validation)
+        return search_dual_validated(problem, of_validation, start)
+
+    def _suits_loo(self, training):
+        return suits_loo(training.samples, training.units, is_stacked=bool(self.sample))
 
     def _penalty_sample(self, training):
         """Return the samples whose leave-one-out error selects a penalty."""
@@ -119,28 +137,14 @@ class Ridge(Linear):
         """Return the readout by the dual equations; None if they are ill-conditioned."""
         job, layer, samples = training.job, training.layer, training.samples
         problem = gather_dual_problem(job, layer, samples)
-        alpha, found, loo, scores = penalty, None, None, None
-        if penalty == "auto":
-            start, random = training.history.start_for(layer), make_generator(self.random_state)
-            if suits_loo(samples, training.units, is_stacked=bool(self.sample)):
-                found = search_dual_loo(
-                    job, layer, samples, self._penalty_sample(training), problem, training.units,
-                    start, self._prefers_large(samples),
-                )  # fmt: skip
-            elif samples.validation is None:
-                found = search_dual(problem, random, start, samples.groups)
-            else:
-                validation = draw_validation(samples, random)
-                of_validation = gather_dual_problem(
-                    job, cast_layer(layer, validation.X), validation
-                )
-                found = search_dual_validated(problem, of_validation, start)
-            alpha = found.alpha
+        found = self._search_dual_penalty(training, problem) if penalty == "auto" else None
+        alpha = penalty if found is None else found.alpha
         solution, dual = problem.try_solve(alpha)
         if solution is None or dual is None:
             return None
         if found is not None:
             training.history.add(layer, found)
+        loo = scores = None
         if self._needs_loo_scores(training):
             job = job.reserve(2 * problem.H.nbytes)
             sample = self.sample or training.task.draw_sample(job, samples)

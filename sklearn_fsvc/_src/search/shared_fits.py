@@ -294,10 +294,15 @@ class SharedPass:
             loo_of = partial(SampledLOO, job, sample=sample, units=self.parts.units)
         search_of = None
         if self._leaves_out(samples):
-            search_of = partial(
-                search_loo, job, sample=draw_penalty_sample(job, samples),
-                units=self.parts.units, prefers_large=samples.targets.is_binary,
-            )  # fmt: skip
+            penalty_sample = draw_penalty_sample(job, samples)
+
+            def search_of(layer, statistics, start, size):
+                leading, total = layer.part(slice(size)), statistics.total.leading(size)
+                return search_loo(
+                    job, leading, penalty_sample, total, self.parts.units, start,
+                    samples.targets.is_binary,
+                )  # fmt: skip
+
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return GroupFit(pipeline, networks, problems, fit_time=fit_time)
