@@ -11,6 +11,7 @@ from ..data.job import Job
 from ..data.memory_plan import check_fits
 from ..data.samples import Samples, draw_without_replacement, row_hashes
 from ..data.streaming import cast_layer
+from .moments import CANCELLATION_ERROR
 from .statistics import RidgeStatistics
 
 # One sample in `PARTS` is held out, and no more than `MAX_VALIDATION`.
@@ -18,8 +19,6 @@ PARTS, MAX_VALIDATION = 6, 5000
 # Up to these numbers of samples and units, all parts are held out, one after the other: with few
 # samples, the error on one part is so noisy that it chooses penalties which cost accuracy.
 MAX_CV_SAMPLES, MAX_CV_UNITS = 1000, 4000
-# Rounding error of sums after a subtraction, relative to the sums before.
-ROUNDING = 1e-9
 
 
 def hold_out(
@@ -277,13 +276,17 @@ class CVStatistics:
         """
         total, n = self.total, n_validation_units(len(self.total.h))
         target_variance = total.yy - total.y**2 / total.n
-        if not float((target_variance - ROUNDING * total.yy.max()).max()) > 0:
+        if not float((target_variance - CANCELLATION_ERROR * total.yy.max()).max()) > 0:
             return []
         fold_units = None
         if centers is not None:
             fold_units = hash_validation_rows(centers[:n], len(self.validation))
         folds = make_folds(total, self.validation, n, fold_units=fold_units)
-        return [(train, validation) for train, validation in folds if train.n > ROUNDING * total.n]
+        return [
+            (train, validation)
+            for train, validation in folds
+            if train.n > CANCELLATION_ERROR * total.n
+        ]
 
 
 def _combine(operation, validation, other):
@@ -299,4 +302,4 @@ def _minus(a, b):
     if a is None or b is None:
         return a
     left = a - b
-    return left if left.n > ROUNDING * a.n else None
+    return left if left.n > CANCELLATION_ERROR * a.n else None
