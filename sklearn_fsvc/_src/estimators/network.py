@@ -21,7 +21,7 @@ from ..data.samples import Samples
 from ..data.sources import Source
 from ..data.sources.base import supported_dtype
 from ..data.streaming import cast_layer, count_operations, work_of_fit
-from ..data.validation import is_on_other_device, to_host, validate_samples, validated
+from ..data.validation import is_on_other_device, to_host, validate_on_host, validate_samples
 from ..engines import get_engine
 from ..parts.composition import Parts
 from ..parts.readout import ReadoutTraining
@@ -184,7 +184,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
 def validate_training_data(model: BaseEstimator, engine: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return X and y as validated by scikit-learn; X stays on the device of the engine."""
     if not (is_on_other_device(X) or isinstance(X, Source)):
-        return validated(model, to_host(X), to_host(y), multi_output=True)
+        return validate_on_host(model, to_host(X), to_host(y), multi_output=True)
     X = validate_samples(model, engine, X, reset=True)
     if y is None:
         raise ValueError(

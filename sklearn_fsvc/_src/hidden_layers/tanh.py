@@ -78,7 +78,7 @@ class Tanh(Units):
     random_state: Any = None
     has_readout: bool = False  # whether feature weights may be "auto"
     valid_weights: tuple[str, ...] = WEIGHTS  # valid values of `weights`
-    is_complete: bool = False  # whether the samples of `fit` are all that there are
+    has_all_samples: bool = False  # not the first batches of `partial_fit` alone
     start_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
@@ -159,7 +159,7 @@ class Tanh(Units):
         return np.random.default_rng(seed).uniform(-1, 1, self.n_units)
 
     def of_all_samples(self) -> "Tanh":
-        return replace(self, is_complete=True)
+        return replace(self, has_all_samples=True)
 
     def fit(self, job: Job, samples: Samples, history: SearchHistory) -> "Tanh":
         pretrained = self.pretrained
@@ -211,7 +211,7 @@ class Tanh(Units):
     def _tries_linear_units(self, job, samples):
         """Return whether units that are not set otherwise are compared with linear ones."""
         is_free = self.weights == "gaussian" and self.has_auto_scale and self.bias
-        may_be_linear = self.is_complete and self.has_readout and is_free
+        may_be_linear = self.has_all_samples and self.has_readout and is_free
         may_be_linear = may_be_linear and self.image_shape is None and not self._has_map
         return may_be_linear and suits_linear_units(job, samples, self.n_units)
 

@@ -1,4 +1,4 @@
-"""The readouts softmax, LMS and untrained (both of FSVC), and the choice by `readout`."""
+"""The parameter `readout`: the readouts softmax, LMS and untrained (both of FSVC), by name."""
 
 from typing import Any, Self
 
