@@ -165,12 +165,7 @@ class Tanh(Units):
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.components_, samples.X)
-            units = parts_of(pretrained).units
-            return self.with_fitted(
-                components_=units.components_, hidden_intercept_=units.hidden_intercept_,
-                feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
-                feature_importances_=units.feature_importances_, precision_=units.precision_,
-            )  # fmt: skip
+            return self.with_layer_of(parts_of(pretrained).units)
         codes = samples.targets.groups if self.needs_classes else None
         if self.needs_classes and codes is None:
             raise ValueError(
