@@ -11,8 +11,8 @@ from ._src.estimators.transformer import NetworkTransformer
 from ._src.layers import LinearLayer
 from ._src.parts.base import UNSET, Part
 from ._src.parts.composition import Parts
-from ._src.parts.readout import Readout
-from ._src.parts.target import ReadoutTraining, TargetSpec
+from ._src.parts.readout import Readout, ReadoutTraining
+from ._src.parts.target import TargetSpec
 from ._src.parts.units import Sharing, Units
 from ._src.targets.classes import ClassTarget
 from ._src.targets.numeric import NumericTarget

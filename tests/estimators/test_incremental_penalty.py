@@ -16,8 +16,11 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegre
 from sklearn_fsvc._src.data.samples import row_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
 from sklearn_fsvc._src.parts.composition import parts_of
-from sklearn_fsvc._src.readouts.cross_validation import MAX_CV_SAMPLES, n_validation_units
-from sklearn_fsvc._src.readouts.cv_statistics import hash_validation_rows
+from sklearn_fsvc._src.readouts.cross_validation import (
+    MAX_CV_SAMPLES,
+    hash_validation_rows,
+    n_validation_units,
+)
 from sklearn_fsvc._src.readouts.penalty_search import squared_error
 
 DIGITS, Y = load_digits(return_X_y=True)

@@ -30,7 +30,7 @@ from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import loo_penalty as module
 from sklearn_fsvc._src.readouts.draw_sample import sample_unique
-from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid, train_left_out
+from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid, train_loo
 from sklearn_fsvc._src.readouts.penalty_search import ALPHA_STEP, SearchHistory
 from sklearn_fsvc._src.readouts.press import LOOScorer, PressResult
 from sklearn_fsvc._src.readouts.statistics import MAX_FACTORS
@@ -304,7 +304,7 @@ def test_search_finds_the_best_penalty(network, weighted, start, many, prefers_l
     job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
     sample, history = sample_unique(job, samples), SearchHistory(start)
     units = clf._parts().units
-    result, statistics = train_left_out(
+    result, statistics = train_loo(
         job, layer_of(clf), samples, sample, units, history, prefers_large
     )
     best = best_by_brute_force(clf, X, y, weight, prefers_large)

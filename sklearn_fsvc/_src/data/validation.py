@@ -43,7 +43,7 @@ _SMALL_SIZE = 2**17
 _PARALLEL_SIZE = 2**20
 
 
-def validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
+def validate_on_host(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
     """Return X, and y if given, from scikit-learn's `validate_data`, with better errors.
 
     float32, float64 and uint8 stay as they are. Other dtypes become float64: at once if the array
@@ -104,7 +104,7 @@ def _raise_with_remedy(error: Exception, estimator: Any, X: Any, y: tuple[Any, .
 def validate_samples(estimator: Any, engine: Engine, X: Any, *, reset: bool) -> Any:
     """Return validated X, on the engine's device if it is there already.
 
-    For dtypes see `validated`. The values of a source are checked as they are read.
+    For dtypes see `validate_on_host`. The values of a source are checked as they are read.
     """
     if isinstance(X, Source):
         _check_shape(estimator, X)
@@ -114,7 +114,7 @@ def validate_samples(estimator: Any, engine: Engine, X: Any, *, reset: bool) -> 
     if not reset and _is_valid(estimator, X):
         return X
     if not is_on_other_device(X):
-        return validated(estimator, to_host(X), reset=reset)
+        return validate_on_host(estimator, to_host(X), reset=reset)
     device_type = X.__dlpack_device__()[0]
     if device_type not in engine.dlpack_types:
         raise TypeError(

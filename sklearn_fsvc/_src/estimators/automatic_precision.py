@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parts.target import ReadoutTraining
+from ..parts.readout import ReadoutTraining
 from ..readouts.penalty_search import estimate_penalty
 from ..utils.parameters import make_generator
 

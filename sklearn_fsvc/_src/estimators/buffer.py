@@ -18,7 +18,7 @@ from ..data.sources import joined, select_rows
 from ..engines.base import Engine
 from ..hidden_layers.proxy_networks import MAX_SEARCH_SAMPLES
 from ..parts.units import Units
-from ..readouts.cross_validation import ROUNDING
+from ..readouts.moments import CANCELLATION_ERROR
 from ..readouts.running_statistics import InvalidRemoval, decay_rows
 from ..targets.labels import join_labels
 
@@ -191,7 +191,7 @@ class SampleBuffer:
         group = _group_equal(both)
         total = np.bincount(group[:n], weight[:n], minlength=group.max() + 1)
         removed = np.bincount(group[n:], weight[n:], minlength=len(total))
-        if (removed > total * (1 + ROUNDING)).any():
+        if (removed > total * (1 + CANCELLATION_ERROR)).any():
             raise InvalidRemoval("samples with these features, targets and weights are missing")
         left = _subtract_weights(group[:n], weight[:n], total, removed)
         stops = np.cumsum([len(part) for part in self.parts])[:-1]
@@ -259,8 +259,8 @@ def _subtract_weights(group, weight, total, removed):
     left = np.empty(len(group))
     left[order] = share
     left *= total[group]
-    left[left <= ROUNDING * weight] = 0
-    return np.where(np.abs(left - weight) <= ROUNDING * weight, weight, left)
+    left[left <= CANCELLATION_ERROR * weight] = 0
+    return np.where(np.abs(left - weight) <= CANCELLATION_ERROR * weight, weight, left)
 
 
 def is_buffered(units: Units) -> bool:

@@ -22,8 +22,12 @@ from ..engines.algebra import HOST
 from ..parts.composition import Parts
 from ..parts.target import TargetSpec
 from ..parts.units import Units
-from ..readouts.cross_validation import n_validation_units
-from ..readouts.cv_statistics import CVStatistics, hash_validation_rows, n_parts
+from ..readouts.cross_validation import (
+    CVStatistics,
+    count_parts,
+    hash_validation_rows,
+    n_validation_units,
+)
 from ..readouts.drift import ErrorMonitor
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution
@@ -91,7 +95,7 @@ class IncrementalState:
         statistics = RunningStatistics(
             max_rows=max(_MIN_BUFFER_ROWS, _BUFFER_ROWS_PER_UNIT * layer.n_units),
             max_bytes=min(sums_bytes, int(_BUFFER_FRACTION * memory_limit)),
-            n_parts=n_parts(layer.n_units) if is_option(alpha, "auto") else 0,
+            n_parts=count_parts(layer.n_units) if is_option(alpha, "auto") else 0,
             sample=sample,
         )
         # The sums have the given weights.

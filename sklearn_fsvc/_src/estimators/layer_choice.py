@@ -19,7 +19,7 @@ from sklearn.utils import check_consistent_length
 from ..data.columns import check_unmasked
 from ..data.samples import Samples
 from ..data.streaming import count_operations
-from ..data.validation import to_host, validated
+from ..data.validation import to_host, validate_on_host
 from ..engines import get_engine
 from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
@@ -119,7 +119,7 @@ class BufferedNetwork(Network):
                 "time."
             )
         check_unmasked(X=X, y=y)
-        return validated(self, to_host(X), to_host(y), multi_output=True, reset=reset)
+        return validate_on_host(self, to_host(X), to_host(y), multi_output=True, reset=reset)
 
     @property
     def _is_untrained(self) -> bool:

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..parts.base import UNSET
-from ..parts.readout import Readout
-from ..parts.target import ReadoutTraining
+from ..parts.readout import Readout, ReadoutTraining
 from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.penalty_search import PenaltySearchResult, train_held_out
@@ -18,6 +17,7 @@ from ..utils.parameters import (
     check_positive,
     check_positive_integer,
     check_positive_or_auto,
+    is_option,
     parse_penalty,
 )
 
@@ -68,6 +68,12 @@ class Linear(Readout):
         check_positive_or_auto("learning_rate", self.learning_rate)
 
     @property
+    def selects_by_loo(self) -> bool:
+        """Return whether `alpha` is several penalties, of which leave-one-out selects one."""
+        is_array = np.iterable(self.alpha) and not isinstance(self.alpha, str)
+        return is_array or is_option(self.alpha, "loo")
+
+    @property
     def has_given_sample(self) -> bool:
         return self.sample is not None
 
@@ -93,7 +99,7 @@ class Linear(Readout):
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
         fitted["readout_coef_"], fitted["readout_intercept_"] = task.score_coefficients(W, b, dtype)
-        if "lms" in self.choices:
+        if "lms" in self.choices:  # those estimators have `n_iter_` with every readout
             fitted.setdefault("n_iter_", self.n_iter)
         return self.with_fitted(**fitted)
 

@@ -21,10 +21,11 @@ from ..data.samples import Samples
 from ..data.sources import Source
 from ..data.sources.base import supported_dtype
 from ..data.streaming import cast_layer, count_operations, work_of_fit
-from ..data.validation import is_on_other_device, to_host, validate_samples, validated
+from ..data.validation import is_on_other_device, to_host, validate_on_host, validate_samples
 from ..engines import get_engine
 from ..parts.composition import Parts
-from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.readout import ReadoutTraining
+from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.penalty_search import SearchHistory
 from ..targets.encoding import encode_groups, encode_labels
@@ -75,9 +76,11 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             self._train(parts, job, *data, groups, validation)
         self._end_fit(fit_task, X, y, sample_weight)
 
-    def _train(self, parts, job, *data):
+    def _train(self, parts, job, X, y, sample_weight, groups, validation):
         """Choose the hidden layer for the samples, and train the readout."""
-        parts, samples = self._validate_training_data(parts, job.engine, *data)
+        parts, samples = self._encode_training_data(
+            parts, job.engine, X, y, sample_weight, groups, validation
+        )
         task, readout, scale = parts.task, None, 1.0
         if task is not None and parts.readout.fits_units:
             # An ensemble has merged copies before it drew its sample. With scores of networks among
@@ -127,7 +130,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         check_verbosity("verbose", self.verbose)
         return parts
 
-    def _validate_training_data(self, parts, engine, X, y, sample_weight, groups, validation=None):
+    def _encode_training_data(self, parts, engine, X, y, sample_weight, groups, validation=None):
         """Return the parts with a fitted target specification, and the `Samples`."""
         if parts.task is None:
             X, y = validate_samples(self, engine, X, reset=True), to_host(y)
@@ -181,7 +184,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
 def validate_training_data(model: BaseEstimator, engine: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return X and y as validated by scikit-learn; X stays on the device of the engine."""
     if not (is_on_other_device(X) or isinstance(X, Source)):
-        return validated(model, to_host(X), to_host(y), multi_output=True)
+        return validate_on_host(model, to_host(X), to_host(y), multi_output=True)
     X = validate_samples(model, engine, X, reset=True)
     if y is None:
         raise ValueError(

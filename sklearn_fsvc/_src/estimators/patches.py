@@ -4,100 +4,16 @@ from ..hidden_layers.patches import Patches
 from ..parts.composition import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
-from ..utils.docstrings import fill_docstring, read_entries
+from ..utils.docstrings import fill_docstring
 from .classifier import NetworkClassifier
-from .readout_parts import READOUTS_WITHOUT_CENTERS, readout_of
+from .readout_parameter import READOUTS_WITHOUT_CENTERS, readout_of
 from .regressor import NetworkRegressor
 from .ridge_readout import Ridge
-from .shared_docs import CLASSIFICATION, REGRESSION, SHARED
+from .shared_docs import CLASSIFICATION, PATCH_UNITS, REGRESSION, SHARED
 from .transformer import NetworkTransformer
 
-_PATCH = read_entries(
-    """
-    n_hidden : int, default=400
-        Number of hidden units. With the soft threshold and the same `random_state`, the units of a
-        smaller network are the first ones of a larger network. H has a column for each unit and
-        cell of the pooling grid, two with the soft threshold; their number determines the time and
-        the memory of the readout.
 
-    image_shape : (rows, columns) or (rows, columns, channels), default=None
-        Shape of the images in the rows of X, channels last. None is a square image with
-        one channel if the number of features is 16, 25, 36 or a larger square. Samples with any
-        other number of features up to 64 are not images: each of them is a single patch, and
-        nothing is averaged. With more features `image_shape` is required.
-
-    patch_size : int or (height, width), default=None
-        Side or sides of the patches. None is a quarter of the image's shorter side, from 3 to 8.
-
-    stride : int, default=1
-        Number of pixels between neighbouring patches, down and across.
-
-    pool : int or (down, across), default=4
-        Number of cells on each side of the pooling grid, over which activations are averaged. There
-        are never more cells than patch positions.
-
-    kernel : {"soft_threshold", "below_mean", %(kernels)s} or Kernel, default="soft_threshold"
-        Activation of the units. "soft_threshold" has two outputs, ``max(0, a - t)`` and
-        ``max(0, -a - t)`` for the scalar product a of a patch and a unit of length 1. "below_mean"
-        is ``max(0, m - d)`` for the distance d and its mean m over the units. The others are the
-        kernels of `RBFClassifier`.
-
-    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="euclidean"
-        Distance between patches and units, for the kernels that depend on a distance.
-
-    radius : float or "auto", default="auto"
-        Width of the kernels that have one. "auto" follows the median distance between patches.
-
-    threshold : float, default=0.5
-        The threshold t, as a multiple of the root mean square of a over patches that are not
-        constant.
-
-    contrast : bool or "auto", default="auto"
-        Whether to normalise the contrast of patches: subtract the mean of each patch, and divide by
-        ``sqrt(variance + floor)``, where the floor is a hundredth of the mean variance of
-        patches. "auto" normalises unless images have a single row.
-
-    whitening : float or None, default=0.3
-        Regularisation of the ZCA whitening of patches: this multiple of the mean eigenvalue of
-        their covariance is added to each eigenvalue. None does not whiten.
-
-    selection : {"random", "global"}, default="random"
-        Selection of the units among patches that are not constant: random patches, or novel ones,
-        as in `RBFProjector`.
-
-    random_state : int, RandomState or None, default=None
-        Seed of the selection of patches; the same seed selects the same ones on every device.
-
-    components_ : ndarray of shape (n_units, n_inputs)
-        The units, normalised and whitened as patches are; for the soft threshold, of length 1.
-
-    patches_ : ndarray of shape (n_units, height, width, channels)
-        The units as patches of the training images.
-
-    image_shape_ : tuple (rows, columns, channels)
-        Shape of the images.
-
-    pool_ : tuple (down, across)
-        Number of cells of the pooling grid.
-
-    radius_, threshold_, floor_ : float or None
-        Radius of the kernel, threshold t and floor of the variance that were used; None if there
-        is none.
-
-    whitening_ : ndarray of shape (n_inputs, n_inputs) or None
-        Whitening matrix: patches p become ``p @ whitening_ - shift_``.
-
-    shift_ : ndarray of shape (n_inputs,) or None
-        The mean patch, whitened.
-
-    readout_coef_ : ndarray of shape (n_classes, n_columns) or (1, n_columns)
-        Weights of the readout for the columns of H, in which those of a unit are adjacent; one row
-        for two classes. The rows of several outputs are stacked.
-    """
-)
-
-
-@fill_docstring(SHARED, CLASSIFICATION, _PATCH)
+@fill_docstring(SHARED, CLASSIFICATION, PATCH_UNITS)
 class PatchClassifier(NetworkClassifier):
     """Classifier of images with a hidden layer of image patches and a linear readout.
 
@@ -214,7 +130,7 @@ class PatchClassifier(NetworkClassifier):
         return Parts(Patches.from_estimator(self), ClassTarget.from_estimator(self), readout)
 
 
-@fill_docstring(SHARED, _PATCH, REGRESSION)
+@fill_docstring(SHARED, PATCH_UNITS, REGRESSION)
 class PatchRegressor(NetworkRegressor):
     """Regressor of images with a hidden layer of image patches and a ridge readout.
 
@@ -323,7 +239,7 @@ class PatchRegressor(NetworkRegressor):
         )
 
 
-@fill_docstring(SHARED, _PATCH)
+@fill_docstring(SHARED, PATCH_UNITS)
 class PatchProjector(NetworkTransformer):
     """Compute how strongly patches of the training images occur in each part of an image.
 

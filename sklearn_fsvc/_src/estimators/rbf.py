@@ -6,95 +6,18 @@ from ..hidden_layers.rbf import RBF
 from ..parts.composition import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
-from ..utils.docstrings import fill_docstring, read_entries
+from ..utils.docstrings import fill_docstring
 from .classifier import NetworkClassifier
 from .explanation import ExplainMixin
 from .partial_fit import SolvedAttribute
-from .readout_parts import readout_of
+from .readout_parameter import readout_of
 from .regressor import NetworkRegressor
 from .ridge_readout import Ridge
-from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM
+from .shared_docs import CLASSIFICATION, RBF_UNITS, REGRESSION, SHARED, TRANSFORM
 from .transformer import NetworkTransformer
 
-_RBF = read_entries(
-    """
-    n_hidden : int or None, default=None
-        Number of hidden units. None depends on the number of samples: as many units as samples for
-        up to 1000 samples, or if there are no more samples than features; for more samples the
-        larger of 1000 and three quarters of them; at most 4000, or 8000 on a GPU; in each case up
-        to 3 percent fewer. If `radius` or `selection_radius` is a number, None is the number of
-        samples that are novel at that radius.
 
-        A selection radius is searched at which slightly more samples are novel; the first of them
-        become the centres. Of very many samples, 16 per unit are candidates, unless
-        ``shuffle=False``. If too few samples are distinct, there are fewer units, and `fit` warns.
-        If `selection_radius` is a number, `n_hidden` is the maximum number of units.
-
-    selection_radius : float or None, default=None
-        Radius for the selection of centres only. None is `radius` if that is a number and the
-        number of units is None; otherwise the radius that was searched for the number of units.
-        With a number, centres are selected in the same order for every number of units, so the
-        units of a smaller network are the first ones of a larger network.
-
-    overlap : float, default=1.0
-        Novelty threshold, p in Dogaru & Dogaru (2017): a sample is novel if its activations over
-        the centres selected so far sum to less. The higher, the more centres.
-
-    metric : {"auto", "manhattan", "euclidean", "sqeuclidean"}, default="auto"
-        Distance between samples and centres. "auto" is the Manhattan distance, unless Gaussian
-        units of Euclidean distances have a validation error that is clearly lower, by 7 %; they
-        suit smooth targets, such as linear ones. They are candidates if X is not uint8, `kernel`
-        and `radius` are "auto" and `precision` is not 8 or 15: for Gaussian units as in an SVM,
-        set ``kernel="gaussian", metric="euclidean"``. Centres are selected with Manhattan distances
-        in any case. Manhattan distances of uint8 samples are exact: they are computed in integers.
-
-    layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
-        An existing hidden layer: that of a fitted RBF estimator, with its kernel, radius and
-        feature weights, or an array of centres, for which kernel, radius and feature weights are
-        determined. No centres are selected then. `metric` must be "auto" or that of the estimator.
-        To keep the estimator fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
-
-    shuffle : bool, default=True
-        Whether to present the samples in random order to the selection. Otherwise their order is
-        that of X.
-
-    random_state : int, RandomState or None, default=None
-        Seed of the order of presentation, and of the hold-out sets of automatic hyperparameters.
-
-    centers_ : ndarray of shape (n_units, n_features)
-        The centres: training samples without feature weights, in the order of presentation.
-
-    center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
-        Classes of the centres. Like `support_`, it does not exist with `layer`.
-
-    center_targets_ : ndarray of shape (n_units,) or (n_units, n_outputs)
-        Targets of the centres. Like `support_`, it does not exist with `layer`.
-
-    support_ : ndarray of shape (n_units,)
-        Indices of the centres in the training data; with `partial_fit`, in the samples from which
-        the layer was chosen, in order of arrival.
-
-    radius_, selection_radius_ : float
-        The radii of the units and of the selection; `selection_radius_` is None for random centres.
-
-    metric_ : str
-        The metric of the units.
-
-    kernel_ : str or Kernel
-        The kernel of the units.
-
-    feature_weights_ : ndarray of shape (n_features,) or None
-        Weights of the features, each in the inverse of the unit of its feature. None if features
-        are not weighted, or if there is a linear map.
-
-    feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
-        eigenvalues are the most important combinations of features. A learned map is square.
-    """
-)
-
-
-@fill_docstring(SHARED, CLASSIFICATION, _RBF)
+@fill_docstring(SHARED, CLASSIFICATION, RBF_UNITS)
 class RBFClassifier(ExplainMixin, NetworkClassifier):
     """Classifier with a hidden layer of RBF units, centred at selected training samples.
 
@@ -313,7 +236,7 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         return parts.task.targets_of(self.center_labels_).counts
 
 
-@fill_docstring(SHARED, REGRESSION, _RBF)
+@fill_docstring(SHARED, REGRESSION, RBF_UNITS)
 class RBFRegressor(ExplainMixin, NetworkRegressor):
     """Regressor with a hidden layer of RBF units, centred at selected training samples.
 
@@ -461,7 +384,7 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
         return Parts(units, NumericTarget.from_estimator(self), Ridge.from_estimator(self))
 
 
-@fill_docstring(SHARED, TRANSFORM, _RBF)
+@fill_docstring(SHARED, TRANSFORM, RBF_UNITS)
 class RBFProjector(NetworkTransformer):
     """Compute the hidden layer of `RBFClassifier`, as a transformer.
 

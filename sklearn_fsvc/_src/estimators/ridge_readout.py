@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..data.streaming import cast_layer
-from ..parts.target import ReadoutTraining
+from ..parts.readout import ReadoutTraining
 from ..readouts.cross_validation import draw_validation
 from ..readouts.dual import (
     DualLOO,
@@ -18,10 +18,10 @@ from ..readouts.leave_one_out import HeldOutScores, LeaveOneOut, SampledLOO
 from ..readouts.linear import Solution
 from ..readouts.loo_penalty import (
     draw_penalty_sample,
-    search_dual_left_out,
+    search_dual_loo,
     select_from_loo_grid,
-    suits_left_out,
-    train_left_out,
+    suits_loo,
+    train_loo,
 )
 from ..readouts.ridge import gather_with_fallback
 from ..readouts.validation_scores import score_validation
@@ -42,7 +42,7 @@ class Ridge(Linear):
     is_ridge = fits_units = has_probabilities = True
 
     def check_samples(self, samples: Any) -> None:
-        if samples.may_leave_one_out or not isinstance(parse_penalty(self.alpha), tuple):
+        if samples.may_leave_one_out or not self.selects_by_loo:
             return
         if samples.validation is not None:
             raise ValueError(
@@ -109,8 +109,8 @@ class Ridge(Linear):
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
         job, layer, samples = training.job, training.layer, training.samples
-        if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
-            found, statistics = train_left_out(
+        if self._suits_loo(training):
+            found, statistics = train_loo(
                 job, layer, samples, self._penalty_sample(training), training.units,
                 training.history, self._prefers_large(samples),
                 center_outputs(training.units, training.task),
@@ -120,41 +120,44 @@ class Ridge(Linear):
             found, statistics = search_held_out(training, random)
         return found.alpha, statistics
 
+    def _search_dual_penalty(self, training, problem):
+        """Return the search of the penalty by the dual equations, with alpha="auto"."""
+        job, layer, samples = training.job, training.layer, training.samples
+        start, random = training.history.start_for(layer), make_generator(self.random_state)
+        if self._suits_loo(training):
+            return search_dual_loo(
+                job, layer, samples, self._penalty_sample(training), problem, training.units,
+                start, self._prefers_large(samples), center_outputs(training.units, training.task),
+            )  # fmt: skip
+        if samples.validation is None:
+            return search_dual(problem, random, start, samples.groups)
+        validation = draw_validation(samples, random)
+        of_validation = gather_dual_problem(job, cast_layer(layer, validation.X), validation)
+        return search_dual_validated(problem, of_validation, start)
+
+    def _suits_loo(self, training):
+        return suits_loo(training.samples, training.units, is_stacked=bool(self.sample))
+
     def _penalty_sample(self, training):
         """Return the samples whose leave-one-out error selects a penalty."""
         return self.sample or draw_penalty_sample(training.job, training.samples)
 
     def _prefers_large(self, samples):
-        """Return whether large penalties are preferred: as of `search_left_out`."""
+        """Return whether large penalties are preferred: as of `search_loo`."""
         return not self.sample and samples.targets.is_binary
 
     def _train_by_dual(self, training, penalty):
         """Return the readout by the dual equations; None if they are ill-conditioned."""
         job, layer, samples = training.job, training.layer, training.samples
         problem = gather_dual_problem(job, layer, samples)
-        alpha, found, loo, scores = penalty, None, None, None
-        if penalty == "auto":
-            start, random = training.history.start_for(layer), make_generator(self.random_state)
-            if suits_left_out(samples, training.units, is_stacked=bool(self.sample)):
-                found = search_dual_left_out(
-                    job, layer, samples, self._penalty_sample(training), problem, training.units,
-                    start, self._prefers_large(samples),
-                    center_outputs(training.units, training.task),
-                )  # fmt: skip
-            elif samples.validation is None:
-                found = search_dual(problem, random, start, samples.groups)
-            else:
-                validation = draw_validation(samples, random)
-                of_validation = gather_dual_problem(
-                    job, cast_layer(layer, validation.X), validation
-                )
-                found = search_dual_validated(problem, of_validation, start)
-            alpha = found.alpha
+        found = self._search_dual_penalty(training, problem) if penalty == "auto" else None
+        alpha = penalty if found is None else found.alpha
         solution, dual = problem.try_solve(alpha)
         if solution is None or dual is None:
             return None
         if found is not None:
             training.history.add(layer, found)
+        loo = scores = None
         if self._needs_loo_scores(training):
             job = job.reserve(2 * problem.H.nbytes)
             sample = self.sample or training.task.draw_sample(job, samples)
@@ -189,27 +192,27 @@ class Ridge(Linear):
 
     def _train_by_loo(self, training, alphas):
         """Return the readout with the penalty of the least leave-one-out error."""
-        task, samples, random_state = training.task, training.samples, self.random_state
+        job, layer, samples, task = training.job, training.layer, training.samples, training.task
+        random_state = self.random_state
         rows, start = task.calibration_rows(samples, random_state), None
         if is_option(self.alpha, "loo"):
-            start = make_generator(random_state), training.history.start_for(training.layer)
+            start = make_generator(random_state), training.history.start_for(layer)
         chosen = select_from_loo_grid(
-            training.job, training.layer, samples.with_centers(sole_centers(training)), alphas,
-            self._calibrates(task),
-            task.needs_posterior, rows, start, center_outputs(training.units, task),
+            job, layer, samples.with_centers(sole_centers(training)), alphas,
+            keep_scores=self._calibrates(task), keep_posterior=task.needs_posterior, rows=rows,
+            start=start, center_outputs=center_outputs(training.units, task),
         )  # fmt: skip
         return self.with_solution(
             training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
-            loo_errors_=chosen.errors, **task.loo_attributes(training, chosen, rows),
+            loo_errors_=chosen.errors, **task.loo_attributes(job, layer, samples, chosen, rows),
         )  # fmt: skip
 
     def leaves_one_out(self, task: Any) -> bool:
         """Return whether leave-one-out of all samples trains it: more than a solution of sums."""
-        return task.needs_posterior or isinstance(parse_penalty(self.alpha), tuple)
+        return task.needs_posterior or self.selects_by_loo
 
     def why_not_incremental(self) -> str | None:
-        is_searched = np.iterable(self.alpha) and not isinstance(self.alpha, str)
-        if is_searched or is_option(self.alpha, "loo"):
+        if self.selects_by_loo:
             return (
                 f"alpha={self.alpha!r} is chosen by leave-one-out, which needs another pass over "
                 'all samples; with partial_fit use a number, or "auto".'

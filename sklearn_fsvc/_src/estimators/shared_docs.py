@@ -115,6 +115,14 @@ SHARED = read_entries(
     n_iter_ : int
         Number of iterations of the softmax readout; only with ``readout="softmax"``.
 
+    feature_weights_ : ndarray of shape (n_features,) or None
+        Weights of the features, each in the inverse of the unit of its feature. None if features
+        are not weighted, or if there is a linear map.
+
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
+        eigenvalues are the most important combinations of features. A learned map is square.
+
     feature_importances_ : ndarray of shape (n_features,), float64
         The weight of each feature, or the norm of its row of a linear map, times the standard
         deviation of the feature, scaled to a sum of 1. Unlike weights, importances do not depend
@@ -237,5 +245,213 @@ FIT = read_entries(
     sample_weight_val : array-like of shape (n_val,), optional
         Weights of its samples in validation errors. In a classifier, ``class_weight="balanced"``
         multiplies them by weights from the class frequencies in `y_val`.
+    """
+)
+
+# Of the three estimators of each kind of hidden units.
+RBF_UNITS = read_entries(
+    """
+    n_hidden : int or None, default=None
+        Number of hidden units. None depends on the number of samples: as many units as samples for
+        up to 1000 samples, or if there are no more samples than features; for more samples the
+        larger of 1000 and three quarters of them; at most 4000, or 8000 on a GPU; in each case up
+        to 3 percent fewer. If `radius` or `selection_radius` is a number, None is the number of
+        samples that are novel at that radius.
+
+        A selection radius is searched at which slightly more samples are novel; the first of them
+        become the centres. Of very many samples, 16 per unit are candidates, unless
+        ``shuffle=False``. If too few samples are distinct, there are fewer units, and `fit` warns.
+        If `selection_radius` is a number, `n_hidden` is the maximum number of units.
+
+    selection_radius : float or None, default=None
+        Radius for the selection of centres only. None is `radius` if that is a number and the
+        number of units is None; otherwise the radius that was searched for the number of units.
+        With a number, centres are selected in the same order for every number of units, so the
+        units of a smaller network are the first ones of a larger network.
+
+    overlap : float, default=1.0
+        Novelty threshold, p in Dogaru & Dogaru (2017): a sample is novel if its activations over
+        the centres selected so far sum to less. The higher, the more centres.
+
+    metric : {"auto", "manhattan", "euclidean", "sqeuclidean"}, default="auto"
+        Distance between samples and centres. "auto" is the Manhattan distance, unless Gaussian
+        units of Euclidean distances have a validation error that is clearly lower, by 7 %; they
+        suit smooth targets, such as linear ones. They are candidates if X is not uint8, `kernel`
+        and `radius` are "auto" and `precision` is not 8 or 15: for Gaussian units as in an SVM,
+        set ``kernel="gaussian", metric="euclidean"``. Centres are selected with Manhattan distances
+        in any case. Manhattan distances of uint8 samples are exact: they are computed in integers.
+
+    layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
+        An existing hidden layer: that of a fitted RBF estimator, with its kernel, radius and
+        feature weights, or an array of centres, for which kernel, radius and feature weights are
+        determined. No centres are selected then. `metric` must be "auto" or that of the estimator.
+        To keep the estimator fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
+
+    shuffle : bool, default=True
+        Whether to present the samples in random order to the selection. Otherwise their order is
+        that of X.
+
+    random_state : int, RandomState or None, default=None
+        Seed of the order of presentation, and of the hold-out sets of automatic hyperparameters.
+
+    centers_ : ndarray of shape (n_units, n_features)
+        The centres: training samples without feature weights, in the order of presentation.
+
+    center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
+        Classes of the centres. Like `support_`, it does not exist with `layer`.
+
+    center_targets_ : ndarray of shape (n_units,) or (n_units, n_outputs)
+        Targets of the centres. Like `support_`, it does not exist with `layer`.
+
+    support_ : ndarray of shape (n_units,)
+        Indices of the centres in the training data; with `partial_fit`, in the samples from which
+        the layer was chosen, in order of arrival.
+
+    radius_, selection_radius_ : float
+        The radii of the units and of the selection; `selection_radius_` is None for random centres.
+
+    metric_ : str
+        The metric of the units.
+
+    kernel_ : str or Kernel
+        The kernel of the units.
+    """
+)
+
+TANH_UNITS = read_entries(
+    """
+    n_hidden : int, default=2000
+        Number of hidden units. With the same `random_state`, the units of a smaller network are the
+        first ones of a larger network.
+
+    scale : float or "auto", default="auto"
+        Length of the weight vector of each unit; of normally distributed weights, the expected
+        length. "auto" follows the number of samples and the number of directions in which they
+        vary; `TanhProjector` has the formula.
+
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images in the rows of X, channels last. Each unit then has a random
+        rectangle as its receptive field: the weights of other pixels are 0. None if the features
+        are not pixels.
+
+    patch_size : (low, high), default=None
+        Minimum and maximum side of the receptive fields; height, width and position are uniformly
+        distributed. None is from a fifth to three fifths of the shorter side of the image.
+
+    bias : bool, default=True
+        Whether units have random biases, from the uniform distribution that `TanhProjector`
+        describes. Without them, the inflection point of a unit is at the mean of the samples, or
+        at 0 if `scale` is a number.
+
+    feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
+            default="auto"
+        Relevance of each feature: the layer is that of samples that are multiplied by the weights,
+        and `components_` contain them. "learned" weights are learned as in `RBFClassifier`, by
+        small networks of Laplacian units, and used if they lower the validation error of these;
+        "refined" ones minimise a leave-one-out error, whatever the validation error.
+        "auto" is "learned" if there are at most 500 features and at least 50 samples, and None if
+        X is uint8, with `image_shape`, and with `weights` that are computed from samples.
+        "map" learns a linear map, of at most 500 features: the square root of the average gradient
+        outer product (Radhakrishnan et al., 2024) of small networks of Laplacian units with the
+        Euclidean distance, iterated as long as that lowers the validation error. An array of shape
+        (n_features,) contains weights, a matrix of shape (n_features, n_inputs) is a map: samples
+        x become ``x A``.
+
+    layer : estimator or FrozenEstimator, default=None
+        A fitted tanh estimator, whose hidden layer is used; the parameters of the layer have no
+        effect then. To keep it fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
+
+    random_state : int, RandomState or None, default=None
+        Seed of the weights; the same seed gives the same model on every device.
+
+    components_ : ndarray of shape (n_hidden, n_features)
+        Weights of the hidden units.
+
+    hidden_intercept_ : ndarray of shape (n_hidden,)
+        Biases of the hidden units.
+    """
+)
+
+PATCH_UNITS = read_entries(
+    """
+    n_hidden : int, default=400
+        Number of hidden units. With the soft threshold and the same `random_state`, the units of a
+        smaller network are the first ones of a larger network. H has a column for each unit and
+        cell of the pooling grid, two with the soft threshold; their number determines the time and
+        the memory of the readout.
+
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images in the rows of X, channels last. None is a square image with
+        one channel if the number of features is 16, 25, 36 or a larger square. Samples with any
+        other number of features up to 64 are not images: each of them is a single patch, and
+        nothing is averaged. With more features `image_shape` is required.
+
+    patch_size : int or (height, width), default=None
+        Side or sides of the patches. None is a quarter of the image's shorter side, from 3 to 8.
+
+    stride : int, default=1
+        Number of pixels between neighbouring patches, down and across.
+
+    pool : int or (down, across), default=4
+        Number of cells on each side of the pooling grid, over which activations are averaged. There
+        are never more cells than patch positions.
+
+    kernel : {"soft_threshold", "below_mean", %(kernels)s} or Kernel, default="soft_threshold"
+        Activation of the units. "soft_threshold" has two outputs, ``max(0, a - t)`` and
+        ``max(0, -a - t)`` for the scalar product a of a patch and a unit of length 1. "below_mean"
+        is ``max(0, m - d)`` for the distance d and its mean m over the units. The others are the
+        kernels of `RBFClassifier`.
+
+    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="euclidean"
+        Distance between patches and units, for the kernels that depend on a distance.
+
+    radius : float or "auto", default="auto"
+        Width of the kernels that have one. "auto" follows the median distance between patches.
+
+    threshold : float, default=0.5
+        The threshold t, as a multiple of the root mean square of a over patches that are not
+        constant.
+
+    contrast : bool or "auto", default="auto"
+        Whether to normalise the contrast of patches: subtract the mean of each patch, and divide by
+        ``sqrt(variance + floor)``, where the floor is a hundredth of the mean variance of
+        patches. "auto" normalises unless images have a single row.
+
+    whitening : float or None, default=0.3
+        Regularisation of the ZCA whitening of patches: this multiple of the mean eigenvalue of
+        their covariance is added to each eigenvalue. None does not whiten.
+
+    selection : {"random", "global"}, default="random"
+        Selection of the units among patches that are not constant: random patches, or novel ones,
+        as in `RBFProjector`.
+
+    random_state : int, RandomState or None, default=None
+        Seed of the selection of patches; the same seed selects the same ones on every device.
+
+    components_ : ndarray of shape (n_units, n_inputs)
+        The units, normalised and whitened as patches are; for the soft threshold, of length 1.
+
+    patches_ : ndarray of shape (n_units, height, width, channels)
+        The units as patches of the training images.
+
+    image_shape_ : tuple (rows, columns, channels)
+        Shape of the images.
+
+    pool_ : tuple (down, across)
+        Number of cells of the pooling grid.
+
+    radius_, threshold_, floor_ : float or None
+        Radius of the kernel, threshold t and floor of the variance that were used; None if there
+        is none.
+
+    whitening_ : ndarray of shape (n_inputs, n_inputs) or None
+        Whitening matrix: patches p become ``p @ whitening_ - shift_``.
+
+    shift_ : ndarray of shape (n_inputs,) or None
+        The mean patch, whitened.
+
+    readout_coef_ : ndarray of shape (n_classes, n_columns) or (1, n_columns)
+        Weights of the readout for the columns of H, in which those of a unit are adjacent; one row
+        for two classes. The rows of several outputs are stacked.
     """
 )

@@ -4,78 +4,16 @@ from ..hidden_layers.tanh import RANDOM_WEIGHTS, Tanh
 from ..parts.composition import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
-from ..utils.docstrings import fill_docstring, read_entries
+from ..utils.docstrings import fill_docstring
 from .classifier import NetworkClassifier
-from .readout_parts import READOUTS_WITHOUT_CENTERS, readout_of
+from .readout_parameter import READOUTS_WITHOUT_CENTERS, readout_of
 from .regressor import NetworkRegressor
 from .ridge_readout import Ridge
-from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM
+from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TANH_UNITS, TRANSFORM
 from .transformer import NetworkTransformer
 
-_TANH = read_entries(
-    """
-    n_hidden : int, default=2000
-        Number of hidden units. With the same `random_state`, the units of a smaller network are the
-        first ones of a larger network.
 
-    scale : float or "auto", default="auto"
-        Length of the weight vector of each unit; of normally distributed weights, the expected
-        length. "auto" follows the number of samples and the number of directions in which they
-        vary; `TanhProjector` has the formula.
-
-    image_shape : (rows, columns) or (rows, columns, channels), default=None
-        Shape of the images in the rows of X, channels last. Each unit then has a random
-        rectangle as its receptive field: the weights of other pixels are 0. None if the features
-        are not pixels.
-
-    patch_size : (low, high), default=None
-        Minimum and maximum side of the receptive fields; height, width and position are uniformly
-        distributed. None is from a fifth to three fifths of the shorter side of the image.
-
-    bias : bool, default=True
-        Whether units have random biases, from the uniform distribution that `TanhProjector`
-        describes. Without them, the inflection point of a unit is at the mean of the samples, or
-        at 0 if `scale` is a number.
-
-    feature_weights : {"auto", "learned", "refined", "map"}, array-like of float or None, \
-            default="auto"
-        Relevance of each feature: the layer is that of samples that are multiplied by the weights,
-        and `components_` contain them. "learned" weights are learned as in `RBFClassifier`, by
-        small networks of Laplacian units, and used if they lower the validation error of these;
-        "refined" ones minimise a leave-one-out error, whatever the validation error.
-        "auto" is "learned" if there are at most 500 features and at least 50 samples, and None if
-        X is uint8, with `image_shape`, and with `weights` that are computed from samples.
-        "map" learns a linear map, of at most 500 features: the square root of the average gradient
-        outer product (Radhakrishnan et al., 2024) of small networks of Laplacian units with the
-        Euclidean distance, iterated as long as that lowers the validation error. An array of shape
-        (n_features,) contains weights, a matrix of shape (n_features, n_inputs) is a map: samples
-        x become ``x A``.
-
-    layer : estimator or FrozenEstimator, default=None
-        A fitted tanh estimator, whose hidden layer is used; the parameters of the layer have no
-        effect then. To keep it fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
-
-    random_state : int, RandomState or None, default=None
-        Seed of the weights; the same seed gives the same model on every device.
-
-    components_ : ndarray of shape (n_hidden, n_features)
-        Weights of the hidden units.
-
-    hidden_intercept_ : ndarray of shape (n_hidden,)
-        Biases of the hidden units.
-
-    feature_weights_ : ndarray of shape (n_features,) or None
-        Weights of the features, each in the inverse of the unit of its feature. None if features
-        are not weighted, or if there is a linear map.
-
-    feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
-        eigenvalues are the most important combinations of features. A learned map is square.
-    """
-)
-
-
-@fill_docstring(SHARED, CLASSIFICATION, _TANH)
+@fill_docstring(SHARED, CLASSIFICATION, TANH_UNITS)
 class TanhClassifier(NetworkClassifier):
     """Classifier with a hidden layer of random tanh units and a linear readout.
 
@@ -211,7 +149,7 @@ class TanhClassifier(NetworkClassifier):
         )
 
 
-@fill_docstring(SHARED, REGRESSION, _TANH)
+@fill_docstring(SHARED, REGRESSION, TANH_UNITS)
 class TanhRegressor(NetworkRegressor):
     """Regressor with a hidden layer of random tanh units and a ridge readout.
 
@@ -330,7 +268,7 @@ class TanhRegressor(NetworkRegressor):
         return Parts(units, NumericTarget.from_estimator(self), Ridge.from_estimator(self))
 
 
-@fill_docstring(SHARED, TRANSFORM, _TANH)
+@fill_docstring(SHARED, TRANSFORM, TANH_UNITS)
 class TanhProjector(NetworkTransformer):
     """Compute random tanh features, ``H = tanh(X W' + b)``, as a transformer.
 

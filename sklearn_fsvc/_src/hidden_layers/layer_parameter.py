@@ -16,7 +16,7 @@ from ..layers import DTYPES
 from ..parts.base import UNSET
 from ..parts.composition import parts_of
 from ..parts.units import Units
-from ..utils.parameters import is_option, validate_feature_weights
+from ..utils.parameters import check_choice, is_option
 from .importances import importances_of, standard_deviations
 
 
@@ -84,10 +84,49 @@ def is_learned(value: Any) -> bool:
 def given_weights(
     value: Any, allows_auto: bool, n_features: int | None = None
 ) -> npt.NDArray | None:
-    """Return the feature weights, or the linear map, of the parameter; None if it gives none."""
+    """Return the feature weights, or the linear map, that the parameter gives; validate it.
+
+    Parameters
+    ----------
+    value : array-like, str or None
+    allows_auto : bool
+        Whether "auto" is valid.
+    n_features : int, optional
+        The length that the array must have.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_features,) or (n_features, n_inputs), float64, or None
+        None where `value` is None or a string.
+    """
     check_unmasked(feature_weights=value)
     words = LEARNED_WEIGHTS + ("auto",) * allows_auto
-    return validate_feature_weights(value, words, n_features)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        check_choice("feature_weights", value, words, "None or an array")
+        return None
+    try:
+        weights = np.asarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"feature_weights={value!r} must be None, one of {words}, or numeric."
+        ) from error
+    is_map = weights.ndim == 2
+    are_weights = weights.ndim == 1 and not (weights < 0).any()
+    if not np.isfinite(weights).all() or not (is_map or are_weights):
+        raise ValueError(
+            f"feature_weights={value!r} must have a finite weight of 0 or more for each feature, "
+            "or be a matrix with a row of finite values for each."
+        )
+    if not weights.any():
+        raise ValueError(f"feature_weights={value!r} is 0 for all features; one must be positive.")
+    if n_features is not None and len(weights) != n_features:
+        raise ValueError(
+            f"feature_weights has {len(weights)} {'rows' if is_map else 'values'}, but X has "
+            f"{n_features} features; pass one for each."
+        )
+    return weights
 
 
 def weights_method(value: Any, allows_auto: bool, dtype: np.dtype) -> str | None:
@@ -97,9 +136,9 @@ def weights_method(value: Any, allows_auto: bool, dtype: np.dtype) -> str | None
     return value if is_learned(value) else None
 
 
-def learns_weights(value: Any, allows_auto: bool, dtype: np.dtype) -> bool:
-    """Return whether feature weights, not a map, are learned from samples of a dtype."""
-    return weights_method(value, allows_auto, dtype) in ("learned", "refined")
+def may_learn_weights(value: Any) -> bool:
+    """Return whether feature weights, not a map, may be learned."""
+    return isinstance(value, str) and value in ("auto", "learned", "refined")
 
 
 def weight_attributes(

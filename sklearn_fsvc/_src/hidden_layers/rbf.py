@@ -21,7 +21,7 @@ from .layer_parameter import (
     centers_of,
     check_features,
     given_weights,
-    learns_weights,
+    may_learn_weights,
     pretrained_of,
     weight_attributes,
     weights_method,
@@ -40,6 +40,7 @@ class RBF(RBFParameters, Units):
     start_alpha = START_ALPHA
     has_sample_centers = True
     of_units = ("centers_", "support_", "center_labels_", "center_targets_")
+    of_samples = (*Units.of_samples, "selection_radius_")
     # Fitted attributes; all `Units` have further ones.
     centers_: Any = UNSET
     metric_: Any = UNSET
@@ -85,8 +86,7 @@ class RBF(RBFParameters, Units):
 
     @property
     def shared_metric(self) -> str | None:
-        learns = learns_weights(self.feature_weights, True, np.dtype(float))
-        return self.selection_metric if learns else None
+        return self.selection_metric if may_learn_weights(self.feature_weights) else None
 
     def labels_required_by(self) -> tuple[str, str] | None:
         if self.selection == "per_class":
@@ -100,7 +100,7 @@ class RBF(RBFParameters, Units):
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.centers_, samples.X)
-            return self._with_layer_of(parts_of(pretrained).units)
+            return self.with_layer_of(parts_of(pretrained).units)
         # Centres first: they are selected with the given feature weights, and with the triangular
         # kernel if several kernels are tried. Kernel, width and weights are searched afterwards.
         weights = given_weights(self.feature_weights, self.has_readout, samples.X.shape[1])
@@ -127,15 +127,6 @@ class RBF(RBFParameters, Units):
             **weight_attributes(job, samples, selected.weights, selected.importances),
             precision_=self.bits,
         )
-
-    def _with_layer_of(self, units):
-        """Return the units with the layer of a fitted estimator's."""
-        return self.with_fitted(
-            centers_=units.centers_, metric_=units.metric_, kernel_=units.kernel_,
-            radius_=units.radius_,
-            feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
-            feature_importances_=units.feature_importances_, precision_=units.precision_,
-        )  # fmt: skip
 
     def _tries_gaussian(self, X):
         """Return whether the metric may be another one than that of the selection of centres.

@@ -33,9 +33,10 @@ from .layer_parameter import (
     check_features,
     given_weights,
     is_learned,
-    learns_weights,
+    may_learn_weights,
     pretrained_of,
     weight_attributes,
+    weights_method,
 )
 from .linear_map import learn_map
 from .linear_units import linear_units, select_layer, suits_linear_units
@@ -77,7 +78,7 @@ class Tanh(Units):
     random_state: Any = None
     has_readout: bool = False  # whether feature weights may be "auto"
     valid_weights: tuple[str, ...] = WEIGHTS  # valid values of `weights`
-    is_complete: bool = False  # whether the samples of `fit` are all that there are
+    has_all_samples: bool = False  # not the first batches of `partial_fit` alone
     start_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
@@ -158,18 +159,13 @@ class Tanh(Units):
         return np.random.default_rng(seed).uniform(-1, 1, self.n_units)
 
     def of_all_samples(self) -> "Tanh":
-        return replace(self, is_complete=True)
+        return replace(self, has_all_samples=True)
 
     def fit(self, job: Job, samples: Samples, history: SearchHistory) -> "Tanh":
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.components_, samples.X)
-            units = parts_of(pretrained).units
-            return self.with_fitted(
-                components_=units.components_, hidden_intercept_=units.hidden_intercept_,
-                feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
-                feature_importances_=units.feature_importances_, precision_=units.precision_,
-            )  # fmt: skip
+            return self.with_layer_of(parts_of(pretrained).units)
         codes = samples.targets.groups if self.needs_classes else None
         if self.needs_classes and codes is None:
             raise ValueError(
@@ -191,24 +187,26 @@ class Tanh(Units):
 
     def _select_weights(self, job, samples):
         """Return feature weights, a linear map or None, and importances if it was learned."""
-        if is_option(self.feature_weights, "map"):
-            return learn_map(job, samples, make_generator(self.random_state))
-        n_features, learns = samples.X.shape[1], is_learned(self.feature_weights)
+        n_features = samples.X.shape[1]
         # "auto" leaves images unweighted, and weights that are combinations of samples.
-        allows_auto = self.image_shape is None and not self.needs_classes
-        is_candidate = learns_weights(self.feature_weights, allows_auto, samples.X.dtype)
-        if not learns and is_candidate and n_features <= MAX_LEARNED_FEATURES:
-            learns = len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
-        if learns:
-            random = make_generator(self.random_state)
-            refines = is_option(self.feature_weights, "refined")
-            return select_feature_weights(job, samples, random, self.shared, refines)
-        return self._given_weights(n_features), None
+        allows_auto = (
+            self.image_shape is None
+            and not self.needs_classes
+            and n_features <= MAX_LEARNED_FEATURES
+            and len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
+        )
+        method = weights_method(self.feature_weights, allows_auto, samples.X.dtype)
+        if method is None:
+            return self._given_weights(n_features), None
+        random = make_generator(self.random_state)
+        if method == "map":
+            return learn_map(job, samples, random)
+        return select_feature_weights(job, samples, random, self.shared, method == "refined")
 
     def _tries_linear_units(self, job, samples):
         """Return whether units that are not set otherwise are compared with linear ones."""
         is_free = self.weights == "gaussian" and self.has_auto_scale and self.bias
-        may_be_linear = self.is_complete and self.has_readout and is_free
+        may_be_linear = self.has_all_samples and self.has_readout and is_free
         may_be_linear = may_be_linear and self.image_shape is None and not self._has_map
         return may_be_linear and suits_linear_units(job, samples, self.n_units)
 
@@ -226,9 +224,8 @@ class Tanh(Units):
 
     @property
     def shared_metric(self) -> str | None:
-        learns = learns_weights(self.feature_weights, True, np.dtype(float))
         # The metric is that of the proxy networks in `select_feature_weights`.
-        return RBFParameters.metric if learns else None
+        return RBFParameters.metric if may_learn_weights(self.feature_weights) else None
 
     @property
     def sharing(self) -> Sharing:

@@ -1,16 +1,41 @@
 """The contract of a readout, the linear output layer."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy.typing as npt
 
+from ..data.job import Job
 from ..data.samples import Samples
+from ..data.streaming import cast_layer
 from ..readouts.linear import LinearReadout
+from ..readouts.penalty_search import SearchHistory
 from .base import UNSET, Part
-from .target import ReadoutTraining, TargetSpec
+from .target import TargetSpec
 from .units import Units
+
+
+@dataclass(frozen=True, eq=False)
+class ReadoutTraining:
+    """The arguments of `Readout.train`."""
+
+    job: Job
+    samples: Samples
+    units: Units
+    task: TargetSpec
+    history: SearchHistory
+
+    @cached_property
+    def layer(self) -> Any:
+        """Return the layer in the dtype in which it processes the samples."""
+        return cast_layer(self.units.layer, self.samples.X)
+
+    def rounded(self, bits: int | None) -> "ReadoutTraining":
+        """Return the same with activations rounded to `bits`, and a copy of the history."""
+        history = replace(self.history, rows=list(self.history.rows))
+        return replace(self, units=self.units.rounded(bits), history=history)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,8 +1,7 @@
-"""The contract of a target specification, and what the training of a readout is given."""
+"""The contract of a target specification."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,9 +9,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.samples import Samples
-from ..data.streaming import cast_layer
 from ..readouts.draw_sample import sample_unmerged
-from ..readouts.penalty_search import SearchHistory
 from ..readouts.row_sample import ROWS, Sample
 from .base import Part
 from .units import Units
@@ -191,8 +188,13 @@ class TargetSpec(Part, ABC):
         """Return ascending row numbers for leave-one-out scores; None for all samples."""
         return None
 
-    def loo_attributes(self, training: "ReadoutTraining", chosen: Any, rows: Any) -> dict[str, Any]:
-        """Return fitted attributes that are computed from leave-one-out results."""
+    def loo_attributes(
+        self, job: Job, layer: Any, samples: Samples, chosen: Any, rows: Any
+    ) -> dict[str, Any]:
+        """Return fitted attributes that are computed from a `LOOPenalty`, chosen for the samples.
+
+        Its scores are those of the samples `rows`, None for all.
+        """
         return {}
 
     def center_outputs(self, units: Units) -> npt.NDArray[Any]:
@@ -222,24 +224,3 @@ class TargetSpec(Part, ABC):
     def why_not_incremental(self) -> str | None:
         """Return why incremental fits are not possible, with the remedy; None if they are."""
         return None
-
-
-@dataclass(frozen=True, eq=False)
-class ReadoutTraining:
-    """The arguments of `Readout.train`."""
-
-    job: Job
-    samples: Samples
-    units: Units
-    task: TargetSpec
-    history: SearchHistory
-
-    @cached_property
-    def layer(self) -> Any:
-        """Return the layer in the dtype in which it processes the samples."""
-        return cast_layer(self.units.layer, self.samples.X)
-
-    def rounded(self, bits: int | None) -> "ReadoutTraining":
-        """Return the same with activations rounded to `bits`, and a copy of the history."""
-        history = replace(self.history, rows=list(self.history.rows))
-        return replace(self, units=self.units.rounded(bits), history=history)

@@ -59,6 +59,8 @@ class Units(Part, ABC):
         The ridge penalty at which a search for the penalty begins.
     of_units : tuple of str
         Fitted attributes with one row for each unit.
+    of_samples : tuple of str
+        Fitted attributes of the training samples, which another model of the layer does not have.
     takes_sparse : bool
         Whether samples may be a sparse matrix.
     has_sample_centers : bool
@@ -76,6 +78,7 @@ class Units(Part, ABC):
     center_targets_: Any = UNSET
     start_alpha: ClassVar[float]
     of_units: ClassVar[tuple[str, ...]] = ()
+    of_samples: ClassVar[tuple[str, ...]] = ("support_", "center_labels_", "center_targets_")
     takes_sparse: ClassVar[bool] = False
     has_sample_centers: ClassVar[bool] = False
 
@@ -152,6 +155,11 @@ class Units(Part, ABC):
     def pretrained(self) -> Any:
         """Return the fitted estimator whose layer is used, or None."""
         return None
+
+    def with_layer_of(self, other: Self) -> Self:
+        """Return the units with the fitted layer of others."""
+        layer = {name: v for name, v in other.fitted.items() if name not in self.of_samples}
+        return self.with_fitted(**layer)
 
     @property
     def support(self) -> Any:

@@ -1,6 +1,6 @@
 """Ridge penalties by leave-one-out error.
 
-`select_from_loo_grid` serves ``alpha="loo"`` and lists of penalties, `train_left_out` serves
+`select_from_loo_grid` serves ``alpha="loo"`` and lists of penalties, `train_loo` serves
 ``alpha="auto"`` for up to a few thousand samples.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
-from .cross_validation import hold_out, make_folds, n_validation_units
+from .cross_validation import HeldOut, n_validation_units
 from .draw_sample import sample_unmerged
 from .dual import DualLOO, DualProblem
 from .leave_one_out import SampledLOO
@@ -37,7 +37,7 @@ FEW_UNITS = 2000
 # few then. For 12,000 samples of eight datasets they were no better, and took a fifth of the time
 # of an ensemble.
 MAX_LOO_ROWS = 6000
-# Samples by which `search_left_out` chooses. On 15 datasets of 4000 samples, 512 were worse by 0.1
+# Samples by which `search_loo` chooses. On 15 datasets of 4000 samples, 512 were worse by 0.1
 # points of accuracy.
 _PENALTY_SAMPLES = 1000
 # Number of units above which half of them are validated.
@@ -124,10 +124,9 @@ def _best(errors, alphas):
 def _held_out_penalty(job, layer, samples, statistics, random, start):
     """Return the penalty of the least held-out error, of the first half of the units."""
     units = layer.part(slice(n_validation_units(layer.n_units)))
-    _, validation = hold_out(samples.rows_with_weight, random)
     job = job.reserve(3 * RidgeStatistics.nbytes(units.n_units))
-    validation_statistics = gather(job, [units], samples, validation)
-    return search_penalty(make_folds(statistics, validation_statistics, units.n_units), start).alpha
+    folds = HeldOut.draw(samples, random).gather_folds(gather, job, units, statistics)
+    return search_penalty(folds, start).alpha
 
 
 def _penalties_per_pass(job, layer):
@@ -188,8 +187,8 @@ def _descend(
     return *found, best_result, best
 
 
-def suits_left_out(samples: Any, units: Any, is_stacked: bool) -> bool:
-    """Return whether `search_left_out` selects a penalty, and not an error on held-out samples.
+def suits_loo(samples: Any, units: Any, is_stacked: bool) -> bool:
+    """Return whether `search_loo` selects a penalty, and not an error on held-out samples.
 
     Random units of a single network gain nothing from it. The leave-one-out error is optimistic for
     groups, which are held out as a whole.
@@ -200,14 +199,14 @@ def suits_left_out(samples: Any, units: Any, is_stacked: bool) -> bool:
 
 
 def draw_penalty_sample(job: Job, samples: Any) -> Any:
-    """Return the `Sample` by which `search_left_out` selects a penalty.
+    """Return the `Sample` by which `search_loo` selects a penalty.
 
     It does not depend on the memory limit, as the penalty, and with it the model, must not.
     """
     return sample_unmerged(job, samples, _PENALTY_SAMPLES, is_exact=True)
 
 
-def train_left_out(
+def train_loo(
     job: Job,
     layer: Any,
     samples: Any,
@@ -225,18 +224,18 @@ def train_left_out(
     history : SearchHistory
         Gives the first penalty, and records those that are evaluated.
     units, prefers_large, center_outputs
-        As of `search_left_out`.
+        As of `search_loo`.
     """
 
     def search_from(gather_rows, _, statistics, start):
-        return search_left_out(
+        return search_loo(
             job, layer, sample, statistics, units, start, prefers_large, center_outputs
         )
 
     return search_with_float64_fallback(job, layer, samples, history, search_from)
 
 
-def search_left_out(
+def search_loo(
     job: Job,
     layer: Any,
     sample: Any,
@@ -246,7 +245,7 @@ def search_left_out(
     prefers_large: bool = False,
     center_outputs: npt.NDArray | None = None,
 ) -> PenaltySearchResult:
-    """Return the penalty of the least leave-one-out error of a sample, by `search`.
+    """Return the penalty of the least leave-one-out error of a sample.
 
     For units that are centred at samples it is more precise than held-out rows, and not biased by
     units that are centred at these. Half of more than 1000 find the penalty of all, which half of
@@ -286,7 +285,7 @@ def search_left_out(
     return _search_scores(loo, scores_of, statistics.n, start, prefers_large)
 
 
-def search_dual_left_out(
+def search_dual_loo(
     job: Job,
     layer: Any,
     samples: Any,
@@ -297,7 +296,7 @@ def search_dual_left_out(
     prefers_large: bool = False,
     center_outputs: npt.NDArray | None = None,
 ) -> PenaltySearchResult:
-    """`search_left_out` by the `DualProblem` of all samples."""
+    """`search_loo` by the `DualProblem` of all samples."""
     layer, sample = _validated(layer, units), sample.leading(_PENALTY_SAMPLES)
     leading = problem.leading(layer.n_units)
     loo = DualLOO(job, layer, sample, samples, units=units, center_outputs=center_outputs)

@@ -21,6 +21,8 @@ SHIFT_ROWS = 1024
 _CAST_COLUMNS = 1024
 # Rows whose sum of 8-bit integers is exact in any float.
 EXACT_ROWS = 4096
+# Rounding error of sums after a subtraction, relative to the sums before.
+CANCELLATION_ERROR = 1e-9
 
 
 @dataclass(eq=False)

@@ -18,7 +18,7 @@ from ..data.rows import row_blocks, take_rows
 from ..data.samples import Samples, exact_hashes
 from ..data.sources import SparseSource, joined
 from ..engines.algebra import HOST
-from .cross_validation import ROUNDING
+from .moments import CANCELLATION_ERROR
 
 # Distinct rows of a sample.
 ROWS = 512
@@ -259,11 +259,11 @@ class Sample:
         sums = np.zeros((len(first), rows.sums.shape[1]))
         np.add.at(sums, group, rows.sums[order])
         keys, key_limit = rows.keys[first], self.key_limit
-        is_left = (weight > ROUNDING * size) & (keys < key_limit)
+        is_left = (weight > CANCELLATION_ERROR * size) & (keys < key_limit)
         if self.lacks_rows:
             # More of a class may be removed than is here: copies that were added when the row was
             # not sampled.
-            is_left &= (sums >= -ROUNDING * size[:, None]).all(axis=1)
+            is_left &= (sums >= -CANCELLATION_ERROR * size[:, None]).all(axis=1)
         kept = np.argsort(keys, kind="stable")
         kept = kept[is_left[kept]]
         if len(kept) > self.capacity:

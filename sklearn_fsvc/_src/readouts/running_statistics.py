@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from ..data.samples import Samples
 from ..data.sources import joined
-from .cross_validation import ROUNDING
-from .cv_statistics import CVStatistics, n_parts
+from .cross_validation import CVStatistics, count_parts
+from .moments import CANCELLATION_ERROR
 from .row_sample import Sample
 from .statistics import RidgeStatistics
 
@@ -167,7 +167,7 @@ class RunningStatistics:
     def _count(self, n_added):
         """Return the statistics with more samples counted; many samples need fewer parts."""
         n_added += self.n_added
-        parts = min(self.n_parts, n_parts(0, n_added))
+        parts = min(self.n_parts, count_parts(0, n_added))
         return replace(self, n_added=n_added, n_parts=parts, validation=self.validation[:parts])
 
     def _is_full(self, n_rows, n_bytes):
@@ -250,8 +250,8 @@ def decay_rows(log_decay: float, factor: float, n_rows: int) -> npt.NDArray | No
 
 def _is_nothing(before, left):
     """Return whether all sums are zero up to rounding."""
-    is_zero = abs(left.n) <= ROUNDING * before.n
-    return is_zero and (np.abs(_squares(left)) <= ROUNDING * _squares(before).max()).all()
+    is_zero = abs(left.n) <= CANCELLATION_ERROR * before.n
+    return is_zero and (np.abs(_squares(left)) <= CANCELLATION_ERROR * _squares(before).max()).all()
 
 
 def _check_possible(before, left):
@@ -260,18 +260,18 @@ def _check_possible(before, left):
     The necessary conditions that are cheap: the weight is positive, and no sum of squares about a
     mean is negative, ``sum x^2 - n mean^2 >= 0`` for each output and unit.
     """
-    negative = np.flatnonzero(left.yy < -ROUNDING * before.yy.max())
+    negative = np.flatnonzero(left.yy < -CANCELLATION_ERROR * before.yy.max())
     if len(negative):
         raise InvalidRemoval(
             "their sum of squares exceeds that of the samples added", int(negative[0])
         )
-    if left.n <= ROUNDING * before.n:
+    if left.n <= CANCELLATION_ERROR * before.n:
         raise InvalidRemoval(
             f"their weights add up to {before.n - left.n:g}, and those of the samples that were "
             f"added to {before.n:g}"
         )
     means = np.concatenate([left.y, left.h]) / left.n
     squares = _squares(before)
-    tolerance = ROUNDING * (squares + ROUNDING * squares.max())
+    tolerance = CANCELLATION_ERROR * (squares + CANCELLATION_ERROR * squares.max())
     if (_squares(left) - left.n * means**2 < -tolerance).any():
         raise InvalidRemoval("without them, a sum of squares about the mean would be negative")

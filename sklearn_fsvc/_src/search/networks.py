@@ -26,8 +26,7 @@ from ..estimators.partial_fit import IncrementalNetwork
 from ..kernels import get_kernel
 from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
-from ..readouts.cross_validation import make_folds, n_validation_units, select_folds
-from ..readouts.cv_statistics import CVStatistics
+from ..readouts.cross_validation import CVStatistics, make_folds, n_validation_units, select_folds
 from ..readouts.linear import LinearReadout, score_uncovered
 from ..readouts.penalty_search import PenaltySearchResult, SearchHistory, search_penalty
 from ..utils.parameters import is_option
@@ -269,8 +268,8 @@ def solve_group(
     loo_of : callable, optional
         ``loo_of(layer=, statistics=)`` returns a `SampledLOO`, if probabilities are needed.
     search_of : callable, optional
-        ``search_of(layer=, statistics=, start=)`` searches a penalty by leave-one-out; by default,
-        they are searched by held-out samples.
+        ``search_of(layer, statistics, start, size)`` searches the penalty of the leading units; by
+        default by held-out samples.
 
     Returns
     -------
@@ -282,9 +281,7 @@ def solve_group(
         members = group.members_with(kernel, layer, builder.history.alpha_scale)
         start = builder.history.start_for(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
-        search = partial(_search_held_out, of_layer, start)
-        if search_of is not None:
-            search = partial(_search_left_out, search_of, layer, of_layer.total, start)
+        search = partial(search_of or _search_held_out, layer, of_layer, start)
         for candidate, solution, alpha, scores in _solve_members(of_layer, members, loo, search):
             parameters = group.members[candidate]
             network = builder.build(layer, solution, alpha, parameters, loo, scores)
@@ -345,18 +342,13 @@ def _search_and_solve(
     return solution, result, scores
 
 
-def _search_held_out(statistics, start, size):
+def _search_held_out(layer, statistics, start, size):
     """Return the search of the penalty of the leading units, by held-out samples."""
     held_out = select_folds(statistics.validation, size)
     folds = make_folds(
         statistics.total, held_out, n_validation_units(size), fold_units=statistics.fold_units
     )
     return search_penalty(folds, start)
-
-
-def _search_left_out(search_of, layer, total, start, size):
-    """Return the search of the penalty of the leading units, by leave-one-out."""
-    return search_of(layer=layer.part(slice(size)), statistics=total.leading(size), start=start)
 
 
 def score_group(

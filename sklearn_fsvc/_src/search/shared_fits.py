@@ -27,11 +27,15 @@ from ..engines import Engine, get_engine
 from ..estimators.linear_readout import center_outputs
 from ..estimators.network import with_center_targets
 from ..parts.composition import Parts, parts_of
-from ..readouts.cross_validation import MAX_CV_UNITS, find_fold_units, parts_to_hold_out
-from ..readouts.cv_statistics import CVStatistics
+from ..readouts.cross_validation import (
+    MAX_CV_UNITS,
+    CVStatistics,
+    find_fold_units,
+    parts_to_hold_out,
+)
 from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.leave_one_out import SampledLOO
-from ..readouts.loo_penalty import draw_penalty_sample, search_left_out, suits_left_out
+from ..readouts.loo_penalty import draw_penalty_sample, search_loo, suits_loo
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
@@ -95,7 +99,7 @@ def fit_split(group: CandidateGroup, plan: SearchPlan, split: int, number: int) 
     X = data[0]
     parts = parts_of(network)
     with get_engine(network.device, *work_of_fit(X, parts.units.n_activations)) as engine:
-        parts, samples = network._validate_training_data(parts, engine, *data)
+        parts, samples = network._encode_training_data(parts, engine, *data)
         samples, scale = merge_copies(samples).with_unit_weights()
         samples = parts.units.order_samples(samples)
         samples, job = samples.on_device(plan.job(network, engine))
@@ -126,7 +130,7 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
     parts = parts_of(network)
     with get_engine(network.device, *work_of_fit(plan.X, network.n_hidden)) as engine:
         metadata = get_metadata(**plan.fit_params)
-        parts, samples = network._validate_training_data(parts, engine, plan.X, plan.y, *metadata)
+        parts, samples = network._encode_training_data(parts, engine, plan.X, plan.y, *metadata)
         samples, scale = parts.units.order_samples(samples).with_unit_weights()
         samples, job = samples.on_device(plan.job(network, engine))
         # Those of each fold, of all samples, their difference and its factor.
@@ -222,7 +226,7 @@ class SharedPass:
     def _leaves_out(self, samples: Samples) -> bool:
         """Return whether penalties are searched by leave-one-out, without held-out samples."""
         is_searched, units = self.group.has_auto, self.parts.units
-        return is_searched and suits_left_out(samples, units, False)
+        return is_searched and suits_loo(samples, units, False)
 
     def _cv_bytes(self, leading: list[Any], n_others: int) -> int:
         """Return the bytes of statistics that exist while those of another layer are gathered.
@@ -293,10 +297,15 @@ class SharedPass:
             loo_of = partial(SampledLOO, job, sample=sample, **left_out_with)
         search_of = None
         if self._leaves_out(samples):
-            search_of = partial(
-                search_left_out, job, sample=draw_penalty_sample(job, samples),
-                prefers_large=samples.targets.is_binary, **left_out_with,
-            )  # fmt: skip
+            penalty_sample = draw_penalty_sample(job, samples)
+
+            def search_of(layer, statistics, start, size):
+                leading, total = layer.part(slice(size)), statistics.total.leading(size)
+                return search_loo(
+                    job, leading, penalty_sample, total, start=start,
+                    prefers_large=samples.targets.is_binary, **left_out_with,
+                )  # fmt: skip
+
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return GroupFit(pipeline, networks, problems, fit_time=fit_time)

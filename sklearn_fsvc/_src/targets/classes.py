@@ -16,7 +16,7 @@ from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out, to_dense
 from ..parts.base import UNSET
-from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.calibration import Calibration
 from ..readouts.row_sample import PRIOR_ROWS
@@ -24,8 +24,8 @@ from ..utils.parameters import is_option, make_generator
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
 from .labels import Labels, join_labels
 
-# Share of the weight that the rarer of two classes has at least by `weigh_rare_class`, unless it has
-# very few samples, to which networks would be fitted.
+# Share of the weight that the rarer of two classes has at least by `weigh_rare_class`. Of very few
+# samples there are no larger weights: networks would be fitted to these.
 _RARE_SHARE, _MIN_RARE_SAMPLES = 0.1, 10
 
 
@@ -316,8 +316,10 @@ class ClassTarget(TargetSpec):
         n_max, random = min(n_max, len(present)), make_generator(random_state)
         return np.sort(random.choice(present, n_max, replace=False, shuffle=False))
 
-    def loo_attributes(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
-        samples, scored = training.samples, slice(None) if rows is None else rows
+    def loo_attributes(
+        self, job: Job, layer: Any, samples: Samples, chosen: Any, rows: Any
+    ) -> dict[str, Any]:
+        scored = slice(None) if rows is None else rows
         codes, weight = samples.targets.all_codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
         return self.labels.calibrate(self.labels.split_samples(scores, codes, weight))

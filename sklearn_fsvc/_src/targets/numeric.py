@@ -13,7 +13,7 @@ from ..data.rows import take_rows
 from ..data.samples import Samples
 from ..data.validation import check_out, to_host
 from ..parts.base import UNSET
-from ..parts.target import ReadoutTraining, TargetSpec
+from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.draw_sample import random_indices, sample_at_random, sample_unique
 from ..readouts.residuals import N_RESIDUALS, fit_residual_distribution, max_residuals
@@ -314,21 +314,22 @@ class NumericTarget(TargetSpec):
 
     # Uncertainty: the posterior of the readout.
 
-    def loo_attributes(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
+    def loo_attributes(
+        self, job: Job, layer: Any, samples: Samples, chosen: Any, rows: Any
+    ) -> dict[str, Any]:
         """Return the posterior on the host, its noise in the units of y."""
-        samples, fitted = training.samples, {}
+        fitted = {}
         if chosen.scores is not None:
-            fitted = self._residual_attributes(training, chosen.scores, rows)
+            fitted = self._residual_attributes(job, layer, samples, chosen.scores, rows)
         if not self.needs_posterior:
             return fitted
-        posterior, to_host = chosen.posterior, training.job.engine.to_host
+        posterior, to_host = chosen.posterior, job.engine.to_host
         root, mean, noise = map(to_host, (posterior.root, posterior.mean, posterior.noise))
         noise = noise * samples.targets.scale
         return fitted | {"posterior_": posterior._replace(root=root, mean=mean, noise=noise)}
 
-    def _residual_attributes(self, training, scores, rows):
+    def _residual_attributes(self, job, layer, samples, scores, rows):
         """Return what `calibrate` does, for the leave-one-out scores of all samples or of rows."""
-        samples = training.samples
         weight = samples.weight_or_ones()
         fitted = {}
         if self.transformer is not None:  # all samples were left out
@@ -337,7 +338,7 @@ class NumericTarget(TargetSpec):
             rows = random_indices(samples, max_residuals(samples.targets.n_outputs))
             scores = scores[rows]
         return fitted | fit_residual_distribution(
-            training.job, training.layer, samples.X, scores.astype(np.float64),
+            job, layer, samples.X, scores.astype(np.float64),
             samples.targets.matrix(rows), weight[rows], rows,
         )  # fmt: skip
 

@@ -10,7 +10,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import sklearn.utils
 
 # The grid of alpha="loo".
@@ -162,49 +161,3 @@ def parse_penalty(alpha: Any) -> float | str | tuple[float, ...]:
     if not alphas:
         raise ValueError(f'alpha={alpha!r} is empty; use a number, several, "auto" or "loo".')
     return alphas
-
-
-def validate_feature_weights(
-    value: Any, ways: Collection[str], n_features: int | None = None
-) -> npt.NDArray | None:
-    """Return the weights or the linear map that the parameter `feature_weights` holds.
-
-    Parameters
-    ----------
-    value : array-like, str or None
-    ways : collection of str
-        The strings that are valid: the ways to learn weights.
-    n_features : int, optional
-        The length that the array must have.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_features,) or (n_features, n_components), float64, or None
-        None where `value` is None or a string.
-    """
-    if value is None:
-        return None
-    if isinstance(value, str):
-        check_choice("feature_weights", value, ways, "None or an array")
-        return None
-    try:
-        weights = np.asarray(value, np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"feature_weights={value!r} must be None, one of {ways}, or numeric."
-        ) from error
-    is_map = weights.ndim == 2
-    are_weights = weights.ndim == 1 and not (weights < 0).any()
-    if not np.isfinite(weights).all() or not (is_map or are_weights):
-        raise ValueError(
-            f"feature_weights={value!r} must have a finite weight of 0 or more for each feature, "
-            "or be a matrix with a row of finite values for each."
-        )
-    if not weights.any():
-        raise ValueError(f"feature_weights={value!r} is 0 for all features; one must be positive.")
-    if n_features is not None and len(weights) != n_features:
-        raise ValueError(
-            f"feature_weights has {len(weights)} {'rows' if is_map else 'values'}, but X has "
-            f"{n_features} features; pass one for each."
-        )
-    return weights

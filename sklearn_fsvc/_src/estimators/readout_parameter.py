@@ -1,4 +1,4 @@
-"""The readouts softmax, LMS and untrained (both of FSVC), and the choice by `readout`."""
+"""The parameter `readout`: the readouts softmax, LMS and untrained (both of FSVC), by name."""
 
 from typing import Any, Self
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..data.sources import is_in_memory
 from ..hidden_layers.layer_parameter import is_learned
-from ..parts.target import ReadoutTraining
+from ..parts.readout import ReadoutTraining
 from ..readouts.calibration import Calibration
 from ..readouts.linear import Solution
 from ..readouts.lms import LmsTrainer, untrained
