@@ -120,6 +120,15 @@ NETWORKS = {
 }  # fmt: skip
 
 
+def test_nearly_linear_units_of_wide_data():
+    """With more features than samples, units of a small scale are candidates of each fit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 200))
+    y = (X[:, :40].sum(axis=1) > 0).astype(int)
+    network = TanhClassifier(random_state=0, feature_weights=None)
+    compare(network, {"n_hidden": [100]}, (X, y))
+
+
 @pytest.mark.parametrize(("seed", "name"), list(enumerate(NETWORKS)))
 def test_results_are_those_of_grid_search(seed, name):
     data, network, grid = NETWORKS[name]

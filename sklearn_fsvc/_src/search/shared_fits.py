@@ -195,7 +195,8 @@ class SharedPass:
         """
         job = replace(job, task=callback_task.begin())
         history = SearchHistory(parts.units.start_alpha, alpha_scale=scale)
-        units = with_center_targets(parts.units.fit(job, samples, history), parts.task, samples)
+        units = parts.units.of_all_samples().fit(job, samples, history)
+        units = with_center_targets(units, parts.task, samples)
         layers = group.layers(cast_layer(units.layer, samples.X))
         return cls(group, plan, network, replace(parts, units=units), layers, history, job)
 
