@@ -160,7 +160,9 @@ INPUT_CHECKS = {
 }  # fmt: skip
 
 
-# Of these, the checks of the class itself.
+cached_repr = cache(repr)  # takes as long as a short test
+
+# Of these checks, those of the class itself.
 CLASS_CHECKS = {
     "check_do_not_raise_errors_in_init_or_set_params", "check_estimator_cloneable",
     "check_estimator_repr", "check_estimator_sparse_tag", "check_estimator_tags_renamed",
@@ -185,9 +187,9 @@ def is_exhaustive(estimator, check):
     pass through the same methods.
     """
     name = check.func.__name__
-    if name in INPUT_CHECKS or is_repeated(check):  # the repr below takes long
+    if name in INPUT_CHECKS or is_repeated(check):
         return True
-    description = repr(estimator)
+    description = cached_repr(estimator)
     is_lms = name == "check_class_weight_classifiers" and "lms" in description
     return is_lms or not any(word in description for word in ("readout", "loo", "uncertainty"))
 
