@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from importlib.metadata import packages_distributions
@@ -30,8 +31,13 @@ LAYERS = (
 )  # fmt: skip
 
 
+@cache
 def imports_of(path):
-    """Yield the absolute names that a file imports, also inside of functions."""
+    """Return the absolute names that a file imports, also inside of functions."""
+    return list(find_imports(path))
+
+
+def find_imports(path):
     package = ["sklearn_fsvc", "_src", *path.relative_to(PACKAGE).parent.parts]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -12,6 +12,7 @@ from sklearn_fsvc._src import cli, tuning
 from sklearn_fsvc._src.cli import main
 from sklearn_fsvc._src.engines import ENGINES, profiles
 from sklearn_fsvc._src.engines.jit import JitEngine
+from sklearn_fsvc._src.tuning import example
 from sklearn_fsvc._src.utils.availability import install_command
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.export.c import to_c
@@ -79,7 +80,11 @@ def test_tune_stores_the_settings(capsys):
     path = profiles.path_of(get_engine("blas").identity())
     assert f"stored in {path}" in output
     assert kind in output
-    assert list(profiles.read(get_engine("blas").identity())) == [kind]
+    with get_engine("blas") as engine:
+        stored, choices = profiles.read(engine.identity()), engine.tunables(example(kind, 1, 1)[1])
+    assert list(stored) == [kind]
+    assert list(stored[kind]) == list(choices)
+    assert all(stored[kind][name] in choices[name] for name in choices)
 
 
 def test_errors_of_commands_are_one_line():

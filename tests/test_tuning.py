@@ -99,9 +99,10 @@ def tune_kind(measure, kind=KIND, **options):
     return tune_kinds(measure, kind, **options)[kind]
 
 
+@pytest.mark.exhaustive  # test_cli.py tunes an engine in less time, of one setting
 @pytest.mark.parametrize(
     ("device", "kinds"),
-    [pytest.param("jit", TWO, marks=pytest.mark.exhaustive), ("blas", ["tanh float64"])],
+    [("jit", TWO), ("blas", ["tanh float64"])],
 )
 def test_a_value_of_every_setting_is_found_and_saved(device, kinds):
     results = tune(device, kinds, n_features=N_FEATURES, repeats=1)

@@ -43,8 +43,8 @@ CODE = {
     "microcontrollers.rst": 12,
     "reproducibility.rst": 8,
 }
-# The slowest pages: cross-validation, and a stream of forty days.
-EXHAUSTIVE = "evaluate.rst", "streams.rst"
+# The slowest pages: cross-validation, a stream of forty days, boosting, and Shapley values.
+EXHAUSTIVE = "evaluate.rst", "streams.rst", "stacking.rst", "explain.rst"
 LINKS = re.findall(r"\]\(([^)]+)\)", README)
 
 

@@ -1,6 +1,7 @@
 """Invalid data and parameters: each message has the parameter, the value and the remedy."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,11 @@ CLASSIFIERS, REGRESSORS = [RBFClassifier, TanhClassifier], [RBFRegressor, TanhRe
 
 def size_of(cls):
     return "n_components" if cls.__name__.endswith("Projector") else "n_hidden"
+
+
+@cache
+def fitted_to_valid(cls):
+    return cls(**{size_of(cls): 5}).fit(X, Y)
 
 
 def cases():
@@ -183,7 +189,7 @@ def test_an_invalid_readout_parameter_keeps_the_previous_fit(cls, bad):
 )
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_an_error_in_the_readout_keeps_the_previous_fit(cls, module, name, error, monkeypatch):
-    clf = cls(5, alpha=[0.1, 1.0]).fit(X, Y)
+    clf = cls(5, alpha=[0.1, 1.0], feature_weights=None).fit(X, Y)
     before = dict(vars(clf))
 
     def fail(*args, **kwargs):
@@ -211,7 +217,7 @@ def test_an_error_in_the_readout_keeps_the_previous_fit(cls, module, name, error
 def test_invalid_X(cls, bad, message):
     with pytest.raises(ValueError, match=message):
         cls(**{size_of(cls): 5}).fit(bad, Y[: len(bad)])
-    fitted = cls(**{size_of(cls): 5}).fit(X, Y)
+    fitted = fitted_to_valid(cls)
     method = fitted.predict if hasattr(cls, "predict") else fitted.transform
     with pytest.raises(ValueError, match=message):
         method(bad)
@@ -435,7 +441,7 @@ def test_samples_whose_squares_overflow(metric, factor, selection):
 def test_non_numeric_features_have_a_remedy(cls, table, what):
     """Errors of all methods that take X recommend the pipeline for tabular data."""
     remedy = f"make_tabular_pipeline({cls.__name__}(...))"
-    fitted = cls(**{size_of(cls): 5}).fit(X, Y)
+    fitted = fitted_to_valid(cls)
     method = getattr(fitted, "predict", None) or fitted.transform
     calls = [lambda: cls().fit(table, Y), lambda: method(table)]
     if hasattr(cls, "partial_fit"):

@@ -108,7 +108,9 @@ def test_without_n_hidden_all_novel_samples_are_centres(digits, selection):
 @pytest.mark.parametrize("selection", ["per_class", "global", "random"])
 def test_without_n_hidden_most_samples_are_centres(digits, selection, monkeypatch):
     X, _, y, _ = digits
-    clf = RBFClassifier(selection=selection, random_state=0)
+    clf = RBFClassifier(
+        selection=selection, kernel="laplacian", alpha=1.0, feature_weights=None, random_state=0
+    )
     assert 0.97 * len(X) <= len(clone(clf).fit(X, y).centers_) <= len(X)
     monkeypatch.setattr(centers, "_ALL_SAMPLES", 100)
     clf.fit(X, y)

@@ -160,6 +160,24 @@ INPUT_CHECKS = {
 }  # fmt: skip
 
 
+cached_repr = cache(repr)  # takes as long as a short test
+
+# Of these checks, those of the class itself.
+CLASS_CHECKS = {
+    "check_do_not_raise_errors_in_init_or_set_params", "check_estimator_cloneable",
+    "check_estimator_repr", "check_estimator_sparse_tag", "check_estimator_tags_renamed",
+    "check_get_params_invariance", "check_mixin_order", "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible", "check_set_params", "check_valid_tag_types",
+}  # fmt: skip
+
+
+def is_repeated(check):
+    """Return whether another check of training has read-only samples as well."""
+    return check.func.__name__ in ("check_classifiers_train", "check_regressors_train") and (
+        not check.keywords.get("readonly_memmap") or "X_dtype" in check.keywords
+    )
+
+
 def is_exhaustive(estimator, check):
     """Return whether a check of a variant is redundant: of input validation, or covered elsewhere.
 
@@ -168,21 +186,20 @@ def is_exhaustive(estimator, check):
     variants have a readout or a penalty search of their own; others differ by units, which all
     pass through the same methods.
     """
-    name, options = check.func.__name__, check.keywords
-    is_repeated = name in ("check_classifiers_train", "check_regressors_train") and (
-        not options.get("readonly_memmap") or "X_dtype" in options
-    )
-    if name in INPUT_CHECKS or is_repeated:  # the repr below takes long
+    name = check.func.__name__
+    if name in INPUT_CHECKS or is_repeated(check):
         return True
-    description = repr(estimator)
+    description = cached_repr(estimator)
     is_lms = name == "check_class_weight_classifiers" and "lms" in description
     return is_lms or not any(word in description for word in ("readout", "loo", "uncertainty"))
 
 
-def parametrize_checks(estimators, is_included=lambda estimator, check: True):
+def parametrize_checks(
+    estimators, is_included=lambda estimator, check: True, expected=expected_failures
+):
     """Apply scikit-learn's `parametrize_with_checks` to a selection of the checks."""
     mark = parametrize_with_checks(
-        list(estimators), expected_failed_checks=expected_failures, xfail_strict=True
+        list(estimators), expected_failed_checks=expected, xfail_strict=True
     )
     names, cases = mark.args
     ids = cache(mark.kwargs.pop("ids"))  # computes the repr of each estimator once
@@ -208,8 +225,43 @@ def run_check(check, estimator):
         check(estimator)
 
 
-@parametrize_checks([*(made() for made in ESTIMATORS), *searches()])
+def is_exhaustive_default(estimator, check):
+    """Return whether a check is redundant: repeated, or of input validation, which RBF networks
+    share with the others. test_bad_input.py tests messages of all classes.
+    """
+    is_shared = check.func.__name__ in INPUT_CHECKS - CLASS_CHECKS
+    return is_repeated(check) or (is_shared and not type(estimator).__name__.startswith("RBF"))
+
+
+@parametrize_checks(
+    [made() for made in ESTIMATORS], lambda e, check: not is_exhaustive_default(e, check)
+)
 def test_scikit_learn_checks(estimator, check):
+    run_check(check, estimator)
+
+
+@pytest.mark.exhaustive
+@parametrize_checks([made() for made in ESTIMATORS], is_exhaustive_default)
+def test_other_scikit_learn_checks(estimator, check):
+    run_check(check, estimator)
+
+
+def is_exhaustive_search(search, check):
+    """Return whether a check is redundant: of input validation for one of the two networks, or
+    repeated. Searches with both networks validate their input by the same code.
+    """
+    is_input = check.func.__name__ in INPUT_CHECKS and isinstance(search.estimator, TanhClassifier)
+    return is_input or is_repeated(check)
+
+
+@parametrize_checks(searches(), lambda search, check: not is_exhaustive_search(search, check))
+def test_scikit_learn_checks_of_searches(estimator, check):
+    run_check(check, estimator)
+
+
+@pytest.mark.exhaustive
+@parametrize_checks(searches(), is_exhaustive_search)
+def test_other_scikit_learn_checks_of_searches(estimator, check):
     run_check(check, estimator)
 
 

@@ -191,6 +191,8 @@ def test_all_samples_of_a_rare_class_validate_the_penalty(n_rare, n_parts, monke
         return split(samples, parts)
 
     monkeypatch.setattr(softmax_penalty, "_split", record)
-    TanhClassifier(5, readout="softmax", random_state=0).fit(X, y)
+    TanhClassifier(
+        5, readout="softmax", feature_weights=None, scale=0.5, random_state=0
+    ).fit(X, y)  # fmt: skip
     assert len(held_out) == n_parts
     assert len(np.unique(np.concatenate(held_out))) == 250 * n_parts

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from estimators.test_sklearn import is_repeated, parametrize_checks
 from fake_sources import ChunkFunction
 from peak_memory import MIB, peak
 from sklearn_fsvc import (
@@ -216,17 +216,27 @@ def test_callbacks_of_base_estimators(data):
     assert pickle.loads(pickle.dumps(model)).predict(X).shape == y.shape
 
 
-@parametrize_with_checks(
-    [regressor(), with_final(classifier())], expected_failed_checks=lambda model: LEAVES_ONE_OUT
+@parametrize_checks(
+    [regressor(), with_final(classifier())],
+    lambda model, check: not is_repeated(check),
+    lambda model: LEAVES_ONE_OUT,
 )
 def test_sklearn(estimator, check):
     passes(estimator, check)
 
 
 @pytest.mark.exhaustive
-@parametrize_with_checks(
-    [classifier(), tanh_classifier()], expected_failed_checks=lambda model: LEAVES_ONE_OUT
+@parametrize_checks(
+    [regressor(), with_final(classifier())],
+    lambda model, check: is_repeated(check),
+    lambda model: LEAVES_ONE_OUT,
 )
+def test_sklearn_with_repeated_checks(estimator, check):
+    passes(estimator, check)
+
+
+@pytest.mark.exhaustive
+@parametrize_checks([classifier(), tanh_classifier()], expected=lambda model: LEAVES_ONE_OUT)
 def test_sklearn_without_a_final_estimator(estimator, check):
     passes(estimator, check)
 

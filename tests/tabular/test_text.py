@@ -19,9 +19,9 @@ def make_texts(n, seed=0, n_words=6):
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_classifier_learns_from_text(library):
-    texts, y = make_texts(900)
+    texts, y = make_texts(600)
     new, new_y = make_texts(300, seed=1)
-    model = make_tabular_pipeline(RBFClassifier(random_state=0))
+    model = make_tabular_pipeline(RBFClassifier(100, kernel="laplacian", random_state=0))
     model.fit(make_frame(library, comment=texts), y)
     names = model[:-1].get_feature_names_out()
     assert names[0] == "text__comment_0"

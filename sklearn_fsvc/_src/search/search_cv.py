@@ -169,12 +169,13 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     >>> from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> grid = {"n_hidden": range(50, 201, 50), "alpha": [0.1, 1.0, 10.0]}
-    >>> search = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid).fit(X[:600], y[:600])
+    >>> network = TanhClassifier(feature_weights=None, random_state=0)
+    >>> search = HiddenSizeSearchCV(network, grid).fit(X[:600], y[:600])
     >>> bool(search.best_score_ > 0.9)
     True
     >>> search.cv_results_["mean_test_score"].shape
     (12,)
-    >>> search = HiddenSizeSearchCV(TanhClassifier(random_state=0), cv=2).fit(X[:200], y[:200])
+    >>> search = HiddenSizeSearchCV(network, cv=2).fit(X[:200], y[:200])
     >>> [int(n) for n in search.cv_results_["param_n_hidden"]]  # default sizes
     [25, 50, 100, 200, 500, 1000, 2000]
     """
