@@ -58,6 +58,23 @@ def test_the_unit_of_weights_changes_no_classifier(name, factor, data):
             np.testing.assert_array_equal(factor * next(alphas), next(alphas))
 
 
+@pytest.mark.parametrize(
+    ("readout", "search"), [("ridge", False), ("ridge", True), ("softmax", False)]
+)
+def test_the_unit_of_weights_changes_no_uncovered_sample(readout, search, data):
+    """Their scores are shrunk by the penalty."""
+    X, y, weight = data
+    model = RBFClassifier(40, kernel="triangular", radius=0.3, readout=readout, random_state=0)
+    if search:
+        model = HiddenSizeSearchCV(model, {"n_hidden": [40]}, cv=2)
+    one, other = (
+        clone(model).fit(X, y > 0, sample_weight=w).predict_proba(3 * X)
+        for w in (weight, 2.0**40 * weight)
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert len(np.unique(one.round(6))) > 2
+
+
 @pytest.mark.parametrize("factor", [2.0**-30, 2.0**40])
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_the_unit_of_weights_changes_no_regressor(name, factor, data):

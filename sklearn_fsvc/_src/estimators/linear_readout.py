@@ -115,7 +115,10 @@ class Linear(Readout):
         sample = self.sample and self.sample.divided(scale)
         trained = replace(self, alpha=alpha, sample=sample)._train(training)
         given = self.alpha if is_given else None
-        fitted = {"alpha_": float(_multiplied_penalties(trained.alpha_, scale, given))}
+        fitted = {
+            "alpha_": float(_multiplied_penalties(trained.alpha_, scale, given)),
+            "mean_weight_": scale,
+        }
         if trained.alphas_ is not UNSET:
             fitted["alphas_"] = _multiplied_penalties(trained.alphas_, scale, given)
         return trained.update_fitted(**fitted)
@@ -131,7 +134,8 @@ class Linear(Readout):
         if not self.uses_nearest_unit(units, task):
             return None
         scores = task.labels.scores_of(task.center_outputs(units))
-        return shrink_to_intercept(scores, self.readout_intercept_, self.alpha_)
+        mean_weight = 1.0 if self.mean_weight_ is UNSET else self.mean_weight_
+        return shrink_to_intercept(scores, self.readout_intercept_, self.alpha_ / mean_weight)
 
     def with_solution(self, training: ReadoutTraining, solution: Solution, **fitted: Any) -> Self:
         """Return the trained readout, and warn of a problem of the solution."""

@@ -59,6 +59,7 @@ class PatchClassifier(NetworkClassifier):
     %(readout_coef_)s
     %(readout_intercept_)s
     %(alpha_)s
+    %(mean_weight_)s
     %(alphas_)s
     %(temperature_)s
     %(score_scale_)s
@@ -177,6 +178,7 @@ class PatchRegressor(NetworkRegressor):
     %(smearing_)s
     %(residual_distribution_)s
     %(alpha_)s
+    %(mean_weight_)s
     %(alphas_)s
     %(search_results_)s
     %(posterior_)s

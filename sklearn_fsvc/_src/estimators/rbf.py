@@ -114,6 +114,7 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     %(readout_intercept_)s
     alpha_ : float
         The penalty of the readout; only with the readouts "ridge" and "softmax".
+    %(mean_weight_)s
     %(alphas_)s
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are the softmax of logits divided by the temperature; 1 with
@@ -141,12 +142,13 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     covers has no activation, and gets the class of the nearest centre. With the readouts "lms" and
     "none" the score of that class is 1 and that of others 0 (the single score of two classes is
     1 or -1); this includes samples at which another kernel underflows to 0. With "ridge" and
-    "softmax" such targets t are shrunk to the intercept b by `alpha_`,
-    ``b + (t - b) / (1 + alpha)``, as a ridge shrinks the target of a sample that alone activates
-    a unit. Leave-one-out scores, which select the penalty and calibrate probabilities, are computed
-    alike: a sample that no other unit than its own covers has the score of the nearest other unit.
-    The classes of the centres of `layer` are unknown; the scores of an uncovered sample are the
-    intercepts then, as they are if a kernel without compact support underflows to 0.
+    "softmax" such targets t are shrunk to the intercept b, ``b + (t - b) / (1 + alpha)``, as a
+    ridge shrinks the target of a sample that alone activates a unit; alpha is `alpha_`, divided by
+    `mean_weight_` if there is one. Leave-one-out scores, which select the penalty and calibrate
+    probabilities, are computed alike: a sample that no other unit than its own covers has the score
+    of the nearest other unit. The classes of the centres of `layer` are unknown; the scores of an
+    uncovered sample are the intercepts then, as they are if a kernel without compact support
+    underflows to 0.
 
     Hyperparameters that are "auto" are selected with small networks on at most 6000 samples, a
     sixth of which is held out: first the feature weights, then kernel and radius jointly, then the
@@ -298,6 +300,7 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
     %(smearing_)s
     %(residual_distribution_)s
     %(alpha_)s
+    %(mean_weight_)s
     %(alphas_)s
     %(search_results_)s
     %(posterior_)s

@@ -82,6 +82,9 @@ SHARED = read_entries(
     alpha_ : float
         The penalty of the readout.
 
+    mean_weight_ : float
+        The mean sample weight, to which penalties are relative, if weights are not small integers.
+
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
         The candidate penalties and their leave-one-out errors, the mean over samples of
         ``|y - score|^2``; only if leave-one-out errors were computed.

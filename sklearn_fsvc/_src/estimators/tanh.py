@@ -57,6 +57,7 @@ class TanhClassifier(NetworkClassifier):
     %(readout_intercept_)s
     %(n_iter_)s
     %(alpha_)s
+    %(mean_weight_)s
     %(alphas_)s
     %(temperature_)s
     %(score_scale_)s
@@ -193,6 +194,7 @@ class TanhRegressor(NetworkRegressor):
     %(smearing_)s
     %(residual_distribution_)s
     %(alpha_)s
+    %(mean_weight_)s
     %(alphas_)s
     %(search_results_)s
     %(posterior_)s

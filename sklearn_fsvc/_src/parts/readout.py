@@ -48,6 +48,8 @@ class Readout(Part, ABC):
     readout_intercept_ : ndarray of shape (n_scores,)
     alpha_ : float
         The penalty.
+    mean_weight_ : float
+        That of the samples in units of which penalties are searched; unset if it is 1.
     alphas_, loo_errors_ : ndarray of shape (n_penalties,)
         The penalties tried by leave-one-out, and their errors.
     temperature_ : float or ndarray of shape (n_columns of y,)
@@ -74,6 +76,7 @@ class Readout(Part, ABC):
 
     readout_coef_: npt.NDArray[Any] = UNSET
     readout_intercept_: npt.NDArray[Any] = UNSET
+    mean_weight_: float = UNSET
     alpha_: Any = UNSET
     alphas_: npt.NDArray[Any] = UNSET
     loo_errors_: npt.NDArray[Any] = UNSET

@@ -233,6 +233,8 @@ class NetworkBuilder:
         else:
             alpha_ = float(parameters["alpha"])  # not rounded by the division
         fitted = {"alpha_": alpha_}
+        if history.alpha_scale != 1:
+            fitted["mean_weight_"] = history.alpha_scale
         if loo is not None:
             fitted |= self.parts.task.calibrate(scores, loo.sample, loo.job, loo.layer)
         try:

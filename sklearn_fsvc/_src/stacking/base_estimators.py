@@ -293,7 +293,8 @@ class TrainingSet:
         that of a user's subclass.
         """
         parts, X = parts_of(network), self.samples.X
-        samples = parts.task.encode(X, self.y, self.samples.weight)
+        samples, scale = parts.task.encode(X, self.y, self.samples.weight).with_unit_weights()
+        sample, alpha = self.sample.divided(scale), network.alpha_ / scale
         layer = cast_layer(parts.units.layer, X)
         with get_engine(network.device, count_operations(X, layer.n_units)) as engine:
             what = f"{type(network).__name__} leave-one-out"
@@ -301,14 +302,14 @@ class TrainingSet:
             samples, job = samples.on_device(job)
             statistics = gather_with_fallback(job, layer, samples)
             loo = SampledLOO(
-                job, layer, self.sample, statistics, folds=self.folds, units=parts.units,
+                job, layer, sample, statistics, folds=self.folds, units=parts.units,
                 center_outputs=center_outputs(parts.units, parts.task),
             )  # fmt: skip
-            solution, scores = loo.solve(network.alpha_, is_last=True)
+            solution, scores = loo.solve(alpha, is_last=True)
             if (drawn := self.validation_sample) is None:
                 return scores
             b = job.engine.to_host(solution.b)
-            nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
+            nearest = nearest_outputs(parts.units, parts.task, b, alpha)
             return score_validation(job, layer, drawn, solution, nearest, scores.oof_scores)
 
 
