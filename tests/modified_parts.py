@@ -6,7 +6,7 @@ from dataclasses import replace
 def with_parts(model, **changes):
     """Return a clone with changed fields of its parts.
 
-    For example ``task={"max_calibration_scores": 100}`` changes a field of ``parts.task``.
+    For example ``target={"max_calibration_scores": 100}`` changes a field of ``parts.target``.
     """
     method = "_stacked_parts" if hasattr(model, "_stacked_parts") else "_parts"
     make_parts = getattr(type(model), method)

@@ -84,24 +84,24 @@ def test_fitting_a_part_returns_a_new_one(model):
     parts = parts_of(model)
     with get_engine("jit") as engine:
         job, history = Job(engine), SearchHistory(parts.units.start_alpha)
-        task, samples = parts.task.fit_encode(X, Y, None)
+        target, samples = parts.target.fit_encode(X, Y, None)
         samples = parts.units.order_samples(samples)
         units = parts.units.fit(job, samples, history)
-        units_with_targets = with_center_targets(units, task, samples)
+        units_with_targets = with_center_targets(units, target, samples)
         readout = parts.readout.train(
-            ReadoutTraining(job, samples, units_with_targets, task, history)
+            ReadoutTraining(job, samples, units_with_targets, target, history)
         )
-    assert (parts.task.fitted, parts.units.fitted, parts.readout.fitted) == ({}, {}, {})
+    assert (parts.target.fitted, parts.units.fitted, parts.readout.fitted) == ({}, {}, {})
     assert not any(name.endswith("_") for name in vars(model))
     fitted = model.fit(X, Y)
     np.testing.assert_array_equal(units.layer.units, layer_of(fitted).units)
     np.testing.assert_array_equal(readout.readout_coef_, fitted.readout_coef_)
-    np.testing.assert_array_equal(task.labels.classes, fitted.classes_)
+    np.testing.assert_array_equal(target.labels.classes, fitted.classes_)
 
 
 def test_a_transformer_has_units_only():
     parts = parts_of(TanhProjector(5))
-    assert parts.task is None
+    assert parts.target is None
     assert parts.readout is None
     assert parts_of(FrozenEstimator(TanhProjector(5))) is None
 

@@ -94,7 +94,7 @@ class Centroids(Linear):
 class CentroidClassifier(TanhClassifier):
     def _parts(self):
         parts = super()._parts()
-        return Parts(parts.units, parts.task, Centroids.from_estimator(self))
+        return Parts(parts.units, parts.target, Centroids.from_estimator(self))
 
 
 def test_a_custom_readout():

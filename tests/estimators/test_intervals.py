@@ -132,7 +132,7 @@ def test_the_readout_does_not_depend_on_the_residuals():
     X, y = samples()
     X, model = X.astype(np.float32), clone(TANH).set_params(alpha=1e-3).fit(X.astype(np.float32), y)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(model._parts().task), "estimates_residuals", False)
+        patch.setattr(type(model._parts().target), "estimates_residuals", False)
         without = clone(model).fit(X, y)
     assert not hasattr(without, "residual_distribution_")
     np.testing.assert_array_equal(model.readout_coef_, without.readout_coef_)

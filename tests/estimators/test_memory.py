@@ -148,7 +148,7 @@ def test_max_memory_of_calibration(data_with_many_classes, alpha, with_duplicate
     if with_duplicates:
         X = X[np.arange(N) // 2]
     clf = TanhClassifier(50, feature_weights=None, alpha=alpha, random_state=0, device="jit")
-    clf = with_parts(clf, task={"max_calibration_scores": 2**17})
+    clf = with_parts(clf, target={"max_calibration_scores": 2**17})
     clf.fit(X[:1000], y[:1000]).set_params(max_memory=6 * MIB)
     _, found = peak(clf.fit, X, y)
     assert found <= 6 * MIB + N * PER_ROW

@@ -315,13 +315,15 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     """Three of 60 scores are known, and correct. The values of unknown scores are ignored."""
     X, y = rows_of(3)
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
-    task, samples = clf._parts().task, Samples(X, OneHotTargets(y, 3), None)
+    target, samples = clf._parts().target, Samples(X, OneHotTargets(y, 3), None)
     sample, layer = sample_unique(Job(get_engine("jit")), samples), layer_of(clf)
     right = sample.targets + 0.01
     is_known = np.arange(60) < 3
     few = HeldOutScores(20, np.where(is_known[:, None], right, 1 / 3), is_known)
     every = HeldOutScores(20, right, np.ones(60, bool))
-    all_known = task.calibrate(every, sample, None, layer)["temperature_"]
-    assert 2 * all_known < task.calibrate(few, sample, None, layer)["temperature_"] < 1
+    all_known = target.calibrate(every, sample, None, layer)["temperature_"]
+    assert 2 * all_known < target.calibrate(few, sample, None, layer)["temperature_"] < 1
     other = HeldOutScores(20, np.where(is_known[:, None], right, 9.0), is_known)
-    assert task.calibrate(other, sample, None, layer) == task.calibrate(few, sample, None, layer)
+    assert target.calibrate(other, sample, None, layer) == target.calibrate(
+        few, sample, None, layer
+    )

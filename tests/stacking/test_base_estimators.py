@@ -195,7 +195,7 @@ def test_when_a_final_estimator_is_used(data, rng):
         "source": open_input(ChunkFunction(X, y), "cpu", None)[:2],
         "integers": (np.rint(X).astype(int), y),
     }.items():  # fmt: skip
-        _, samples = parts.task.fit_encode(*X_y, None)
+        _, samples = parts.target.fit_encode(*X_y, None)
         _, final = parts.base.clone_for(samples)
         is_used[name] = final is not None
     assert [name for name, used in is_used.items() if used] == ["array", "integers"]

@@ -143,9 +143,9 @@ class ExplainMixin(Network):
         """
         check_is_fitted(self)
         n = check_positive_integer("n", n)
-        check_output(output, self._parts().task.n_columns)
+        check_output(output, self._parts().target.n_columns)
         with self._open_prediction(X, "explain") as run:
-            select = run.parts.task.select_decision
+            select = run.parts.target.select_decision
             explainer = _Explainer(run, n, output, lambda rows, scores: select(scores, output))
             return explainer.explanation()
 
@@ -198,7 +198,7 @@ class _Explainer:
         units, centers = self._units, self._parts.units.support
         support = targets = None
         if centers is not None:
-            center_targets = self._parts.task.center_targets(self._parts.units)
+            center_targets = self._parts.target.center_targets(self._parts.units)
             center_targets = np.reshape(center_targets, (len(center_targets), -1))
             support, targets = centers[units], center_targets[:, self._output][units]
         return Explanation(

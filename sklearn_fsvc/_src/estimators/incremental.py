@@ -80,7 +80,7 @@ class IncrementalState:
     def start(
         cls,
         units: Units,
-        task: TargetSpec,
+        target: TargetSpec,
         alpha: Any,
         memory_limit: int,
         history: SearchHistory,
@@ -90,7 +90,7 @@ class IncrementalState:
         sums_bytes = max(_SMALL_BUFFER_BYTES, RidgeStatistics.nbytes(layer.n_units))
         # Probabilities and prediction intervals are calibrated on a random sample of the data.
         sample = None
-        if task.needs_loo_scores or task.estimates_residuals:
+        if target.needs_loo_scores or target.estimates_residuals:
             sample = Sample(sample_capacity(memory_limit, layer.n_features))
         statistics = RunningStatistics(
             max_rows=max(_MIN_BUFFER_ROWS, _BUFFER_ROWS_PER_UNIT * layer.n_units),
@@ -127,12 +127,15 @@ class IncrementalState:
         return measured.result(self.statistics.flush(measured))
 
     def update_buffered(
-        self, parts: Iterable[RawSamples], log_decay: float, task: TargetSpec, evaluate: Callable
+        self, parts: Iterable[RawSamples], log_decay: float, target: TargetSpec, evaluate: Callable
     ) -> "IncrementalState":
         """Return the state with samples of a `SampleBuffer` with that decay."""
         # Where samples were removed, all that are left of a batch may be of classes of weight 0.
-        parts = [raw for raw in parts if not task.has_no_weight(raw.y, raw.weight)]
-        encoded, measured = [_encode(task, raw) for raw in parts], _PrequentialError(self, evaluate)
+        parts = [raw for raw in parts if not target.has_no_weight(raw.y, raw.weight)]
+        encoded, measured = (
+            [_encode(target, raw) for raw in parts],
+            _PrequentialError(self, evaluate),
+        )
         return measured.result(self.statistics.update_buffered(encoded, log_decay, measured))
 
     def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":
@@ -279,16 +282,16 @@ class Evaluator:
         if sample is None:
             return total.solve(alpha), fitted
         if sample.is_empty:
-            return total.solve(alpha), fitted | parts.task.prior_calibration()
+            return total.solve(alpha), fitted | parts.target.prior_calibration()
         layer = cast_layer(self.units.layer, sample.rows.X)
         with self._job(sample.rows.X, layer) as job:
             # Leave-one-out scores need the Cholesky factor of the solve.
-            outputs = center_outputs(parts.units, parts.task)
+            outputs = center_outputs(parts.units, parts.target)
             loo = SampledLOO(job, layer, sample, total, units=self.units, center_outputs=outputs)
-            solve = loo.solve if parts.task.needs_loo_scores else loo.solve_plain
+            solve = loo.solve if parts.target.needs_loo_scores else loo.solve_plain
             solution, scores = solve(alpha)
             if scores is not None:
-                fitted |= parts.task.calibrate(scores, sample, job, layer)
+                fitted |= parts.target.calibrate(scores, sample, job, layer)
             return solution, fitted
 
 
@@ -300,8 +303,8 @@ def without_zero_weights(samples: Samples) -> Samples:
     return samples.with_rows(select_rows(samples.X, rows), rows)
 
 
-def _encode(task: TargetSpec, raw: RawSamples) -> BufferedSamples:
+def _encode(target: TargetSpec, raw: RawSamples) -> BufferedSamples:
     """Return raw samples with encoded targets, without those that class weights make 0."""
-    samples, decay = task.encode(raw.X, raw.y, raw.weight), raw.log_decay
+    samples, decay = target.encode(raw.X, raw.y, raw.weight), raw.log_decay
     decay = decay if decay is None else decay[samples.rows_with_weight]
     return BufferedSamples(without_zero_weights(samples), decay)

@@ -80,35 +80,35 @@ class BufferedNetwork(Network):
             )
         with get_engine(self.device, count_operations(X, parts.units.n_activations)) as engine:
             X, y = self._validated_batch(X, y, reset=is_new)
-            task = parts.task
+            target = parts.target
             if is_new:
                 pretrained = parts_of(parts.units.pretrained)
-                task = task.fit_first_batch(
-                    X, y, sample_weight, classes, pretrained and pretrained.task
+                target = target.fit_first_batch(
+                    X, y, sample_weight, classes, pretrained and pretrained.target
                 )
             else:
-                task.check_classes(y, classes)
-            samples = task.encode(X, y, sample_weight)
+                target.check_classes(y, classes)
+            samples = target.encode(X, y, sample_weight)
             chooses = is_new or parts.units.pretrained is not None
-            parts = self._start(replace(parts, task=task), engine, samples, chooses)
+            parts = self._start(replace(parts, target=target), engine, samples, chooses)
         return parts, samples
 
     def _start(self, parts: Parts, engine: Any, samples: Samples, chooses: bool = True) -> Parts:
         """Start sums for a layer, which is chosen for the samples; return the fitted parts."""
-        units, task, job = parts.units, parts.task, self._job(engine, "partial_fit")
+        units, target, job = parts.units, parts.target, self._job(engine, "partial_fit")
         scaled, scale = samples.with_unit_weights()
         history = SearchHistory(units.start_alpha, alpha_scale=scale)
         if chooses:
             on_device, job = units.order_samples(scaled).on_device(job)
             report = FitReport(job.description, self.verbose)
-            units = with_center_targets(units.fit(job, on_device, history), task, on_device)
+            units = with_center_targets(units.fit(job, on_device, history), target, on_device)
             report.hidden_layer(units, history)
             _warn_of_one_class(units, samples)
-        state = IncrementalState.start(units, task, self.alpha, job.memory_limit, history)
+        state = IncrementalState.start(units, target, self.alpha, job.memory_limit, history)
         if self._is_buffering and self._has_statistics:
             # Errors of provisional layers are compared with those of later ones.
             state = replace(state, errors=self._incremental_state.errors)
-        parts = Parts(units, task, parts.readout.with_fitted())
+        parts = Parts(units, target, parts.readout.with_fitted())
         self._set_fitted(parts, engine.name, history.table, _incremental_state=state)
         return parts
 
@@ -129,10 +129,10 @@ class BufferedNetwork(Network):
         """Return whether the weights of a batch are all 0, those of its classes included."""
         if are_all_zero(sample_weight):
             return True
-        if not parts.task.has_zero_weights:
+        if not parts.target.has_zero_weights:
             return False
         X, y = self._validated_batch(X, y, reset=self._is_untrained)
-        return parts.task.has_no_weight(*parts.task.validate_targets(X, y, sample_weight))
+        return parts.target.has_no_weight(*parts.target.validate_targets(X, y, sample_weight))
 
     def _add_zero_weights(self, parts, X, y, sample_weight, classes):
         """Validate a batch whose weights are all 0: it adds nothing, but may list the classes."""
@@ -140,11 +140,11 @@ class BufferedNetwork(Network):
         X, y = self._validated_zero_weights(X, y, sample_weight, reset=is_first)
         if is_first:
             if classes is not None:
-                y, _ = parts.task.validate_targets(X, y, None)
-                parts = replace(parts, task=parts.task.fit_classes([y], classes))
+                y, _ = parts.target.validate_targets(X, y, None)
+                parts = replace(parts, target=parts.target.fit_classes([y], classes))
             self._store_buffer(parts, SampleBuffer(has_classes=classes is not None))
         elif not self._is_buffering or self._sample_buffer.has_classes:
-            parts.task.check_classes(y, classes)
+            parts.target.check_classes(y, classes)
 
     def _validated_zero_weights(self, X, y, sample_weight, reset=False):
         X, y = self._validated_batch(X, y, reset=reset)
@@ -161,36 +161,36 @@ class BufferedNetwork(Network):
             buffer = SampleBuffer()
             get_engine(self.device)  # raises for an invalid device
         X, y = self._validated_batch(X, y, reset=is_first)
-        y, weight = parts.task.validate_targets(X, y, sample_weight)
-        given, before = RawSamples(X, y, weight), parts.task
+        y, weight = parts.target.validate_targets(X, y, sample_weight)
+        given, before = RawSamples(X, y, weight), parts.target
         batch = given.without_zero_weights()
         targets = [*(part.y for part in buffer.parts), batch.y]
         if buffer.has_classes:
-            task = before
-            task.check_classes(y, classes)
+            target = before
+            target.check_classes(y, classes)
         else:
-            task = before.fit_classes(targets, classes)
+            target = before.fit_classes(targets, classes)
             buffer = replace(buffer, has_classes=classes is not None)
-        _check_batch(task, batch, buffer, vars(self).get("_incremental_state"))
-        parts = replace(parts, task=task)
+        _check_batch(target, batch, buffer, vars(self).get("_incremental_state"))
+        parts = replace(parts, target=target)
 
-        has_all_classes = partial(task.has_all_classes, targets)
+        has_all_classes = partial(target.has_all_classes, targets)
         if buffer.is_complete(parts.units, self.max_memory, has_all_classes, batch):
             # `support_` are indices in a first batch that is large enough.
             self._fix_layer(parts, buffer, batch if buffer.parts else given)
         else:
             buffer = buffer.add(batch, self.forgetting_factor)
-            self._store_buffer(parts, buffer, before.has_same_classes(task))
+            self._store_buffer(parts, buffer, before.has_same_classes(target))
 
-    def _store_buffer(self, parts, buffer, has_same_task=True):
+    def _store_buffer(self, parts, buffer, has_same_target=True):
         """Replace the buffer; a provisional layer is kept if it has the same classes."""
         state = vars(self).get("_incremental_state")
-        if state is not None and has_same_task and buffer.parts:
+        if state is not None and has_same_target and buffer.parts:
             self._store_state(
                 parts, replace(state, solved_for=None), self.device_, _sample_buffer=buffer
             )
         else:
-            parts = Parts(parts.units.with_fitted(), parts.task, parts.readout.with_fitted())
+            parts = Parts(parts.units.with_fitted(), parts.target, parts.readout.with_fitted())
             self._set_fitted(parts, None, _sample_buffer=buffer)
 
     def _store_state(self, parts, state, device, search_results=None, **private):
@@ -217,9 +217,9 @@ class BufferedNetwork(Network):
         parts = self._choose_layer(parts, RawSamples.concatenate(chosen_from))
         state, evaluate = self._incremental_state, Evaluator(self, parts.units)
         buffered = replace(buffer, n_summed=0).unsummed()
-        state = state.update_buffered(buffered, buffer.log_decay, parts.task, evaluate)
+        state = state.update_buffered(buffered, buffer.log_decay, parts.target, evaluate)
         if batch is not None:
-            samples = parts.task.encode(batch.X, batch.y, batch.weight)
+            samples = parts.target.encode(batch.X, batch.y, batch.weight)
             samples = without_zero_weights(samples)
             state = state.update(samples, self.forgetting_factor, evaluate)
         self._store_state(parts, state, evaluate.device)
@@ -230,10 +230,12 @@ class BufferedNetwork(Network):
             raw = RawSamples.concatenate([raw, raw])  # one of them is held out
         with get_engine(self.device, count_operations(raw.X, parts.units.n_activations)) as engine:
             pretrained = parts_of(parts.units.pretrained)
-            task = parts.task.fit_buffered(raw.X, raw.y, raw.weight, pretrained and pretrained.task)
-            samples = task.encode(raw.X, raw.y, raw.weight)
+            target = parts.target.fit_buffered(
+                raw.X, raw.y, raw.weight, pretrained and pretrained.target
+            )
+            samples = target.encode(raw.X, raw.y, raw.weight)
             # Without the attributes of a provisional layer.
-            parts = replace(parts, units=parts.units.with_fitted(), task=task)
+            parts = replace(parts, units=parts.units.with_fitted(), target=target)
             return self._start(parts, engine, samples)
 
     def _sum_buffer(self) -> None:
@@ -255,22 +257,22 @@ class BufferedNetwork(Network):
             buffer = buffer.provisional()
             state = self._incremental_state
         evaluate = Evaluator(self, parts.units)
-        state = state.update_buffered(buffer.unsummed(), buffer.log_decay, parts.task, evaluate)
+        state = state.update_buffered(buffer.unsummed(), buffer.log_decay, parts.target, evaluate)
         buffer = replace(buffer, n_summed=len(buffer))
         self._store_state(parts, state, evaluate.device, _sample_buffer=buffer)
 
     def _remove_from_buffer(self, parts, X, y, sample_weight):
         """Remove samples from the buffer, and from the sums of a provisional layer."""
         X, y = self._validated_batch(X, y)
-        y, weight = parts.task.validate_targets(X, y, sample_weight)
-        raw, before = RawSamples(X, y, weight).without_zero_weights(), parts.task
+        y, weight = parts.target.validate_targets(X, y, sample_weight)
+        raw, before = RawSamples(X, y, weight).without_zero_weights(), parts.target
         buffer, state = self._sample_buffer, vars(self).get("_incremental_state")
         _check_batch(before, raw, buffer, state)
-        left, task = buffer.remove(raw.copied()), before
+        left, target = buffer.remove(raw.copied()), before
         if left.parts and not buffer.has_classes:
-            task = before.fit_classes([part.y for part in left.parts], None)
-        has_same_task = before.has_same_classes(task)
-        if state is not None and left.parts and has_same_task:
+            target = before.fit_classes([part.y for part in left.parts], None)
+        has_same_target = before.has_same_classes(target)
+        if state is not None and left.parts and has_same_target:
             evaluate = Evaluator(self, parts.units)
             state = state.update_buffered(buffer.unsummed(), buffer.log_decay, before, evaluate)
             samples = before.encode(raw.X, raw.y, raw.weight)
@@ -278,30 +280,32 @@ class BufferedNetwork(Network):
             left = replace(left, n_summed=len(left))
             self._store_state(parts, state, evaluate.device, _sample_buffer=left)
         else:
-            self._store_buffer(replace(parts, task=task), left, has_same_task=False)
+            self._store_buffer(replace(parts, target=target), left, has_same_target=False)
 
-    def _merge_buffer(self, parts: Parts, other: SampleBuffer, task: TargetSpec, name: str) -> None:
-        """Add the buffered samples of another model, whose classes `task` has, to the buffer."""
+    def _merge_buffer(
+        self, parts: Parts, other: SampleBuffer, target: TargetSpec, name: str
+    ) -> None:
+        """Add the buffered samples of another model, whose classes `target` has, to the buffer."""
         buffer, both = self._sample_buffer, self._sample_buffer.merge(other)
         if buffer.has_classes and other.has_classes:
-            parts.task.check_compatible(task, name)
-        listed = task if other.has_classes else parts.task
+            parts.target.check_compatible(target, name)
+        listed = target if other.has_classes else parts.target
         classes = listed.fitted.get("classes_") if both.has_classes else None
         targets = [part.y for part in both.parts]
         if targets:
-            merged = parts.task.fit_classes(targets, classes)
-            parts = replace(parts, task=merged)
-        has_all_classes = partial(parts.task.has_all_classes, targets)
+            merged = parts.target.fit_classes(targets, classes)
+            parts = replace(parts, target=merged)
+        has_all_classes = partial(parts.target.has_all_classes, targets)
         if both.is_complete(parts.units, self.max_memory, has_all_classes):
             self._fix_layer(parts, both)
         else:
-            self._store_buffer(parts, both, has_same_task=False)
+            self._store_buffer(parts, both, has_same_target=False)
 
 
-def _check_batch(task, batch, buffer, state):
+def _check_batch(target, batch, buffer, state):
     """Raise ValueError if a batch cannot be encoded, as far as that is known."""
-    if state is not None or task.fitted:
-        task.encode(batch.X, batch.y, batch.weight)
+    if state is not None or target.fitted:
+        target.encode(batch.X, batch.y, batch.weight)
     if buffer.parts and batch.y.shape[1:] != buffer.parts[0].y.shape[1:]:
         raise ValueError(
             f"y has shape {batch.y.shape}, but in the first call to partial_fit a sample of y had "

@@ -55,7 +55,7 @@ class Linear(Readout):
     precision_: Any = UNSET
     left_out_: Any = UNSET
 
-    def check(self, units: Any, task: Any) -> None:
+    def check(self, units: Any, target: Any) -> None:
         parse_penalty(self.alpha)
         if check_positive("forgetting_factor", self.forgetting_factor) > 1:
             raise ValueError(
@@ -82,7 +82,9 @@ class Linear(Readout):
         """Passes over the samples."""
         return 1
 
-    def solved(self, engine: Any, solution: Solution, task: Any, dtype: Any, **fitted: Any) -> Self:
+    def solved(
+        self, engine: Any, solution: Solution, target: Any, dtype: Any, **fitted: Any
+    ) -> Self:
         """Return the readout with a `Solution`, and other fitted attributes.
 
         Parameters
@@ -98,7 +100,9 @@ class Linear(Readout):
         W, b = engine.to_host(solution.W), engine.to_host(solution.b)
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
-        fitted["readout_coef_"], fitted["readout_intercept_"] = task.score_coefficients(W, b, dtype)
+        fitted["readout_coef_"], fitted["readout_intercept_"] = target.score_coefficients(
+            W, b, dtype
+        )
         if "lms" in self.choices:  # those estimators have `n_iter_` with every readout
             fitted.setdefault("n_iter_", self.n_iter)
         return self.with_fitted(**fitted)
@@ -127,13 +131,13 @@ class Linear(Readout):
         """Return the trained readout, with penalties for samples of unit weights."""
         raise NotImplementedError
 
-    def uses_nearest_unit(self, units: Any, task: Any) -> bool:
-        return _uses_nearest_unit(units, task)
+    def uses_nearest_unit(self, units: Any, target: Any) -> bool:
+        return _uses_nearest_unit(units, target)
 
-    def nearest_scores(self, units: Any, task: Any) -> Any:
-        if not self.uses_nearest_unit(units, task):
+    def nearest_scores(self, units: Any, target: Any) -> Any:
+        if not self.uses_nearest_unit(units, target):
             return None
-        scores = task.labels.scores_of(task.center_outputs(units))
+        scores = target.labels.scores_of(target.center_outputs(units))
         mean_weight = 1.0 if self.mean_weight_ is UNSET else self.mean_weight_
         return shrink_to_intercept(scores, self.readout_intercept_, self.alpha_ / mean_weight)
 
@@ -141,7 +145,7 @@ class Linear(Readout):
         """Return the trained readout, and warn of a problem of the solution."""
         warn_of(solution.problem)
         engine, dtype = training.job.engine, training.layer.hidden_dtype
-        return self.solved(engine, solution, training.task, dtype, **fitted)
+        return self.solved(engine, solution, training.target, dtype, **fitted)
 
     def _diverged(self) -> str:
         return f"The readout of {self.owner} is not finite; scale the features of X."
@@ -157,30 +161,30 @@ def _multiplied_penalties(alphas: Any, scale: float, given: Any) -> Any:
 
 
 def nearest_outputs(
-    units: Any, task: Any, intercept: npt.NDArray, alpha: float
+    units: Any, target: Any, intercept: npt.NDArray, alpha: float
 ) -> npt.NDArray | None:
     """Return ridge outputs (n_units, n_outputs) for uncovered samples, by their nearest unit.
 
     None if such samples get the intercept: in regression, and if units cover everything.
     """
-    if not _uses_nearest_unit(units, task):
+    if not _uses_nearest_unit(units, target):
         return None
-    return shrink_to_intercept(task.center_outputs(units), intercept, alpha)
+    return shrink_to_intercept(target.center_outputs(units), intercept, alpha)
 
 
-def center_outputs(units: Any, task: Any) -> npt.NDArray | None:
+def center_outputs(units: Any, target: Any) -> npt.NDArray | None:
     """Return the targets (n_units, n_outputs) of the centres; None if no score depends on them.
 
     They score uncovered samples of classifiers if the layer has compact support.
     """
-    if task.scores_uncovered_by_center and units.support is not None:
-        return task.center_outputs(units)
+    if target.scores_uncovered_by_center and units.support is not None:
+        return target.center_outputs(units)
     return None
 
 
-def _uses_nearest_unit(units, task):
+def _uses_nearest_unit(units, target):
     return (
-        task.scores_uncovered_by_center
+        target.scores_uncovered_by_center
         and units.support is not None
         and units.layer.has_compact_support
     )

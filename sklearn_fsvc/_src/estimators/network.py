@@ -81,8 +81,8 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         parts, samples = self._encode_training_data(
             parts, job.engine, X, y, sample_weight, groups, validation
         )
-        task, readout, scale = parts.task, None, 1.0
-        if task is not None and parts.readout.fits_units:
+        target, readout, scale = parts.target, None, 1.0
+        if target is not None and parts.readout.fits_units:
             # An ensemble has merged copies before it drew its sample. With scores of networks among
             # the features, rows that are equal by chance would be taken for copies, too.
             if not parts.readout.has_given_sample:
@@ -90,20 +90,20 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             samples, scale = samples.with_unit_weights()
         samples = parts.units.order_samples(samples)
         # A transformer whose layer is drawn at random reads its data once at most.
-        if task is not None or parts.units.needs_multiple_passes:
+        if target is not None or parts.units.needs_multiple_passes:
             samples, job = samples.on_device(job)
         job = job.reserve_host(samples.target_bytes)
         history = SearchHistory(parts.units.start_alpha, alpha_scale=scale)
         report = FitReport(job.description, self.verbose)
         units = parts.units.of_all_samples().fit(job, samples, history)
         report.hidden_layer(units, history)
-        if task is not None:
-            units, n_rows = with_center_targets(units, task, samples), len(history.rows)
-            readout = parts.readout.train(ReadoutTraining(job, samples, units, task, history))
+        if target is not None:
+            units, n_rows = with_center_targets(units, target, samples), len(history.rows)
+            readout = parts.readout.train(ReadoutTraining(job, samples, units, target, history))
             rows = history.rows[n_rows:]
             report.readout(readout, {scale * row["alpha"]: row["error"] for row in rows})
         units = units.of_rows(samples.rows)
-        self._set_fitted(Parts(units, task, readout), job.engine.name, history.table)
+        self._set_fitted(Parts(units, target, readout), job.engine.name, history.table)
 
     def _set_fitted(
         self,
@@ -132,19 +132,19 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
 
     def _encode_training_data(self, parts, engine, X, y, sample_weight, groups, validation=None):
         """Return the parts with a fitted target specification, and the `Samples`."""
-        if parts.task is None:
+        if parts.target is None:
             X, y = validate_samples(self, engine, X, reset=True), to_host(y)
             required_by = parts.units.labels_required_by()
             targets = encode_labels(y, len(X), *required_by) if required_by else None
             samples = Samples(X, targets)
         else:
             X, y = validate_training_data(self, engine, X, y)
-            task, samples = parts.task.fit_encode(X, y, sample_weight)
+            target, samples = parts.target.fit_encode(X, y, sample_weight)
             if validation is not None:
-                validation = validation.validated(self, engine).encode(task)
+                validation = validation.validated(self, engine).encode(target)
             groups = encode_groups(X, groups)
             samples = replace(samples, groups=groups, validation=validation)
-            parts = replace(parts, task=task)
+            parts = replace(parts, target=target)
             parts.readout.check_samples(samples)
         return parts, samples
 
@@ -175,7 +175,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         return empty_output(parts, layer, method, **options)
 
     def _score(self, X, y, sample_weight):
-        return score_predictions(self, self._parts().task, X, y, sample_weight)
+        return score_predictions(self, self._parts().target, X, y, sample_weight)
 
     def _job(self, engine, phase):
         return Job(engine, self.max_memory, self.verbose, f"{type(self).__name__} {phase}")
@@ -196,7 +196,7 @@ def validate_training_data(model: BaseEstimator, engine: Any, X: Any, y: Any) ->
     return X, y
 
 
-def score_predictions(model: Any, task: TargetSpec, X: Any, y: Any, sample_weight: Any) -> float:
+def score_predictions(model: Any, target: TargetSpec, X: Any, y: Any, sample_weight: Any) -> float:
     """Return the score of the predictions for X, which may be a source that contains y."""
     if is_dask_collection(X):
         predictions = model.predict(X).compute()
@@ -204,7 +204,7 @@ def score_predictions(model: Any, task: TargetSpec, X: Any, y: Any, sample_weigh
     else:
         X, y, sample_weight = open_input(X, model.device, model.max_memory, y, sample_weight)
         predictions = model.predict(X)
-    return task.score(predictions, to_host(y), to_host(sample_weight))
+    return target.score(predictions, to_host(y), to_host(sample_weight))
 
 
 def _notify_of_compilation(model: Network) -> AbstractContextManager[Any]:
@@ -214,11 +214,11 @@ def _notify_of_compilation(model: Network) -> AbstractContextManager[Any]:
     return on_compile(notify) if model.verbose else nullcontext()
 
 
-def with_center_targets(units: Units, task: TargetSpec, samples: Samples) -> Units:
+def with_center_targets(units: Units, target: TargetSpec, samples: Samples) -> Units:
     """Return the units with the y of their centres, if these are training samples."""
     if units.support is None:
         return units
-    return units.update_fitted(**task.center_attributes(samples, units.support))
+    return units.update_fitted(**target.center_attributes(samples, units.support))
 
 
 # The private state of `partial_fit`.

@@ -94,8 +94,8 @@ class IncrementalNetwork(BufferedNetwork):
         if self._has_statistics:
             self._check_incremental_state(parts)
             X, y = self._validated_batch(X, y)
-            parts.task.check_classes(y, classes)
-            samples = parts.task.encode(X, y, sample_weight)
+            parts.target.check_classes(y, classes)
+            samples = parts.target.encode(X, y, sample_weight)
         else:
             parts, samples = self._start_with_layer(parts, X, y, sample_weight, classes)
         evaluate = Evaluator(self, parts.units)
@@ -186,7 +186,7 @@ class IncrementalNetwork(BufferedNetwork):
             else:
                 self._remove_from_sums(parts, X, y, sample_weight)
         except InvalidRemoval as error:
-            which = "" if error.output is None else f" of {parts.task.output_name(error.output)}"
+            which = "" if error.output is None else f" of {parts.target.output_name(error.output)}"
             raise ValueError(
                 f"Not all of these samples{which} can have been added: {error}. Give X, y and "
                 "sample_weight as partial_fit had them."
@@ -194,7 +194,7 @@ class IncrementalNetwork(BufferedNetwork):
 
     def _remove_from_sums(self, parts, X, y, sample_weight):
         evaluate = Evaluator(self, parts.units)
-        samples = parts.task.encode(*self._validated_batch(X, y), sample_weight)
+        samples = parts.target.encode(*self._validated_batch(X, y), sample_weight)
         state = self._incremental_state.remove(without_zero_weights(samples), evaluate)
         self._store_state(parts, state, evaluate.device)
 
@@ -254,7 +254,7 @@ class IncrementalNetwork(BufferedNetwork):
         buffer = vars(other).get("_sample_buffer")
         if self._is_buffering:
             if buffer is not None:
-                self._merge_buffer(self._parts(), buffer, other_parts.task, name)
+                self._merge_buffer(self._parts(), buffer, other_parts.target, name)
                 return
             self._adopt_layer(other, other_parts, name)
         parts = self._parts()
@@ -263,9 +263,9 @@ class IncrementalNetwork(BufferedNetwork):
             state = self._state_to_merge(parts, other, other_parts, name)
         else:
             if buffer.has_classes:
-                parts.task.check_same_classes(other_parts.task, name)
+                parts.target.check_same_classes(other_parts.target, name)
             state = self._incremental_state.emptied.update_buffered(
-                replace(buffer, n_summed=0).unsummed(), buffer.log_decay, parts.task, evaluate
+                replace(buffer, n_summed=0).unsummed(), buffer.log_decay, parts.target, evaluate
             )
         state = self._incremental_state.merge([state], evaluate)
         self._store_state(parts, state, evaluate.device)
@@ -274,7 +274,7 @@ class IncrementalNetwork(BufferedNetwork):
         """Sum the buffered samples in the layer of another model."""
         parts, buffer, source = self._parts(), self._sample_buffer, other._incremental_state
         if buffer.has_classes:
-            parts.task.check_same_classes(other_parts.task, name)
+            parts.target.check_same_classes(other_parts.target, name)
         units = parts.units.with_fitted(**other_parts.units.fitted)
         is_same = _layer_hash(units.layer) == _layer_hash(other_parts.units.layer)
         if not (is_same and units.allows_fitted_layer):
@@ -282,14 +282,14 @@ class IncrementalNetwork(BufferedNetwork):
                 f"{name} has a layer of another metric than that of this model; use the same "
                 "parameters."
             )
-        parts = Parts(units, other_parts.task, parts.readout.with_fitted())
+        parts = Parts(units, other_parts.target, parts.readout.with_fitted())
         history = SearchHistory(source.start_alpha, list(source.search_rows))
         limit = host_memory_limit(self.max_memory)
-        state = IncrementalState.start(units, parts.task, self.alpha, limit, history)
+        state = IncrementalState.start(units, parts.target, self.alpha, limit, history)
         self._set_fitted(parts, other.device_, history.table, _incremental_state=state)
         evaluate = Evaluator(self, units)
         buffered = replace(buffer, n_summed=0).unsummed()
-        state = state.update_buffered(buffered, buffer.log_decay, parts.task, evaluate)
+        state = state.update_buffered(buffered, buffer.log_decay, parts.target, evaluate)
         self._store_state(parts, state, evaluate.device)
 
     def _state_to_merge(self, parts: Parts, other: Any, other_parts: Parts, name: str) -> Any:
@@ -307,7 +307,7 @@ class IncrementalNetwork(BufferedNetwork):
                 'held out none, because it began with a number. Begin with alpha="auto" in all '
                 "models, or set a number for this one by set_params(alpha=...)."
             )
-        parts.task.check_compatible(other_parts.task, name)
+        parts.target.check_compatible(other_parts.target, name)
         return state
 
     def solve(self, *, fix_layer=False):
@@ -424,7 +424,7 @@ class IncrementalNetwork(BufferedNetwork):
             alpha = state.best_alpha
         evaluate = Evaluator(self, parts.units)
         solution, fitted = evaluate.solve(state, parts, alpha)
-        readout = parts.readout.solved(HOST, solution, parts.task, layer.hidden_dtype, **fitted)
+        readout = parts.readout.solved(HOST, solution, parts.target, layer.hidden_dtype, **fitted)
         if search_results is not None:
             n_before, columns = len(state.search_rows), ("alpha", "error")
             pairs = zip(*(search_results[name][n_before:] for name in columns), strict=True)

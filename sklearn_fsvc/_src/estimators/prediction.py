@@ -39,14 +39,18 @@ class PredictionRun:
         **options: Any,
     ) -> Any:
         """Return the output of a method, in new arrays or in `out`; see `scores`."""
-        task, readout, output = self.parts.task, self.parts.readout, OutputBuffer(len(self.X), out)
+        target, readout, output = (
+            self.parts.target,
+            self.parts.readout,
+            OutputBuffer(len(self.X), out),
+        )
         if out is not None:
             empty = empty_output(self.parts, self.layer, method)
-            task.check_out(out, (len(self.X), *empty.shape[1:]))
+            target.check_out(out, (len(self.X), *empty.shape[1:]))
             check_no_overlap(out, self.X)
 
         def write_output(rows, scores):
-            output.take(rows, task.format_output(method, scores, readout, **options))
+            output.take(rows, target.format_output(method, scores, readout, **options))
 
         self.scores(write_output, make_consumer)
         return output.result
@@ -141,4 +145,4 @@ def empty_output(parts: Parts, layer: Any, method: str, **options: Any) -> Any:
     readout = parts.readout
     dtype = np.result_type(readout.readout_intercept_.dtype, layer.hidden_dtype)
     scores = np.empty((0, len(readout.readout_coef_)), dtype)
-    return parts.task.format_output(method, scores, readout, **options)
+    return parts.target.format_output(method, scores, readout, **options)

@@ -233,9 +233,9 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     def n_support_(self):
         check_is_fitted(self)
         parts = self._parts()
-        if not parts.task.labels.is_single:
+        if not parts.target.labels.is_single:
             raise AttributeError("n_support_ counts the centres of each class of one output.")
-        return parts.task.targets_of(self.center_labels_).counts
+        return parts.target.targets_of(self.center_labels_).counts
 
 
 @fill_docstring(SHARED, REGRESSION, RBF_UNITS)

@@ -25,8 +25,8 @@ class Softmax(Linear):
 
     has_probabilities = fits_units = True
 
-    def check(self, units: Any, task: Any) -> None:
-        super().check(units, task)
+    def check(self, units: Any, target: Any) -> None:
+        super().check(units, target)
         if not is_option(self.alpha, "auto") and (np.iterable(self.alpha) or self.alpha <= 0):
             raise ValueError(
                 f'alpha={self.alpha!r} and readout="softmax" cannot be combined; use a number '
@@ -48,8 +48,8 @@ class Softmax(Linear):
         result = train_softmax(
             job, layer, samples, alpha, statistics=statistics, ridge_alpha=ridge_alpha, start=start
         )
-        task: Any = training.task
-        temperature = 1.0 if task.labels.is_single else np.ones(task.n_columns)
+        target: Any = training.target
+        temperature = 1.0 if target.labels.is_single else np.ones(target.n_columns)
         fitted = self._score_validation(training, result.solution, alpha)
         return self.with_solution(
             training, result.solution, alpha_=alpha, n_iter_=result.n_iter,
@@ -58,13 +58,13 @@ class Softmax(Linear):
 
     def _score_validation(self, training, solution, alpha):
         """Return the conformity scores of the validation set as a fitted attribute, if any."""
-        job, task, validation = training.job, training.task, training.samples.validation
+        job, target, validation = training.job, training.target, training.samples.validation
         if validation is None:
             return {}
-        sample = task.draw_sample(job, validation)
-        nearest = nearest_outputs(training.units, task, job.engine.to_host(solution.b), alpha)
+        sample = target.draw_sample(job, validation)
+        nearest = nearest_outputs(training.units, target, job.engine.to_host(solution.b), alpha)
         scores = score_validation(job, training.layer, sample, solution, nearest)
-        return task.conformity_scores(scores, sample, [Calibration(1.0)] * task.n_columns)
+        return target.conformity_scores(scores, sample, [Calibration(1.0)] * target.n_columns)
 
     def why_not_incremental(self) -> str | None:
         return (
@@ -75,15 +75,15 @@ class Softmax(Linear):
 class Untrained(Linear):
     """The output weights of each unit are the target of its centre (FSVC)."""
 
-    def uses_nearest_unit(self, units: Any, task: Any) -> bool:
+    def uses_nearest_unit(self, units: Any, target: Any) -> bool:
         return True
 
-    def nearest_scores(self, units: Any, task: Any) -> Any:
+    def nearest_scores(self, units: Any, target: Any) -> Any:
         """Return the targets of each unit's centre: FSVC's rule, for units of any kernel."""
-        return task.labels.scores_of(task.center_outputs(units))
+        return target.labels.scores_of(target.center_outputs(units))
 
-    def check(self, units: Any, task: Any) -> None:
-        super().check(units, task)
+    def check(self, units: Any, target: Any) -> None:
+        super().check(units, target)
         value = units.feature_weights
         if is_learned(value):
             raise ValueError(
@@ -97,9 +97,9 @@ class Untrained(Linear):
 
     def _train(self, training: ReadoutTraining) -> Self:
         W = untrained(training.samples.targets, training.units.support)
-        task: Any = training.task
+        target: Any = training.target
         codes, weight = training.samples.targets.all_codes, training.samples.weight
-        weights = task.class_weights(codes, None if weight is None else np.sign(weight))
+        weights = target.class_weights(codes, None if weight is None else np.sign(weight))
         if weights is not None:
             W *= weights[training.units.support] / weights.max()
         W = self._correct(W, training)

@@ -287,7 +287,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
             std = np.empty((len(run.X), len(self.readout_coef_)))
             make_consumer = partial(_std_consumer, self.posterior_, run.layer.hidden_dtype, std)
             y = run.output("predict", out, make_consumer)
-            return _PredictionWithStd((y, run.parts.task.format_output("predict", std, None)))
+            return _PredictionWithStd((y, run.parts.target.format_output("predict", std, None)))
 
     def _empty_output(self, method, dtype, **options):
         empty = super()._empty_output(method, dtype, **options)
@@ -296,7 +296,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
     def _predict_quantiles(self, X, probabilities):
         distribution = self._check_residuals(self._parts().readout.residual_distribution_)
         with self._open_prediction(X, "predict") as run:
-            task = run.parts.task
+            target = run.parts.target
             scores = np.empty((len(run.X), len(distribution.intercept)))
             scale = np.empty_like(scores)
 
@@ -306,12 +306,12 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
             def make_consumer(job):
                 def take(rows, H):
                     first = job.engine.to_host(H[:, : distribution.n_units])
-                    scale[rows] = distribution.scale(first, task.standardise(scores[rows]))
+                    scale[rows] = distribution.scale(first, target.standardise(scores[rows]))
 
                 return Consumer(take, row_bytes=24 * len(distribution.coef))
 
             run.scores(consume, make_consumer)
-        return task.format_quantiles(scores, scale, distribution.quantiles(probabilities))
+        return target.format_quantiles(scores, scale, distribution.quantiles(probabilities))
 
     def _raise_no_posterior(self) -> NoReturn:
         check_is_fitted(self)

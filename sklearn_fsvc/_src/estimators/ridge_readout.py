@@ -64,9 +64,14 @@ class Ridge(Linear):
 
     def _solve(self, training):
         """Return the trained readout: by leave-one-out, by the dual, or by the statistics."""
-        job, layer, samples, task = training.job, training.layer, training.samples, training.task
+        job, layer, samples, target = (
+            training.job,
+            training.layer,
+            training.samples,
+            training.target,
+        )
         penalty = parse_penalty(self.alpha)
-        if self.leaves_one_out(task):
+        if self.leaves_one_out(target):
             if penalty == "auto":
                 penalty = self._search_penalty(training)[0]  # the statistics are released
             alphas = penalty if isinstance(penalty, tuple) else (penalty,)
@@ -81,9 +86,9 @@ class Ridge(Linear):
             alpha, statistics = penalty, gather_with_fallback(job, layer, samples)
         loo = scores = None
         if self._needs_loo_scores(training):
-            sample = self.sample or task.draw_sample(job, samples)
+            sample = self.sample or target.draw_sample(job, samples)
             loo = SampledLOO(job, layer, sample, statistics, **self._left_out_with(training))
-            solve = loo.solve if task.needs_loo_scores or self.sample else loo.solve_plain
+            solve = loo.solve if target.needs_loo_scores or self.sample else loo.solve_plain
             solution, scores = solve(alpha, is_last=True)
         else:
             solution = statistics.solve(alpha, is_last=True)
@@ -92,19 +97,19 @@ class Ridge(Linear):
 
     def _left_out_with(self, training):
         """Return the arguments of `LeaveOneOut` about folds and units."""
-        units, task = training.units, training.task
+        units, target = training.units, training.target
         return {
-            "folds": self.folds, "units": units, "center_outputs": center_outputs(units, task),
+            "folds": self.folds, "units": units, "center_outputs": center_outputs(units, target),
         }  # fmt: skip
 
     def _needs_loo_scores(self, training):
         """Return whether scores are left out; those of given validation samples need not be."""
         if training.samples.validation is not None:
             return self.folds is not None
-        return self._calibrates(training.task)
+        return self._calibrates(training.target)
 
-    def _calibrates(self, task):
-        return bool(task.needs_loo_scores or task.estimates_residuals or self.sample)
+    def _calibrates(self, target):
+        return bool(target.needs_loo_scores or target.estimates_residuals or self.sample)
 
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
@@ -113,7 +118,7 @@ class Ridge(Linear):
             found, statistics = train_loo(
                 job, layer, samples, self._penalty_sample(training), training.units,
                 training.history, self._prefers_large(samples),
-                center_outputs(training.units, training.task),
+                center_outputs(training.units, training.target),
             )  # fmt: skip
         else:
             random = make_generator(self.random_state)
@@ -127,7 +132,8 @@ class Ridge(Linear):
         if self._suits_loo(training):
             return search_dual_loo(
                 job, layer, samples, self._penalty_sample(training), problem, training.units,
-                start, self._prefers_large(samples), center_outputs(training.units, training.task),
+                start, self._prefers_large(samples),
+                center_outputs(training.units, training.target),
             )  # fmt: skip
         if samples.validation is None:
             return search_dual(problem, random, start, samples.groups)
@@ -160,7 +166,7 @@ class Ridge(Linear):
         loo = scores = None
         if self._needs_loo_scores(training):
             job = job.reserve(2 * problem.H.nbytes)
-            sample = self.sample or training.task.draw_sample(job, samples)
+            sample = self.sample or training.target.draw_sample(job, samples)
             loo = DualLOO(job, layer, sample, samples, **self._left_out_with(training))
             scores = loo.score(dual, problem)
         fitted = self._calibrate(training, solution, alpha, loo, scores)
@@ -174,42 +180,47 @@ class Ridge(Linear):
 
         Those are leave-one-out scores, or the scores of given validation samples.
         """
-        job, units, task = training.job, training.units, training.task
-        if not self._calibrates(task):
+        job, units, target = training.job, training.units, training.target
+        if not self._calibrates(target):
             return {}
         sample, validation = self.sample, training.samples.validation
         if loo is not None:
             sample = loo.sample
         if validation is not None:
-            nearest = nearest_outputs(units, task, job.engine.to_host(solution.b), alpha)
-            sample = self.validation_sample or task.draw_sample(job, validation)
+            nearest = nearest_outputs(units, target, job.engine.to_host(solution.b), alpha)
+            sample = self.validation_sample or target.draw_sample(job, validation)
             oof_scores = None if scores is None else scores.oof_scores
             scores = score_validation(job, training.layer, sample, solution, nearest, oof_scores)
         if scores is None:
             return {}
-        fitted = task.calibrate(scores, sample, job, training.layer)
+        fitted = target.calibrate(scores, sample, job, training.layer)
         return fitted | ({"left_out_": scores} if self.sample else {})
 
     def _train_by_loo(self, training, alphas):
         """Return the readout with the penalty of the least leave-one-out error."""
-        job, layer, samples, task = training.job, training.layer, training.samples, training.task
+        job, layer, samples, target = (
+            training.job,
+            training.layer,
+            training.samples,
+            training.target,
+        )
         random_state = self.random_state
-        rows, start = task.calibration_rows(samples, random_state), None
+        rows, start = target.calibration_rows(samples, random_state), None
         if is_option(self.alpha, "loo"):
             start = make_generator(random_state), training.history.start_for(layer)
         chosen = select_from_loo_grid(
             job, layer, samples.with_centers(sole_centers(training)), alphas,
-            keep_scores=self._calibrates(task), keep_posterior=task.needs_posterior, rows=rows,
-            start=start, center_outputs=center_outputs(training.units, task),
+            keep_scores=self._calibrates(target), keep_posterior=target.needs_posterior, rows=rows,
+            start=start, center_outputs=center_outputs(training.units, target),
         )  # fmt: skip
         return self.with_solution(
             training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
-            loo_errors_=chosen.errors, **task.loo_attributes(job, layer, samples, chosen, rows),
+            loo_errors_=chosen.errors, **target.loo_attributes(job, layer, samples, chosen, rows),
         )  # fmt: skip
 
-    def leaves_one_out(self, task: Any) -> bool:
+    def leaves_one_out(self, target: Any) -> bool:
         """Return whether leave-one-out of all samples trains it: more than a solution of sums."""
-        return task.needs_posterior or self.selects_by_loo
+        return target.needs_posterior or self.selects_by_loo
 
     def why_not_incremental(self) -> str | None:
         if self.selects_by_loo:

@@ -56,11 +56,11 @@ class ValidationSet:
             check_consistent_length(range(len(X)), y)
         return type(self)(X, y, validate_weights(X, weight, name="sample_weight_val"))
 
-    def encode(self, task: TargetSpec) -> Samples:
+    def encode(self, target: TargetSpec) -> Samples:
         """Return the `Samples` of the validated set, with targets encoded as those of the fit."""
         try:
             with _named_errors():
-                return task.encode(self.X, self.y, self.sample_weight)
+                return target.encode(self.X, self.y, self.sample_weight)
         except UnseenClassesError as error:
             raise ValueError(
                 f"y_val contains {error.classes}, and y does not; leave out these validation "

@@ -249,7 +249,7 @@ class _HeaderBuilder:
                 'not supported in C; use "triangular", "gaussian", "laplacian", or a Kernel whose '
                 "function is IDENTITY, EXP or TANH of sklearn_fsvc.kernels."
             )
-        if self._is_classifier and not parts_of(network).task.labels.is_single:
+        if self._is_classifier and not parts_of(network).target.labels.is_single:
             raise ValueError(
                 f"model={network!r} has several outputs, and the header returns one class; fit "
                 "a classifier to each column of y, and export each under its own name."

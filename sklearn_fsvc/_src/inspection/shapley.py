@@ -175,7 +175,7 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     """
     steps, network = network_of(estimator)
     network = copy(network)  # another thread may fit it
-    members, intercept, task = _weighted_networks(network)
+    members, intercept, target = _weighted_networks(network)
     players = Players.of(steps, network)
     table, limit = X, host_memory_limit(network.max_memory)
     if steps:
@@ -189,7 +189,7 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     base = np.tile(base, (len(values), 1))
     if values.shape[2] == 1:
         values, base = values[:, :, 0], base[:, 0]
-    return ShapleyValues(values, base, players.data(table), players.names, _output_names(task))
+    return ShapleyValues(values, base, players.data(table), players.names, _output_names(target))
 
 
 def _weighted_networks(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArray, Any]:
@@ -198,17 +198,17 @@ def _weighted_networks(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArr
     Raises for networks that are not supported.
     """
     if isinstance(network, StackedEnsemble):
-        named, weights, intercept, task = _split_ensemble(network)
+        named, weights, intercept, target = _split_ensemble(network)
     else:
         parts = parts_of(network)
-        if parts is None or parts.task is None:
+        if parts is None or parts.target is None:
             raise TypeError(
                 f"estimator={network!r} has no scores that are sums over hidden units. Pass an "
                 "RBFClassifier, an RBFRegressor, a stacked ensemble of these, or a Pipeline that "
                 "ends in one; for other models use the package shap."
             )
         check_is_fitted(network)
-        named, weights, task = {"": network}, [1.0], parts.task
+        named, weights, target = {"": network}, [1.0], parts.target
         intercept = np.zeros(len(parts.readout.readout_intercept_))
     for name, member in named.items():
         why = _why_no_product(parts_of(member))
@@ -221,7 +221,7 @@ def _weighted_networks(network: Any) -> tuple[list[tuple[Any, float]], npt.NDArr
     members = list(zip(named.values(), weights, strict=True))
     for member, weight in members:
         intercept = intercept + weight * parts_of(member).readout.readout_intercept_
-    return members, intercept, task
+    return members, intercept, target
 
 
 def _split_ensemble(ensemble):
@@ -235,7 +235,7 @@ def _split_ensemble(ensemble):
             f"final_estimator=None. {_REMEDY}"
         )
     weighting = parts.weighting
-    return parts.base.named_estimators_, weighting.weights_, weighting.constant_term, parts.task
+    return parts.base.named_estimators_, weighting.weights_, weighting.constant_term, parts.target
 
 
 def _why_no_product(parts: Any) -> str | None:
@@ -278,11 +278,11 @@ def _product_units(network: Any, X: Any, background: Any) -> tuple[Any, npt.NDAr
     return ProductUnits(layer.units, rate, power, coef), *samples
 
 
-def _output_names(task: Any) -> list[str]:
+def _output_names(target: Any) -> list[str]:
     """Return a name for each score."""
-    labels = getattr(task, "labels", None)
+    labels = getattr(target, "labels", None)
     if labels is None:
-        return ["y"] if task.n_columns == 1 else [f"y{k}" for k in range(task.n_columns)]
+        return ["y"] if target.n_columns == 1 else [f"y{k}" for k in range(target.n_columns)]
     return [
         str(name) if labels.is_single else f"y{k}: {name}"
         for k, classes in enumerate(labels.classes_per_output)

@@ -18,37 +18,37 @@ class Parts:
     """All parts of an estimator; a transformer has neither target specification nor readout."""
 
     units: Units
-    task: Any = None
+    target: Any = None
     readout: Any = None
 
     def check(self) -> None:
         """Raise TypeError or ValueError for an invalid hyperparameter."""
         self.units.check()
-        if self.task is not None:
-            self.task.check()
-            self.readout.check(self.units, self.task)
+        if self.target is not None:
+            self.target.check()
+            self.readout.check(self.units, self.target)
 
     @property
     def fitted(self) -> dict[str, Any]:
         """Return all fitted attributes that are set; those of the readout take precedence."""
         fitted = self.units.fitted
-        if self.task is not None:
-            fitted |= self.task.fitted | self.readout.fitted
+        if self.target is not None:
+            fitted |= self.target.fitted | self.readout.fitted
         return fitted
 
     @property
     def uses_nearest_unit(self) -> bool:
         """Return `Readout.uses_nearest_unit`, which is far cheaper than `nearest_scores`."""
-        return self.readout.uses_nearest_unit(self.units, self.task)
+        return self.readout.uses_nearest_unit(self.units, self.target)
 
     @cached_property
     def nearest_scores(self) -> Any:
         """Return `Readout.nearest_scores`."""
-        return self.readout.nearest_scores(self.units, self.task)
+        return self.readout.nearest_scores(self.units, self.target)
 
     def why_not_incremental(self) -> str | None:
         """Return why incremental fits are not possible, with the remedy; None if they are."""
-        return self.readout.why_not_incremental() or self.task.why_not_incremental()
+        return self.readout.why_not_incremental() or self.target.why_not_incremental()
 
 
 def parts_of(estimator: Any) -> Any:

@@ -24,7 +24,7 @@ class ReadoutTraining:
     job: Job
     samples: Samples
     units: Units
-    task: TargetSpec
+    target: TargetSpec
     history: SearchHistory
 
     @cached_property
@@ -92,7 +92,7 @@ class Readout(Part, ABC):
     has_probabilities: ClassVar[bool] = False
 
     @abstractmethod
-    def check(self, units: Units, task: TargetSpec) -> None:
+    def check(self, units: Units, target: TargetSpec) -> None:
         """Raise TypeError or ValueError for invalid hyperparameters or combinations of them."""
 
     @property
@@ -112,11 +112,11 @@ class Readout(Part, ABC):
     def why_not_incremental(self) -> str | None:
         """Return why incremental fits are not possible, with the remedy; None if they are."""
 
-    def uses_nearest_unit(self, units: Units, task: TargetSpec) -> bool:
+    def uses_nearest_unit(self, units: Units, target: TargetSpec) -> bool:
         """Return whether samples that no unit covers are scored by their nearest unit."""
         return False
 
-    def nearest_scores(self, units: Units, task: TargetSpec) -> Any:
+    def nearest_scores(self, units: Units, target: TargetSpec) -> Any:
         """Return scores (n_units, n_scores) of samples that no unit covers, by their nearest unit.
 
         None if such samples get the intercept, as the formula has it.

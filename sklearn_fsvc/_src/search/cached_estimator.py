@@ -245,7 +245,9 @@ class CachedEstimator(CallbackMixin, BaseEstimator):
         if self._cached_scores(rows) is None or params:
             weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
             return self.estimator_.score(self.cache.rows(rows), y, **weighted, **params)
-        return parts_of(last_step(self.estimator_)).task.score(self.predict(rows), y, sample_weight)
+        return parts_of(last_step(self.estimator_)).target.score(
+            self.predict(rows), y, sample_weight
+        )
 
     def _cached_scores(self, rows: Rows) -> npt.NDArray[Any] | None:
         """Return the decision values of the network for some rows, None if not in the cache."""
@@ -259,7 +261,7 @@ class CachedEstimator(CallbackMixin, BaseEstimator):
             return getattr(self.estimator_, method)(self.cache.rows(rows))
         parts = parts_of(last_step(self.estimator_))
         return untransform_predictions(
-            self.estimator_, parts.task.format_output(method, scores, parts.readout)
+            self.estimator_, parts.target.format_output(method, scores, parts.readout)
         )
 
 

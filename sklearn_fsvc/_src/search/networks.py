@@ -153,9 +153,9 @@ def _is_one_ridge(network: Any) -> bool:
         return False  # its own fit raises the error
     if parts.units.given_layer is not None:
         return False  # a `layer`, whose size does not depend on the parameters
-    if parts.task.target_transform is not None:
+    if parts.target.target_transform is not None:
         return False  # it is fitted to the y of each training set
-    return parts.readout.is_ridge and not parts.readout.leaves_one_out(parts.task)
+    return parts.readout.is_ridge and not parts.readout.leaves_one_out(parts.target)
 
 
 def _identity(value: Any) -> tuple[str, Any]:
@@ -196,7 +196,7 @@ class NetworkBuilder:
 
     network: Any  # not fitted
     parts: Parts  # with the units of the largest network, and the targets of the statistics
-    task: TargetSpec  # the targets of each network
+    target: TargetSpec  # the targets of each network
     engine: Engine
     history: SearchHistory  # of the layer
 
@@ -236,15 +236,15 @@ class NetworkBuilder:
         if history.alpha_scale != 1:
             fitted["mean_weight_"] = history.alpha_scale
         if loo is not None:
-            fitted |= self.parts.task.calibrate(scores, loo.sample, loo.job, loo.layer)
+            fitted |= self.parts.target.calibrate(scores, loo.sample, loo.job, loo.layer)
         try:
             readout = self.parts.readout.solved(
-                self.engine, solution, self.parts.task, layer.hidden_dtype, **fitted
+                self.engine, solution, self.parts.target, layer.hidden_dtype, **fitted
             )
         except ValueError:
             return None
         network = copy(self.network).set_params(**parameters)
-        parts = Parts(units, self.task, readout)
+        parts = Parts(units, self.target, readout)
         network._set_fitted(parts, self.engine.name, history.table)
         return network
 

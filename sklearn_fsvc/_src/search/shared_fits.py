@@ -145,10 +145,10 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
 
         def finish_split(split: int, fold: RidgeStatistics) -> GroupFit:
             train = plan.splits[split][0]
-            task = shared.parts.task.refit_on(samples, train)
+            target = shared.parts.target.refit_on(samples, train)
             start = perf_counter() - shared_time
             statistics = [CVStatistics(total - fold)]
-            fitted = shared.solve(statistics, start, samples, rows=np.sort(train), task=task)
+            fitted = shared.solve(statistics, start, samples, rows=np.sort(train), target=target)
             return shared.score(split, fitted, plan.part)
 
         fits = [finish_split(split, fold) for split, fold in enumerate(folds)]
@@ -171,7 +171,7 @@ class SharedPass:
     group: CandidateGroup
     plan: SearchPlan
     network: Any  # not fitted
-    parts: Parts  # with fitted units, and a task that has read the targets
+    parts: Parts  # with fitted units, and a target that has read y
     layers: list[Any]  # one for each kernel of the group
     history: SearchHistory  # of the layer
     job: Job | None
@@ -196,7 +196,7 @@ class SharedPass:
         job = replace(job, task=callback_task.begin())
         history = SearchHistory(parts.units.start_alpha, alpha_scale=scale)
         units = parts.units.of_all_samples().fit(job, samples, history)
-        units = with_center_targets(units, parts.task, samples)
+        units = with_center_targets(units, parts.target, samples)
         layers = group.layers(cast_layer(units.layer, samples.X))
         return cls(group, plan, network, replace(parts, units=units), layers, history, job)
 
@@ -266,7 +266,7 @@ class SharedPass:
         *,
         rows: Rows | None = None,
         pipeline: Any = None,
-        task: Any = None,
+        target: Any = None,
     ) -> GroupFit:
         """Return the networks from the statistics of each layer.
 
@@ -281,20 +281,20 @@ class SharedPass:
             The training samples; by default all samples.
         pipeline : Pipeline or TransformedTargetRegressor, optional
             The fitted steps around the network.
-        task : TargetSpec, optional
+        target : TargetSpec, optional
             As from a fit to the training samples only; by default that of all samples.
         """
         job, layers = self._job, self.layers
         units = self.parts.units.of_rows(samples.rows)
         builder = NetworkBuilder(
-            self.network, replace(self.parts, units=units), task or self.parts.task, job.engine,
+            self.network, replace(self.parts, units=units), target or self.parts.target, job.engine,
             self.history,
         )  # fmt: skip
-        outputs = center_outputs(self.parts.units, self.parts.task)
+        outputs = center_outputs(self.parts.units, self.parts.target)
         left_out_with: dict[str, Any] = {"units": self.parts.units, "center_outputs": outputs}
         loo_of = None
-        if self.plan.needs_probabilities and builder.task.needs_loo_scores:
-            sample = builder.task.draw_sample(job, samples, rows)
+        if self.plan.needs_probabilities and builder.target.needs_loo_scores:
+            sample = builder.target.draw_sample(job, samples, rows)
             loo_of = partial(SampledLOO, job, sample=sample, **left_out_with)
         search_of = None
         if self._leaves_out(samples):

@@ -93,7 +93,7 @@ class BaseEstimators(Part):
             return None
         return host_memory_limit(self.max_memory)
 
-    def check(self, task: TargetSpec) -> None:
+    def check(self, target: TargetSpec) -> None:
         """Raise for parameters that are invalid, and for estimators that cannot be combined."""
         check_verbosity("verbose", self.verbose)
         try:
@@ -112,17 +112,17 @@ class BaseEstimators(Part):
                     f"estimators contains the name {name!r}, which must be a string, such as "
                     f"{str(name)!r}."
                 )
-            self._check_estimator(f"estimators contains {name}={estimator!r}", estimator, task)
+            self._check_estimator(f"estimators contains {name}={estimator!r}", estimator, target)
         final = self.final_template
         if final is not None:
-            self._check_estimator(f"final_estimator={final!r} was passed", final, task)
+            self._check_estimator(f"final_estimator={final!r} was passed", final, target)
 
-    def _check_estimator(self, what, network, task):
+    def _check_estimator(self, what, network, target):
         if isinstance(network, type):
             name = network.__name__
             raise TypeError(f"{what}, which is a class; pass an estimator: {name}().")
         parts = parts_of(network)
-        if parts is None or not isinstance(parts.task, type(task)):
+        if parts is None or not isinstance(parts.target, type(target)):
             raise TypeError(
                 f"{what}, but a {self.owner} combines networks of this package for the same task; "
                 "use StackingClassifier or StackingRegressor of scikit-learn for other estimators."
@@ -131,7 +131,7 @@ class BaseEstimators(Part):
             raise ValueError(
                 f"{what}; pass class_weight to the ensemble instead, for all base estimators."
             )
-        if parts.task.target_transform is not None:
+        if parts.target.target_transform is not None:
             raise ValueError(
                 f"{what}; pass target_transform to the ensemble instead, for all base estimators."
             )
@@ -270,7 +270,7 @@ class TrainingSet:
                     readout, sample=self.sample, folds=self.folds,
                     validation_sample=self.validation_sample,
                 )  # fmt: skip
-            return Parts(units, parts.task.without_warnings(), readout)
+            return Parts(units, parts.target.without_warnings(), readout)
 
         data = self.samples.X, self.y, self.samples.weight
         groups, validation = self.samples.groups, self.validation
@@ -293,7 +293,7 @@ class TrainingSet:
         that of a user's subclass.
         """
         parts, X = parts_of(network), self.samples.X
-        samples, scale = parts.task.encode(X, self.y, self.samples.weight).with_unit_weights()
+        samples, scale = parts.target.encode(X, self.y, self.samples.weight).with_unit_weights()
         sample, alpha = self.sample.divided(scale), network.alpha_ / scale
         layer = cast_layer(parts.units.layer, X)
         with get_engine(network.device, count_operations(X, layer.n_units)) as engine:
@@ -303,13 +303,13 @@ class TrainingSet:
             statistics = gather_with_fallback(job, layer, samples)
             loo = SampledLOO(
                 job, layer, sample, statistics, folds=self.folds, units=parts.units,
-                center_outputs=center_outputs(parts.units, parts.task),
+                center_outputs=center_outputs(parts.units, parts.target),
             )  # fmt: skip
             solution, scores = loo.solve(alpha, is_last=True)
             if (drawn := self.validation_sample) is None:
                 return scores
             b = job.engine.to_host(solution.b)
-            nearest = nearest_outputs(parts.units, parts.task, b, alpha)
+            nearest = nearest_outputs(parts.units, parts.target, b, alpha)
             return score_validation(job, layer, drawn, solution, nearest, scores.oof_scores)
 
 

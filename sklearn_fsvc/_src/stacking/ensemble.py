@@ -280,7 +280,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         return explain_ensemble(self._open_prediction(X), n, output)
 
     def _score(self, X, y, sample_weight):
-        return score_predictions(self, self._stacked_parts().task, X, y, sample_weight)
+        return score_predictions(self, self._stacked_parts().target, X, y, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

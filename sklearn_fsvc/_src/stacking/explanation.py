@@ -18,8 +18,8 @@ def explain_ensemble(prediction: Any, n: int, output: int) -> Explanation:
 
     `prediction` is the `StackedPrediction` of the samples.
     """
-    task = prediction.parts.task
-    check_output(output, task.n_columns)
+    target = prediction.parts.target
+    check_output(output, target.n_columns)
     networks = centered_networks(prediction.parts.base.named_estimators_)
     support, center_targets = _centers(networks.values(), output)
     n, limit = min(n, len(support)), prediction.parts.base.memory_limit
@@ -54,7 +54,7 @@ def _centers(networks, output):
     """Return the row numbers of all centres, ascending, and their y of shape (n_centers,)."""
     rows, targets = [], []
     for parts in map(parts_of, networks):
-        of_network = np.asarray(parts.task.center_targets(parts.units))
+        of_network = np.asarray(parts.target.center_targets(parts.units))
         rows.append(parts.units.support)
         targets.append(of_network.reshape(len(of_network), -1)[:, output])
     support, first = np.unique(np.concatenate(rows), return_index=True)

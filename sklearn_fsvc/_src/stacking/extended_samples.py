@@ -30,7 +30,7 @@ class ExtendedSamples:
         cls,
         base: BaseEstimators,
         weighting: EnsembleWeighting,
-        task: TargetSpec,
+        target: TargetSpec,
         samples: Samples,
         sample: Sample,
         scores: Any,
@@ -39,7 +39,7 @@ class ExtendedSamples:
         order = np.argsort(sample.numbers)
         rows = sample.numbers[order]
         X = np.asarray(to_host(take_rows(samples.X, rows)))
-        X = weighting.append_scores(task, X, decision_scores(task, scores)[order])
+        X = weighting.append_scores(target, X, decision_scores(target, scores)[order])
         extended = samples.with_rows(X, rows)
         with base.open_job(X) as job:
             extended_sample = sample_by_hash(job, extended, len(rows))

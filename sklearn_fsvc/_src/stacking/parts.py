@@ -26,19 +26,19 @@ from .weights import EnsembleWeighting, assign_folds, sample_groups
 class StackedParts:
     """What a stacked ensemble is composed of."""
 
-    task: TargetSpec
+    target: TargetSpec
     base: BaseEstimators
     weighting: EnsembleWeighting
 
     def check(self) -> None:
         """Raise for invalid parameters."""
-        self.base.check(self.task)
-        self.task.check()
+        self.base.check(self.target)
+        self.target.check()
 
     @property
     def fitted(self) -> dict[str, Any]:
         """Return all fitted attributes."""
-        return self.task.fitted | self.base.fitted | self.weighting.fitted
+        return self.target.fitted | self.base.fitted | self.weighting.fitted
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationSet | None,
@@ -48,7 +48,7 @@ class StackedParts:
 
         `fit_task` is the task as which the fit is reported to callbacks.
         """
-        task, samples, y, validation = self._encode(X, y, sample_weight, groups, validation)
+        target, samples, y, validation = self._encode(X, y, sample_weight, groups, validation)
         pairs, final = self.base.clone_for(samples)
         training_set = self._draw_training_set(
             samples, y, validation, len(pairs), final is not None
@@ -61,13 +61,13 @@ class StackedParts:
             if samples.rows is not None and hasattr(network, "support_"):
                 network.support_ = samples.rows[network.support_]
         by_fold = samples.groups is not None and validation is None
-        ensemble = self.weighting.combine(task, left_out, training_set.scored_sample, by_fold)
+        ensemble = self.weighting.combine(target, left_out, training_set.scored_sample, by_fold)
         # A final estimator trained on a sample that lacks a class could not predict it.
         if final is not None and training_set.has_all_classes:
             report.begin("fitting the final network")
             self.base.set_final_penalty(final, pairs)
             ensemble = self._add_final(
-                task, ensemble, final, training_set, fit_task.subtask("final")
+                target, ensemble, final, training_set, fit_task.subtask("final")
             )
             report.time_stage("final network")
         base = self.base.with_fitted(
@@ -75,28 +75,28 @@ class StackedParts:
             final_estimator_=ensemble.final_estimator,
         )
         scored = training_set.scored_sample.rows.X
-        weighting = self.weighting.with_ensemble(task, ensemble, scored, networks)
+        weighting = self.weighting.with_ensemble(target, ensemble, scored, networks)
         names = [name for name, _ in pairs]
         report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
-        return StackedParts(task, base, weighting)
+        return StackedParts(target, base, weighting)
 
     def _encode(self, X, y, sample_weight, groups, validation):
         """Return the fitted target specification and the `Samples`, without copies.
 
         Also y and the `ValidationSet` for the base estimators.
         """
-        task, samples = self.task.fit_encode(X, y, sample_weight)
+        target, samples = self.target.fit_encode(X, y, sample_weight)
         samples = replace(samples, groups=encode_groups(X, groups))
         if validation is None:
             samples = merge_copies(samples)
-        task, samples = task.weigh_rare_class(samples)
-        encoded = None if validation is None else validation.encode(task)
+        target, samples = target.weigh_rare_class(samples)
+        encoded = None if validation is None else validation.encode(target)
         samples = replace(samples, validation=encoded)
-        y = task.base_target(y if samples.rows is None else y[samples.rows], samples)
+        y = target.base_target(y if samples.rows is None else y[samples.rows], samples)
         if validation is not None and encoded is not None:
-            y_val = task.base_target(validation.y, encoded)
+            y_val = target.base_target(validation.y, encoded)
             validation = ValidationSet(encoded.X, y_val, encoded.weight)
-        return task, samples, y, validation
+        return target, samples, y, validation
 
     def feature_importances(self, n_features: int) -> npt.NDArray[np.float64]:
         """Return the importances of the features, the mean over all networks by their weights.
@@ -132,7 +132,7 @@ class StackedParts:
             folds = assign_folds(sample, samples.groups_of(sample.numbers))
         return TrainingSet(samples, y, sample, folds, validation, validation_sample)
 
-    def _add_final(self, task, ensemble, final, training_set, fit_task):
+    def _add_final(self, target, ensemble, final, training_set, fit_task):
         """Return the ensemble with a final estimator fitted to the sample, if that gains.
 
         Its features are those of X, and out-of-fold scores. Leave-one-out scores would leak the
@@ -141,7 +141,7 @@ class StackedParts:
         """
         samples, validation = training_set.samples, training_set.validation
         ensemble_scores = ensemble.oof_scores if validation is None else ensemble.scores
-        extend = partial(ExtendedSamples.of, self.base, self.weighting, task)
+        extend = partial(ExtendedSamples.of, self.base, self.weighting, target)
         trained = extend(samples, training_set.sample, ensemble.oof_scores)
         scored, validation_sample = trained, None
         if validation is not None:

@@ -50,7 +50,7 @@ class StackedPrediction:
         """Return the output of a prediction method, in new arrays or in `out`."""
         buffer = OutputBuffer(len(self.X), out)
         if out is not None:
-            self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
+            self.parts.target.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
             check_no_overlap(out, self.X)
         for part, X in self._blocks():
             buffer.take(part, self._format(method, self._scores(X), **options))
@@ -58,7 +58,7 @@ class StackedPrediction:
 
     def quantiles(self, probabilities: npt.NDArray) -> npt.NDArray:
         """Return quantiles of y, with the number of quantiles as the last dimension."""
-        task: Any = self.parts.task
+        target: Any = self.parts.target
         weighting: Any = self.parts.weighting
         distribution = weighting.residual_distribution_
         # The scale of residuals depends on activations of the network with the largest weight.
@@ -69,13 +69,13 @@ class StackedPrediction:
             scores = self._scores(X)
             with network._open_prediction(X, "predict") as run:
                 H = first_activations(run.job, run.layer, run.X, distribution.n_units)
-            scale = distribution.scale(H, task.standardise(scores))
-            buffer.take(part, task.format_quantiles(scores, scale, quantiles))
+            scale = distribution.scale(H, target.standardise(scores))
+            buffer.take(part, target.format_quantiles(scores, scale, quantiles))
         return buffer.result
 
     def contributions(self, output: int) -> npt.NDArray:
         """Return what each network adds to each prediction, (n_samples, n_networks)."""
-        check_output(output, self.parts.task.n_columns)
+        check_output(output, self.parts.target.n_columns)
         return np.concatenate([decided.contributions for _, decided in self.decisions(output)])
 
     def in_blocks(self, n_rows: int) -> "StackedPrediction":
@@ -86,7 +86,7 @@ class StackedPrediction:
         """Yield blocks of samples and the `Decision` about one column of y for each block."""
         for _, X in self._blocks():
             scores = np.stack(list(self._weighted_scores(X)))
-            decided = self.parts.task.select_decision(self._add_up(scores), output)
+            decided = self.parts.target.select_decision(self._add_up(scores), output)
             predictions, columns, signs = decided
             contributions = (signs * scores[:, np.arange(len(columns)), columns]).T
             intercept = signs * self._offset[columns]
@@ -102,7 +102,7 @@ class StackedPrediction:
         return self.X.shape[1] + len(self._offset)
 
     def _format(self, method, scores, **options):
-        return self.parts.task.format_output(method, scores, self.parts.weighting, **options)
+        return self.parts.target.format_output(method, scores, self.parts.weighting, **options)
 
     def _blocks(self) -> Iterator[tuple[slice, Any]]:
         """Return (slice, samples) of blocks of X; all networks use a block that was read once."""
@@ -124,7 +124,7 @@ class StackedPrediction:
         errors of products with the weights would make its R² 0.
         """
         weighting = self.parts.weighting
-        origin, final_weight = weighting.origin(self.parts.task), weighting.final_weight_
+        origin, final_weight = weighting.origin(self.parts.target), weighting.final_weight_
         weights = *((1 - final_weight) * weighting.weights_), final_weight
         pairs = zip(weighted_scores, weights, strict=False)  # there may be no final estimator
         total = origin + sum(scores - weight * origin for scores, weight in pairs)
@@ -141,7 +141,7 @@ class StackedPrediction:
             yield (1 - final_weight) * scores
         if final is not None:
             X = np.asarray(to_host(take_rows(X, slice(None))))
-            X = weighting.append_scores(self.parts.task, X, total + weighting.intercept_)
+            X = weighting.append_scores(self.parts.target, X, total + weighting.intercept_)
             yield final_weight * _scores_of(final, X)
 
 

@@ -58,13 +58,13 @@ class EnsembleWeighting(Part, ABC):
 
     @abstractmethod
     def find_weights(
-        self, task: TargetSpec, scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDArray
+        self, target: TargetSpec, scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDArray
     ) -> npt.NDArray:
         """Return the non-negative weights of the base estimators.
 
         Parameters
         ----------
-        task : TargetSpec
+        target : TargetSpec
         scores : ndarray of shape (n_estimators, n_samples, n_outputs)
             Leave-one-out scores.
         Y : ndarray of shape (n_samples, n_outputs)
@@ -77,7 +77,7 @@ class EnsembleWeighting(Part, ABC):
         """
 
     @abstractmethod
-    def as_features(self, task: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
+    def as_features(self, target: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
         """Return predicted scores (n_samples, n_scores) as features of a final estimator."""
 
     @property
@@ -90,12 +90,12 @@ class EnsembleWeighting(Part, ABC):
         """Return the constant term of the scores of the ensemble, (n_scores,)."""
         return (1 - self.final_weight_) * self.intercept_ - self.score_offset
 
-    def origin(self, task: TargetSpec) -> Any:
+    def origin(self, target: TargetSpec) -> Any:
         """Return the scores of a readout without activations, of the shape of one prediction."""
         return 0.0
 
     def calibrate(
-        self, task: TargetSpec, ensemble: "WeightedEnsemble", X: Any, networks: Sequence[Any]
+        self, target: TargetSpec, ensemble: "WeightedEnsemble", X: Any, networks: Sequence[Any]
     ) -> dict[str, Any]:
         """Return the fitted attributes that are computed from scores of the ensemble.
 
@@ -110,7 +110,7 @@ class EnsembleWeighting(Part, ABC):
 
     def combine(
         self,
-        task: TargetSpec,
+        target: TargetSpec,
         left_out: Sequence[HeldOutScores],
         sample: Sample,
         by_fold: bool = False,
@@ -119,7 +119,7 @@ class EnsembleWeighting(Part, ABC):
         Y, weight = sample.targets, sample.rows.weight
         scores = [one.oof_scores if by_fold else one.scores for one in left_out]
         loo_scores, oof_scores = np.stack(scores), None  # type: ignore[arg-type]
-        weights = self.find_weights(task, loo_scores, Y, weight)
+        weights = self.find_weights(target, loo_scores, Y, weight)
         of_folds = [one.oof_scores for one in left_out if one.oof_scores is not None]
         if of_folds:  # all base estimators have them, or none
             oof_scores = np.tensordot(weights, np.stack(of_folds), 1)
@@ -128,13 +128,15 @@ class EnsembleWeighting(Part, ABC):
             np.tensordot(weights, loo_scores, 1), oof_scores,
         )  # fmt: skip
 
-    def append_scores(self, task: TargetSpec, X: npt.NDArray, scores: npt.NDArray) -> npt.NDArray:
+    def append_scores(self, target: TargetSpec, X: npt.NDArray, scores: npt.NDArray) -> npt.NDArray:
         """Return X with predicted scores appended as further features."""
         dtype = hidden_dtype(X.dtype)
-        return np.hstack([X.astype(dtype, copy=False), self.as_features(task, scores)], dtype=dtype)
+        return np.hstack(
+            [X.astype(dtype, copy=False), self.as_features(target, scores)], dtype=dtype
+        )
 
     def with_ensemble(
-        self, task: TargetSpec, ensemble: "WeightedEnsemble", X: Any, networks: Sequence[Any]
+        self, target: TargetSpec, ensemble: "WeightedEnsemble", X: Any, networks: Sequence[Any]
     ) -> Self:
         """Return the weighting with the fitted attributes of an ensemble.
 
@@ -143,7 +145,7 @@ class EnsembleWeighting(Part, ABC):
         weights, Y, weight = ensemble.weights, ensemble.Y, ensemble.sample_weight
         # Each base estimator predicts with the mean of y as its origin; the weighted sum must have
         # this origin once, though the weights need not add up to 1.
-        origin = decision_scores(task, np.zeros((1, Y.shape[1])))[0]
+        origin = decision_scores(target, np.zeros((1, Y.shape[1])))[0]
         (error,) = squared_errors([ensemble.scores], Y, weight)
         return self.with_fitted(
             weights_=weights[ensemble.used],
@@ -151,7 +153,7 @@ class EnsembleWeighting(Part, ABC):
             final_weight_=ensemble.final_weight,
             loo_errors_=ensemble.errors,
             loo_error_=float(error),
-            **self.calibrate(task, ensemble, select_rows(X, ensemble.rows), networks),
+            **self.calibrate(target, ensemble, select_rows(X, ensemble.rows), networks),
         )
 
 
@@ -168,18 +170,18 @@ class ClassWeighting(EnsembleWeighting):
     def score_offset(self):
         return self.score_offset_
 
-    def find_weights(self, task, scores, Y, weight):
-        sizes = [len(classes) for classes in task.labels.classes_per_output]
+    def find_weights(self, target, scores, Y, weight):
+        sizes = [len(classes) for classes in target.labels.classes_per_output]
         return weigh_by_log_loss(scores, Y, sizes, weight)
 
-    def as_features(self, task, scores):
+    def as_features(self, target, scores):
         return scores
 
-    def calibrate(self, task, ensemble, X, networks):
-        labels, class_weights = task.labels, ensemble.Y * ensemble.sample_weight[:, None]
+    def calibrate(self, target, ensemble, X, networks):
+        labels, class_weights = target.labels, ensemble.Y * ensemble.sample_weight[:, None]
         scores = labels.scores_of(ensemble.scores)
         fitted = labels.calibrate(labels.split_rows(scores, class_weights))
-        weights = task.prior_weights
+        weights = target.prior_weights
         if weights is None:
             return fitted | {"score_offset_": 0.0}
         calibration = Calibration(fitted["temperature_"], fitted["score_scale_"])
@@ -197,20 +199,20 @@ class NumericWeighting(EnsembleWeighting):
     smearing_: Any = UNSET
     residual_distribution_: Any = UNSET
 
-    def find_weights(self, task, scores, Y, weight):
+    def find_weights(self, target, scores, Y, weight):
         return weigh_by_squared_error(scores, Y, weight)
 
-    def as_features(self, task, scores):
-        return task.standardise(scores)
+    def as_features(self, target, scores):
+        return target.standardise(scores)
 
-    def origin(self, task):
-        return np.atleast_1d(task.mean)
+    def origin(self, target):
+        return np.atleast_1d(target.mean)
 
-    def calibrate(self, task, ensemble, X, networks):
+    def calibrate(self, target, ensemble, X, networks):
         scores, Y, weight = ensemble.scores, ensemble.Y, ensemble.sample_weight
         with networks[ensemble.weights.argmax()]._open_prediction(X, "fit") as run:
             fitted = fit_residual_distribution(run.job, run.layer, run.X, scores, Y, weight)
-        return fitted | task.smearing(Y - scores, weight)
+        return fitted | target.smearing(Y - scores, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +311,7 @@ def is_significant(gains: npt.NDArray, weight: npt.NDArray, n_errors: float) -> 
     return bool(mean > n_errors * np.sqrt(share**2 @ (gains - mean) ** 2))
 
 
-def decision_scores(task: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
+def decision_scores(target: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
     """Return readout outputs (n_samples, n_outputs) as the decision scores that are predicted."""
-    coef, intercept = task.score_coefficients(scores.T, np.zeros(scores.shape[1]), np.float64)
+    coef, intercept = target.score_coefficients(scores.T, np.zeros(scores.shape[1]), np.float64)
     return coef.T + intercept

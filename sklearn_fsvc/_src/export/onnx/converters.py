@@ -27,7 +27,7 @@ from .outputs import (
     add_scores,
     label_tables,
     layer_for,
-    task_of,
+    target_of,
 )
 from .tables import TableInputs, add_table
 from .targets import add_inverse_mean
@@ -97,7 +97,7 @@ def parse_classifier(scope: Any, model: Any, inputs: Any, custom_parsers: Any = 
 def shape_classifier(operator: Any) -> None:
     """Set the types and shapes of both outputs of a classifier."""
     model, _ = _model_and_dtype(operator)
-    labels = task_of(model).labels
+    labels = target_of(model).labels
     is_text = label_tables(labels)[0].dtype.kind == "U"
     shape = [operator.inputs[0].get_first_dimension()]
     shape += [] if labels.is_single else [len(labels.classes_per_output)]
@@ -110,7 +110,7 @@ def shape_classifier(operator: Any) -> None:
 def convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     """Add the operators of `predict`, and of `predict_proba` or `decision_function`."""
     model, dtype = _model_and_dtype(operator)
-    graph, labels = GraphBuilder(scope, container), task_of(model).labels
+    graph, labels = GraphBuilder(scope, container), target_of(model).labels
     label, values = operator.outputs
     scores = add_scores(graph, model, operator.inputs[0].full_name, dtype)
     graph.assign(add_labels(graph, labels, scores), label)

@@ -22,10 +22,10 @@ def layer_for(model: Any, dtype: np.dtype) -> Any:
     return layer.astype(compute_dtype(layer.units.dtype, dtype))
 
 
-def task_of(model: Any) -> Any:
-    """Return the task of a fitted network or ensemble."""
+def target_of(model: Any) -> Any:
+    """Return the target of a fitted network or ensemble."""
     parts = model._stacked_parts() if isinstance(model, StackedEnsemble) else parts_of(model)
-    return parts.task
+    return parts.target
 
 
 def label_tables(labels: Any) -> list[npt.NDArray]:
@@ -95,8 +95,8 @@ def _add_ensemble_scores(graph, ensemble, X, dtype):
     # affine function of the scores: its values at 0 and 1 define it.
     parts, dtype = ensemble._stacked_parts(), hidden_dtype(dtype)
     shape = 1, len(ensemble.intercept_)
-    offset = parts.weighting.as_features(parts.task, np.zeros(shape))
-    slope = parts.weighting.as_features(parts.task, np.ones(shape)) - offset
+    offset = parts.weighting.as_features(parts.target, np.zeros(shape))
+    slope = parts.weighting.as_features(parts.target, np.ones(shape)) - offset
     features = graph.add("Add", graph.add("Mul", total, slope), offset)
     both = graph.add("Concat", graph.cast(X, dtype), graph.cast(features, dtype), axis=1)
     final_scores = add_scores(graph, final, both, dtype)
