@@ -5,6 +5,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -150,6 +151,17 @@ def test_sources(data, tmp_path):
     assert model.score(source) == expected.score(X, y)
     with pytest.raises(ValueError, match="out has shape"):
         model.predict(X, out=np.zeros(3))
+
+
+def test_chunks_with_feature_names(data):
+    """Without warnings, which are errors: base estimators predict arrays without names."""
+    X, y, _ = data
+    table = pd.DataFrame(X, columns=list("abcd")).assign(target=y)
+    model = classifier().fit(lambda: (table[i : i + 50] for i in range(0, len(X), 50)), "target")
+    assert list(model.feature_names_in_) == list("abcd")
+    X = table[list("abcd")]
+    expected = classifier().fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
 
 
 def test_blocks(data):

@@ -280,6 +280,8 @@ class TrainingSet:
                 network.fit(*data, **({} if groups is None else {"groups": groups}), **given)
             else:
                 network._fit(*data, groups, validation, set_stacking_inputs)
+        # Rows of a source have feature names, but the arrays that are scored have none.
+        vars(network).pop("feature_names_in_", None)
         left_out = getattr(network, "left_out_", None)
         if left_out is None:
             return self._compute_left_out(network)
