@@ -199,6 +199,7 @@ class NetworkBuilder:
     target: TargetSpec  # the targets of each network
     engine: Engine
     history: SearchHistory  # of the layer
+    mean_weight: float  # of the samples of each network
 
     def build(
         self,
@@ -234,7 +235,7 @@ class NetworkBuilder:
             alpha_ = float(parameters["alpha"])  # not rounded by the division
         fitted = {"alpha_": alpha_}
         if history.alpha_scale != 1:
-            fitted["mean_weight_"] = history.alpha_scale
+            fitted["mean_weight_"] = self.mean_weight
         if loo is not None:
             fitted |= self.parts.target.calibrate(scores, loo.sample, loo.job, loo.layer)
         try:

@@ -224,6 +224,14 @@ class SharedPass:
         fold_units = find_fold_units(parts, centers)
         return map(partial(CVStatistics, fold_units=fold_units), total, zip(*held_out, strict=True))
 
+    def _mean_weight(self, samples, rows):
+        """Return the mean of the given weights of the training samples, without those of 0."""
+        scale = self.history.alpha_scale
+        if rows is None or scale == 1:
+            return scale
+        weight = samples.weight_or_ones(rows)
+        return scale * float(weight.sum() / np.count_nonzero(weight))
+
     def _leaves_out(self, samples: Samples) -> bool:
         """Return whether penalties are searched by leave-one-out, without held-out samples."""
         is_searched, units = self.group.has_auto, self.parts.units
@@ -288,7 +296,7 @@ class SharedPass:
         units = self.parts.units.of_rows(samples.rows)
         builder = NetworkBuilder(
             self.network, replace(self.parts, units=units), target or self.parts.target, job.engine,
-            self.history,
+            self.history, self._mean_weight(samples, rows),
         )  # fmt: skip
         outputs = center_outputs(self.parts.units, self.parts.target)
         left_out_with: dict[str, Any] = {"units": self.parts.units, "center_outputs": outputs}
