@@ -192,6 +192,22 @@ def rounded(X: Any, columns: Iterable[int]) -> list[Any]:
     return [names[j] for j in columns if "int64" in str(dtypes[j]).lower() and _is_rounded(X, j)]
 
 
+def check_labels_are_exact(y: Any) -> None:
+    """Raise ValueError if columns of a DataFrame have labels that are equal as floats.
+
+    Those of integers and floats, or of int64 and uint64, become one array of float64.
+    """
+    dtypes = list(getattr(y, "dtypes", ())) if hasattr(y, "columns") else []
+    if not all(isinstance(dtype, np.dtype) and dtype.kind in "iufb" for dtype in dtypes):
+        return
+    if dtypes and np.result_type(*dtypes).kind == "f" and (names := rounded(y, range(len(dtypes)))):
+        raise ValueError(
+            f"The columns of y have the dtypes {sorted(map(str, set(dtypes)))}, which NumPy "
+            f"converts to float64, where different labels of {names} are equal; convert all "
+            "columns to the same dtype, or to str."
+        )
+
+
 def _is_rounded(X: Any, j: int) -> bool:
     if hasattr(X, "columns"):
         column = X.iloc[:, j].dropna() if hasattr(X, "iloc") else X[:, j].drop_nulls()
