@@ -188,6 +188,18 @@ def test_stacked_ensemble():
     )
 
 
+def test_stacked_classifier_of_a_rare_class(rng):
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] + X[:, 1] > 2.2
+    networks = [("a", RBFClassifier(60, **LAPLACIAN)), ("b", RBFClassifier(9, **GAUSSIAN))]
+    model = StackedClassifier(networks, final_estimator=None, random_state=0).fit(X, y)
+    assert model.score_offset_ != 0
+    explanation = shapley_values(model, X[:5], X[::9])
+    np.testing.assert_allclose(explanation.scores, model.decision_function(X[:5]), atol=1e-10)
+    total = explanation.values.sum(axis=1) + explanation.base_values
+    np.testing.assert_allclose(total, explanation.scores, atol=1e-10)
+
+
 def fitted_ensemble():
     networks = [("a", RBFClassifier(30, **LAPLACIAN)), ("b", TanhClassifier(30))]
     model = StackedClassifier(networks, final_estimator=None, random_state=0).fit(IRIS, CODES)
