@@ -32,7 +32,7 @@ from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import press as press_module
 from sklearn_fsvc._src.readouts.draw_sample import find_sampled_rows, sample_by_hash, sample_unique
 from sklearn_fsvc._src.readouts.dual import DualLOO, gather_dual_problem
-from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO
+from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO, leave_fold_out
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, press
 from sklearn_fsvc._src.readouts.ridge import gather
@@ -327,3 +327,16 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     assert target.calibrate(other, sample, None, layer) == target.calibrate(
         few, sample, None, layer
     )
+
+
+def test_a_fold_that_is_interpolated_has_the_mean():
+    """As an error, it made fits of ensembles with small penalties impossible."""
+    targets, root = np.arange(6.0).reshape(3, 2), np.ones((3, 1))
+    complement, mean = np.diag([1.0, 0.5, -1e-9]), np.array([2.0, 3.0])
+    residuals = complement @ np.full((3, 2), 7.0)
+    scores = leave_fold_out(targets, residuals, complement, root, mean)
+    np.testing.assert_array_equal(scores, [mean] * 3)
+    complement[2, 2] = 0.25
+    residuals = complement @ np.full((3, 2), 7.0)
+    scores = leave_fold_out(targets, residuals, complement, root, mean)
+    np.testing.assert_allclose(scores, targets - 7)

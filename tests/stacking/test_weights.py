@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from modified_parts import with_parts
 from sklearn_fsvc import (
@@ -201,3 +202,12 @@ def test_no_final_estimator_if_the_sample_lacks_a_class(rng):
     model = with_parts(model, weighting={"max_final_samples": 60}).fit(X, y)
     assert model.final_estimator_ is None
     assert model.predict_proba(X).shape == (300, 3)
+
+
+def test_a_final_estimator_that_interpolates_is_dropped(data):
+    """Its out-of-fold scores are the mean of y: rounding errors would determine them."""
+    X, y, _ = data
+    model = with_final(small_ensemble(StackedClassifier), n=len(X) + 50, alpha=1e-15)
+    with pytest.warns(ConvergenceWarning, match="ill-conditioned"):
+        model.fit(X, y)
+    assert model.final_weight_ == 0

@@ -324,12 +324,13 @@ class DualLOO(LeaveOneOut):
         is_known = diagonal > np.finfo(np.float64).eps * diagonal.max()
         diagonal = np.where(is_known, diagonal, 1.0)
         scores, oof_scores = Y - residuals / (diagonal[:, None] * root), None
-        scores[~is_known] = np.average(Y, axis=0, weights=weight)
+        mean_y = np.average(Y, axis=0, weights=weight)
+        scores[~is_known] = mean_y
         if self.folds is not None:
             oof_scores = np.empty(Y.shape)
             for fold in self._rows_of_folds:
                 of_fold, block = left_out.without_units_of(fold)
-                oof_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold])
+                oof_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold], mean_y)
         first = rows[np.unique(groups, return_index=True)[1]]
         for uncovered in self.uncovered_rows(H.shape[1]).values():
             if not uncovered.is_known:

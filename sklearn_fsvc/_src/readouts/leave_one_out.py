@@ -117,9 +117,16 @@ def without_unit(
 
 @limit_blas_threads(1)  # small matrices: more threads wait for each other
 def leave_fold_out(
-    targets: npt.NDArray, residuals: npt.NDArray, complement: npt.NDArray, root: npt.NDArray
+    targets: npt.NDArray,
+    residuals: npt.NDArray,
+    complement: npt.NDArray,
+    root: npt.NDArray,
+    mean_y: npt.NDArray,
 ) -> npt.NDArray:
     """Return the scores of the samples of a fold by a readout trained without the fold.
+
+    They are `mean_y` if the readout interpolates samples of the fold, as leave-one-out scores are
+    then: rounding errors of their residuals, which are about 0, determine the scores.
 
     Parameters
     ----------
@@ -131,20 +138,13 @@ def leave_fold_out(
         one more common factor.
     root : ndarray of shape (n_rows, 1)
         Square roots of the weights.
-
-    Raises
-    ------
-    ValueError
-        If the readout interpolates the fold, so that its residuals are 0.
+    mean_y : ndarray of shape (n_outputs,)
+        The mean of the targets.
     """
     try:
         return targets - solve(complement, residuals, assume_a="pos") / root
-    except LinAlgError as error:
-        raise ValueError(
-            "The penalty of a network is so small that it interpolates its training samples, and "
-            "an ensemble cannot compute its out-of-fold scores. Pass a larger alpha to the "
-            'network, or alpha="auto".'
-        ) from error
+    except LinAlgError:
+        return np.broadcast_to(mean_y, targets.shape)
 
 
 # A sample of the rows, one penalty
@@ -354,7 +354,9 @@ class SampledLOO(LeaveOneOut):
                 root = np.sqrt(weight[fold])[:, None]
                 residuals = root * (Y[fold] - scores)
                 complement = np.eye(len(fold)) - root * hat * root.T
-                oof_scores[fold] = leave_fold_out(Y[fold], residuals, complement, root)
+                oof_scores[fold] = leave_fold_out(
+                    Y[fold], residuals, complement, root, whitened.mean_y
+                )
         return self.fill_uncovered(result.result(m, oof_scores), whitened.alpha)
 
     def _groups_of_folds(self, row_bytes, limit):
