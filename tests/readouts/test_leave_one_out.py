@@ -329,14 +329,10 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     )
 
 
-def test_a_fold_that_is_interpolated_has_the_mean():
-    """As an error, it made fits of ensembles with small penalties impossible."""
+def test_a_fold_that_is_interpolated():
     targets, root = np.arange(6.0).reshape(3, 2), np.ones((3, 1))
-    complement, mean = np.diag([1.0, 0.5, -1e-9]), np.array([2.0, 3.0])
-    residuals = complement @ np.full((3, 2), 7.0)
-    scores = leave_fold_out(targets, residuals, complement, root, mean)
-    np.testing.assert_array_equal(scores, [mean] * 3)
-    complement[2, 2] = 0.25
-    residuals = complement @ np.full((3, 2), 7.0)
-    scores = leave_fold_out(targets, residuals, complement, root, mean)
+    complement = np.diag([1.0, 0.5, 0.25])
+    scores = leave_fold_out(targets, complement @ np.full((3, 2), 7.0), complement, root)
     np.testing.assert_allclose(scores, targets - 7)
+    complement[2, 2] = -1e-9
+    assert leave_fold_out(targets, np.zeros((3, 2)), complement, root) is None

@@ -286,5 +286,8 @@ def test_a_network_that_interpolates_has_no_out_of_fold_scores():
     X = np.repeat(np.random.default_rng(0).normal(size=(30, 4)), 2, axis=0)
     network = TanhClassifier(1000, alpha=1e-14, feature_weights=None, random_state=0)
     model = StackedClassifier([("tanh", network)], final_estimator=TanhClassifier(50))
-    with pytest.raises(ValueError, match="larger alpha"):
+    with (
+        pytest.warns(ConvergenceWarning, match="Raise alpha"),
+        pytest.raises(ValueError, match="alpha=1e-14 of tanh is so small .* larger alpha"),
+    ):
         model.fit(X, X[:, 0] > 0)

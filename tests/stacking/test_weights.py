@@ -2,23 +2,26 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from modified_parts import with_parts
 from sklearn_fsvc import (
+    RBFClassifier,
     RBFRegressor,
     StackedClassifier,
     StackedRegressor,
+    TanhClassifier,
     TanhRegressor,
 )
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.readouts.calibration import fit_calibration, fit_temperature
+from sklearn_fsvc._src.stacking.base_estimators import BaseEstimators
 from sklearn_fsvc._src.stacking.weights import assign_folds, sample_groups
 from stacking.ensembles import (
     classifier,
@@ -204,10 +207,17 @@ def test_no_final_estimator_if_the_sample_lacks_a_class(rng):
     assert model.predict_proba(X).shape == (300, 3)
 
 
-def test_a_final_estimator_that_interpolates_is_dropped(data):
-    """Its out-of-fold scores are the mean of y: rounding errors would determine them."""
+def test_a_default_final_estimator_that_interpolates_is_dropped(data):
+    """Nothing that the user gave is wrong, so that the ensemble is fitted without it."""
     X, y, _ = data
-    model = with_final(small_ensemble(StackedClassifier), n=len(X) + 50, alpha=1e-15)
-    with pytest.warns(ConvergenceWarning, match="ill-conditioned"):
-        model.fit(X, y)
+
+    class Ensemble(StackedClassifier):
+        default_estimators = staticmethod(lambda: pair(RBFClassifier, TanhClassifier))
+        default_final_estimator = staticmethod(lambda: TanhClassifier(300, scale=0.5))
+
+    def set_penalty(_, final, pairs):
+        final.set_params(alpha=1e-15)
+
+    with mock.patch.object(BaseEstimators, "set_final_penalty", set_penalty):
+        model = Ensemble(random_state=0).fit(X, y)
     assert model.final_weight_ == 0

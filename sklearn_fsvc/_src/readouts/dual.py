@@ -326,15 +326,18 @@ class DualLOO(LeaveOneOut):
         scores, oof_scores = Y - residuals / (diagonal[:, None] * root), None
         mean_y = np.average(Y, axis=0, weights=weight)
         scores[~is_known] = mean_y
+        interpolates = False
         if self.folds is not None:
             oof_scores = np.empty(Y.shape)
             for fold in self._rows_of_folds:
                 of_fold, block = left_out.without_units_of(fold)
-                oof_scores[fold] = leave_fold_out(Y[fold], of_fold, block, root[fold], mean_y)
+                found = leave_fold_out(Y[fold], of_fold, block, root[fold])
+                interpolates |= found is None
+                oof_scores[fold] = mean_y if found is None else found
         first = rows[np.unique(groups, return_index=True)[1]]
         for uncovered in self.uncovered_rows(H.shape[1]).values():
             if not uncovered.is_known:
                 is_active = (-problem.shift != H)[first]
                 uncovered.find(HOST, np.arange(len(first)), is_active)
-        scores = HeldOutScores(H.shape[1], scores, is_known, oof_scores)
+        scores = HeldOutScores(H.shape[1], scores, is_known, oof_scores, interpolates)
         return self.fill_uncovered(scores, dual.alpha)

@@ -27,7 +27,7 @@ With the Cholesky factor L of the normal matrix, which a ridge has anyway, the l
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -117,16 +117,11 @@ def without_unit(
 
 @limit_blas_threads(1)  # small matrices: more threads wait for each other
 def leave_fold_out(
-    targets: npt.NDArray,
-    residuals: npt.NDArray,
-    complement: npt.NDArray,
-    root: npt.NDArray,
-    mean_y: npt.NDArray,
-) -> npt.NDArray:
+    targets: npt.NDArray, residuals: npt.NDArray, complement: npt.NDArray, root: npt.NDArray
+) -> npt.NDArray | None:
     """Return the scores of the samples of a fold by a readout trained without the fold.
 
-    They are `mean_y` if the readout interpolates samples of the fold, as leave-one-out scores are
-    then: rounding errors of their residuals, which are about 0, determine the scores.
+    None if the readout interpolates samples of the fold: their residuals are rounding errors.
 
     Parameters
     ----------
@@ -138,13 +133,11 @@ def leave_fold_out(
         one more common factor.
     root : ndarray of shape (n_rows, 1)
         Square roots of the weights.
-    mean_y : ndarray of shape (n_outputs,)
-        The mean of the targets.
     """
     try:
         return targets - solve(complement, residuals, assume_a="pos") / root
     except LinAlgError:
-        return np.broadcast_to(mean_y, targets.shape)
+        return None
 
 
 # A sample of the rows, one penalty
@@ -159,6 +152,8 @@ class HeldOutScores:
     is_known: npt.NDArray  # (n_rows,): False if the mean of the targets replaces the score
     # (n_rows, n_outputs): out-of-fold scores, given folds
     oof_scores: npt.NDArray | None = None
+    # Whether `oof_scores` of a fold are the mean of the targets, since the readout interpolates it.
+    interpolates: bool = False
 
 
 @dataclass(eq=False)
@@ -330,6 +325,7 @@ class SampledLOO(LeaveOneOut):
         """
         Y, weight, m = self.sample.targets, self.sample.rows.weight, whitened.n_units
         result, oof_scores = _Scores(self.sample, whitened.mean_y), np.empty(Y.shape)
+        interpolates = False
         unit_at_sample = self._unit_at_sample_below(whitened.n_units)
         for folds in self._groups_of_folds(m * whitened.dtype.itemsize, job.memory_limit):
             folds = [fold[np.argsort(unit_at_sample[fold], kind="stable")] for fold in folds]
@@ -354,10 +350,11 @@ class SampledLOO(LeaveOneOut):
                 root = np.sqrt(weight[fold])[:, None]
                 residuals = root * (Y[fold] - scores)
                 complement = np.eye(len(fold)) - root * hat * root.T
-                oof_scores[fold] = leave_fold_out(
-                    Y[fold], residuals, complement, root, whitened.mean_y
-                )
-        return self.fill_uncovered(result.result(m, oof_scores), whitened.alpha)
+                found = leave_fold_out(Y[fold], residuals, complement, root)
+                interpolates |= found is None
+                oof_scores[fold] = whitened.mean_y if found is None else found
+        scores = replace(result.result(m, oof_scores), interpolates=interpolates)
+        return self.fill_uncovered(scores, whitened.alpha)
 
     def _groups_of_folds(self, row_bytes, limit):
         """Return lists of folds whose rows take up to a quarter of the memory, or of one fold.

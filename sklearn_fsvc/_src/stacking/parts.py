@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,8 @@ class StackedParts:
         report = FitReport(f"{self.base.owner} fit", self.base.verbose)
         left_out = fit_base_estimators(pairs, training_set, fit_task, report)
         networks = [network for _, network in pairs]
+        for (name, network), scores in zip(pairs, left_out, strict=True):
+            _check_interpolation(name, network, scores)
         for network in networks:
             if samples.rows is not None and hasattr(network, "support_"):
                 network.support_ = samples.rows[network.support_]
@@ -156,11 +159,23 @@ class StackedParts:
         # estimator is validated: a warning of an ill-conditioned layer would have no remedy.
         with without_warnings() if self.base.has_default_final else nullcontext():
             left_out = final_set.fit(final, fit_task, {})
+        if not self.base.has_default_final:
+            _check_interpolation("final_estimator", final, left_out)
         scores = left_out.oof_scores if validation is None else left_out.scores
         assert scores is not None
         places = scored.places
         return ensemble.with_final(
             final, places, ensemble_scores[places], scores, self.weighting.min_gain
+        )
+
+
+def _check_interpolation(name, network, left_out):
+    """Raise if a network has no out-of-fold scores because of the penalty that was given."""
+    if left_out.interpolates and isinstance(network.alpha, Real):
+        raise ValueError(
+            f"alpha={network.alpha!r} of {name} is so small that the network interpolates its "
+            "training samples, and an ensemble cannot compute its out-of-fold scores; pass a "
+            'larger alpha, or alpha="auto".'
         )
 
 
