@@ -193,11 +193,11 @@ def rounded(X: Any, columns: Iterable[int]) -> list[Any]:
 
 
 def check_labels_are_exact(y: Any) -> None:
-    """Raise ValueError if columns of a DataFrame have labels that are equal as floats.
+    """Raise ValueError if columns of a pandas DataFrame have labels that are equal as floats.
 
     Those of integers and floats, or of int64 and uint64, become one array of float64.
     """
-    dtypes = list(getattr(y, "dtypes", ())) if hasattr(y, "columns") else []
+    dtypes = list(y.dtypes) if hasattr(y, "iloc") and hasattr(y, "columns") else []
     if not all(isinstance(dtype, np.dtype) and dtype.kind in "iufb" for dtype in dtypes):
         return
     if dtypes and np.result_type(*dtypes).kind == "f" and (names := rounded(y, range(len(dtypes)))):
