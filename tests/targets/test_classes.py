@@ -45,13 +45,19 @@ def test_probabilities_are_valid(network, n_classes, dtype):
     assert log_loss(y, p) < 0.95 * np.log(n_classes)
 
 
-@pytest.mark.parametrize("dtype", ["Int64", "UInt64", "int64[pyarrow]"])
-def test_nullable_integers_are_not_rounded(network, dtype):
-    pd = pytest.importorskip("pandas")
-    if "pyarrow" in dtype:
+@pytest.fixture(params=["Int64", "UInt64", "int64[pyarrow]"])
+def nullable_integer(request):
+    """Name of a dtype of pandas for integers, of which some may be missing."""
+    if "pyarrow" in request.param:
         pytest.importorskip("pyarrow")
+    return request.param
+
+
+def test_nullable_integers_are_not_rounded(network, nullable_integer):
+    pd = pytest.importorskip("pandas")
     X, y = make_data(3)
-    plain, nullable = 2**53 + y, pd.Series(2**53 + y).astype(dtype)  # float64 would round them
+    plain = 2**53 + y  # float64 would round them
+    nullable = pd.Series(plain).astype(nullable_integer)
     expected = clone(network).fit(X, plain)
     for clf in (clone(network).fit(X, nullable), clone(network).partial_fit(X, nullable)):
         assert clf.classes_.tolist() == [2**53, 2**53 + 1, 2**53 + 2]
@@ -61,18 +67,15 @@ def test_nullable_integers_are_not_rounded(network, dtype):
         network.fit(X, nullable.where(nullable.index > 0))
 
 
-@pytest.mark.parametrize("dtype", ["Int64", "UInt64", "int64[pyarrow]"])
-def test_nullable_integers_in_columns_are_not_rounded(network, dtype):
+def test_nullable_integers_in_columns_are_not_rounded(network, nullable_integer):
     pd = pytest.importorskip("pandas")
-    if "pyarrow" in dtype:
-        pytest.importorskip("pyarrow")
     X, y = make_data(3)
     plain = pd.DataFrame({"a": 2**53 + y, "b": 2**53 + (y > 0)})
-    nullable = plain.astype(dtype)
+    nullable = plain.astype(nullable_integer)
     clf, expected = clone(network).fit(X, nullable), clone(network).fit(X, plain)
     np.testing.assert_array_equal(clf.predict(X), expected.predict(X))
     assert clf.score(X, nullable) == expected.score(X, plain)
-    assert (nullable.dtypes == dtype).all()  # the user's table is unchanged
+    assert (nullable.dtypes == nullable_integer).all()  # the user's table is unchanged
     with pytest.warns(match="column-vector y"):
         column = clone(network).fit(X, nullable[["a"]])
     assert column.classes_.tolist() == [2**53, 2**53 + 1, 2**53 + 2]

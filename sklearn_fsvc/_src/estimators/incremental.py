@@ -132,10 +132,8 @@ class IncrementalState:
         """Return the state with samples of a `SampleBuffer` with that decay."""
         # Where samples were removed, all that are left of a batch may be of classes of weight 0.
         parts = [raw for raw in parts if not target.has_no_weight(raw.y, raw.weight)]
-        encoded, measured = (
-            [_encode(target, raw) for raw in parts],
-            _PrequentialError(self, evaluate),
-        )
+        encoded = [_encode(target, raw) for raw in parts]
+        measured = _PrequentialError(self, evaluate)
         return measured.result(self.statistics.update_buffered(encoded, log_decay, measured))
 
     def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":

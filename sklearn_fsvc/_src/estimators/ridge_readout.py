@@ -64,12 +64,8 @@ class Ridge(Linear):
 
     def _solve(self, training):
         """Return the trained readout: by leave-one-out, by the dual, or by the statistics."""
-        job, layer, samples, target = (
-            training.job,
-            training.layer,
-            training.samples,
-            training.target,
-        )
+        job, layer, samples = training.job, training.layer, training.samples
+        target = training.target
         penalty = parse_penalty(self.alpha)
         if self.leaves_one_out(target):
             if penalty == "auto":
@@ -198,13 +194,8 @@ class Ridge(Linear):
 
     def _train_by_loo(self, training, alphas):
         """Return the readout with the penalty of the least leave-one-out error."""
-        job, layer, samples, target = (
-            training.job,
-            training.layer,
-            training.samples,
-            training.target,
-        )
-        random_state = self.random_state
+        job, layer, samples = training.job, training.layer, training.samples
+        target, random_state = training.target, self.random_state
         rows, start = target.calibration_rows(samples, random_state), None
         if is_option(self.alpha, "loo"):
             start = make_generator(random_state), training.history.start_for(layer)
