@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
+from sklearn.base import is_classifier
 
 # float64 represents every integer up to this magnitude.
 _MAX_EXACT = 2**53
@@ -192,12 +193,14 @@ def rounded(X: Any, columns: Iterable[int]) -> list[Any]:
     return [names[j] for j in columns if "int64" in str(dtypes[j]).lower() and _is_rounded(X, j)]
 
 
-def check_labels_are_exact(y: Any) -> None:
-    """Raise ValueError if columns of a pandas DataFrame have labels that are equal as floats.
+def check_labels_are_exact(model: Any, y: Any) -> None:
+    """Raise ValueError if labels in columns of a pandas DataFrame would be equal as floats.
 
     Those of integers and floats, or of int64 and uint64, become one array of float64.
     """
-    dtypes = list(y.dtypes) if hasattr(y, "iloc") and hasattr(y, "columns") else []
+    if not (is_classifier(model) and hasattr(y, "iloc") and hasattr(y, "columns")):
+        return
+    dtypes = list(y.dtypes)
     if not all(isinstance(dtype, np.dtype) and dtype.kind in "iufb" for dtype in dtypes):
         return
     if dtypes and np.result_type(*dtypes).kind == "f" and (names := rounded(y, range(len(dtypes)))):

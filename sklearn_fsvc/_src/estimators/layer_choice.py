@@ -16,7 +16,7 @@ from typing import Any
 
 from sklearn.utils import check_consistent_length
 
-from ..data.columns import check_unmasked
+from ..data.columns import check_labels_are_exact, check_unmasked
 from ..data.samples import Samples
 from ..data.streaming import count_operations
 from ..data.validation import to_host, validate_on_host
@@ -119,6 +119,7 @@ class BufferedNetwork(Network):
                 "time."
             )
         check_unmasked(X=X, y=y)
+        check_labels_are_exact(self, y)
         return validate_on_host(self, to_host(X), to_host(y), multi_output=True, reset=reset)
 
     @property

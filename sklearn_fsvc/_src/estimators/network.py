@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_y, check_is_fitted
 
@@ -184,8 +184,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
 
 def validate_training_data(model: BaseEstimator, engine: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return X and y as validated by scikit-learn; X stays on the device of the engine."""
-    if is_classifier(model):
-        check_labels_are_exact(y)
+    check_labels_are_exact(model, y)
     if not (is_on_other_device(X) or isinstance(X, Source)):
         return validate_on_host(model, to_host(X), to_host(y), multi_output=True)
     X = validate_samples(model, engine, X, reset=True)
