@@ -41,7 +41,7 @@ def make_tabular_pipeline(
 
     Numerical features: missing values are replaced by the median, with a missing-value
     indicator as a further feature; then a feature is transformed to the mean of its Gaussian
-    quantile and scaled rank. Regressors also get its standardised and softly clipped value,
+    quantile and scaled rank. Regressors also get its standardised value,
     and of fewer than 40 samples only that.
     Categorical features are one-hot encoded, with values 0 and 0.5; those with more than 30
     categories also get the cross-fitted mean target of the category, and those with more than
@@ -157,11 +157,11 @@ def make_tabular_pipeline(
     ``categorical_features=[...]`` decides otherwise. skrub's ``TableVectorizer`` has more options.
 
     **Values**: regression targets tend to depend on the values of features, which ranks discard.
-    Regressors therefore also get z, the standardised value, as :math:`z / \\sqrt{1 + z^2 / 9}`,
-    softly clipped at -3 and 3. It raises :math:`R^2` of tanh networks most. Classifiers do not get
-    it: RBF networks were slightly less accurate with it.
+    Regressors therefore also get the standardised value, clipped at one standard deviation beyond
+    the range of the training samples. It raises :math:`R^2` of tanh networks most. Classifiers do
+    not get it: RBF networks were slightly less accurate with it.
     ``set_params(preprocessing__values="drop")`` removes it. With fewer than 40 samples, regressors
-    get z in place of the rank (as "numerical"; "values" is empty): on average over eight
+    get it in place of the rank (as "numerical"; "values" is empty): on average over eight
     datasets, networks were more accurate on 10 to 30 samples, and not on 50 or more
     (``benchmarks/few_samples.py``).
 

@@ -14,8 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 # float16 is converted: differences of its values overflow.
 _DTYPES = [np.float64, np.float32]
-# Bound of standardised values of new samples, so that float32 holds them and their squares.
-LARGEST = 2.0**60
 # Fewer samples have no ranks in regression: R2 was higher without them, on average over datasets
 # (benchmarks/few_samples.py).
 MIN_RANKED = 40
@@ -96,29 +94,34 @@ class RankScaler(QuantileTransformer):
 
 
 class ValueScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Standardisation with soft clipping to between -3 and 3, for features of any magnitude.
+    """Standardisation, and clipping at one standard deviation beyond the range of the samples.
 
     Attributes
     ----------
     exponents_ : ndarray of shape (n_features,)
         Features are divided by 2 to this power first, which is exact: squares of large or small
         values would overflow or underflow.
+    limits_ : ndarray of shape (2, n_features)
+        Between which features are, after that.
     scaler_ : StandardScaler
     """
 
     def fit(self, X: Any, y: Any = None) -> "ValueScaler":
         X = validate_data(self, X, dtype=_DTYPES)
         self.exponents_ = np.frexp(np.abs(X).max(axis=0))[1]
-        self.scaler_ = StandardScaler().fit(np.ldexp(X, -self.exponents_))
+        X = np.ldexp(X, -self.exponents_)
+        self.scaler_ = StandardScaler().fit(X)
+        # Not `scale_`, which is 1 for constant features.
+        margin = np.sqrt(self.scaler_.var_)
+        self.limits_ = np.stack([X.min(axis=0) - margin, X.max(axis=0) + margin])
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=_DTYPES)
-        with np.errstate(over="ignore"):
-            X = np.ldexp(X, -self.exponents_)
-        # Training values are 1 at most; new ones may be far larger, or infinite by now.
-        return soft_clip(self.scaler_.transform(np.clip(X, -LARGEST, LARGEST)))
+        with np.errstate(over="ignore"):  # new values may be infinite after the division
+            X = np.clip(np.ldexp(X, -self.exponents_), *self.limits_)
+        return self.scaler_.transform(X).astype(np.float32, copy=False)
 
 
 class RankOrValueScaler(RankScaler):
@@ -146,12 +149,6 @@ def combine_scores(ranks: npt.ArrayLike) -> npt.NDArray:
     """Return the mean of the normal score and of the centred rank, both of unit variance."""
     ranks = np.asarray(ranks)
     return (ndtri(ranks) + sqrt(12) * (ranks - 0.5)) / 2
-
-
-def soft_clip(X: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Map standardised values monotonically to between -3 and 3, with slope 1 at 0."""
-    X = np.asarray(X)
-    return (X / np.hypot(1, X / 3)).astype(np.float32, copy=False)
 
 
 def median(values: npt.NDArray) -> Any:

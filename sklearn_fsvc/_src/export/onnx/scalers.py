@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 
 from ...tabular.numerical_interactions import NumericalInteractionEncoder
-from ...tabular.scalers import LARGEST, MedianImputer, RankOrValueScaler, RankScaler, ValueScaler
+from ...tabular.scalers import MedianImputer, RankOrValueScaler, RankScaler, ValueScaler
 from .graph import add_rational, add_search, flatten_sorted
 
 # M. J. Wichura (1988), "Algorithm AS 241: The percentage points of the normal distribution",
@@ -82,11 +82,9 @@ def _add_values(graph, scaler, X, dtype):
     X, standard = graph.cast(X, np.float64), scaler.scaler_
     # Only the factor of a column of denormal numbers would be infinite.
     X = graph.add("Mul", X, np.ldexp(1.0, np.minimum(-scaler.exponents_, 1023)))
-    X = graph.add("Max", graph.add("Min", X, np.float64(LARGEST)), np.float64(-LARGEST))
-    X = graph.add("Div", graph.add("Sub", X, standard.mean_), standard.scale_)
-    third = graph.add("Mul", X, np.float64(1 / 3))
-    squares = graph.add("Add", graph.add("Mul", third, third), np.float64(1))
-    return graph.add("Div", X, graph.add("Sqrt", squares))
+    lower, upper = scaler.limits_
+    X = graph.add("Max", graph.add("Min", X, upper), lower)
+    return graph.add("Div", graph.add("Sub", X, standard.mean_), standard.scale_)
 
 
 def _add_ranks_or_values(graph, scaler, X, dtype):
