@@ -291,6 +291,7 @@ def test_the_pool_ends_after_all_calls_are_done():
     assert not [t for t in threading.enumerate() if t.name.startswith("sklearn_fsvc_test")]
 
 
+@pytest.mark.exhaustive  # a process that imports all
 def test_calls_with_other_numbers_of_threads_use_the_same_ones():
     # In a process of its own, which has no other threads.
     code = """

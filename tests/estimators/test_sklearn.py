@@ -346,6 +346,7 @@ def test_processes_and_threads_at_the_same_time(digits):
     np.testing.assert_allclose(threaded.cv_results_["mean_test_score"], scores)
 
 
+@pytest.mark.exhaustive
 def test_a_worker_process_uses_its_share_of_the_cores():
     from sklearn_fsvc._src.engines.threads import n_threads
 

@@ -89,6 +89,11 @@ def test_columns_of_integers_that_numpy_rounds(other, rng):
     for fit in (TanhClassifier(5).fit, TanhClassifier(5).partial_fit):
         with pytest.raises(ValueError, match=r"labels of \['a'\] are equal; convert all columns"):
             fit(X, table)
+    exact = table.astype(np.int64)
+    with pytest.raises(
+        ValueError, match=r"samples X_val and y_val: .* labels of \['a'\] are equal"
+    ):
+        TanhClassifier(5).fit(X, exact, X_val=X, y_val=table)
     assert len(TanhClassifier(5).fit(X, table.astype(str)).classes_[0]) == 3
     small = TanhClassifier(5).fit(X, table - [2**53, 0])
     assert small.classes_[0].tolist() == [0, 1, 2]

@@ -8,7 +8,7 @@ from typing import Any, Self
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_y
 
-from ..data.columns import check_unmasked
+from ..data.columns import check_labels_are_exact, check_unmasked
 from ..data.dask_blocks import open_input
 from ..data.samples import Samples
 from ..data.validation import to_host, validate_samples
@@ -52,6 +52,7 @@ class ValidationSet:
             raise ValueError("X_val was given without y_val; pass both, or none.")
         with _named_errors():
             X = validate_samples(model, engine, X, reset=False)
+            check_labels_are_exact(model, y)
             y = _check_y(to_host(y), multi_output=True, estimator=model)
             check_consistent_length(range(len(X)), y)
         return type(self)(X, y, validate_weights(X, weight, name="sample_weight_val"))
