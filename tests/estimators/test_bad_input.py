@@ -606,9 +606,10 @@ def test_masked_values_of_tables_and_images_raise():
         TanhProjector(5).fit(X).transform(MASKED["X"])
 
 
-@pytest.mark.parametrize("model", [RBFRegressor(10), TanhRegressor(10)], ids=type)
+@pytest.mark.parametrize(
+    "model", [RBFRegressor(10, random_state=0), TanhRegressor(10, random_state=0)], ids=type
+)
 def test_nan_is_named_with_assume_finite(model):
-    """By feature weights or by the layer: the random samples of the former may not contain it."""
     X = np.random.default_rng(0).normal(size=(60, 3))
     bad = X.copy()
     bad[4, 2] = np.nan
@@ -616,7 +617,5 @@ def test_nan_is_named_with_assume_finite(model):
     with config_context(assume_finite=True):
         with pytest.raises(ValueError, match="X contains NaN in row 4, column 2; remove or impute"):
             fitted.predict(bad)
-        with pytest.raises(
-            ValueError, match=r"X contains NaN (or infinity|in row 4, column 2); remove"
-        ):
+        with pytest.raises(ValueError, match="Feature 2 of X contains NaN or infinity; remove"):
             clone(model).fit(bad, X[:, 0])
