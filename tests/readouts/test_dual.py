@@ -65,6 +65,32 @@ def test_dual_penalty_is_that_of_the_primal(samples, layer):
     assert result.tried == pytest.approx(expected.tried)
 
 
+def test_the_error_of_folds_is_that_of_readouts_trained_without_them(rng):
+    H, Y = rng.normal(size=(30, 50)), rng.normal(size=(30, 2))
+    weight = rng.integers(0, 3, 30).astype(float)
+    first, second = np.array_split(rng.permutation(np.flatnonzero(weight)), 2)
+    total = 0.0
+    for fold, rest in ((first, second), (second[:5], np.append(first, second[5:]))):
+        problem = DualProblem(H[rest], np.zeros(50), Y[rest], weight[rest])
+        solution, _ = problem.try_solve(0.3)
+        losses = np.square(H[fold] @ solution.W.T + solution.b - Y[fold]).sum(axis=1)
+        total += weight[fold] @ losses
+    error = DualProblem(H, np.zeros(50), Y, weight).error(0.3, [first, second[:5]])
+    assert error == pytest.approx(total / weight[np.append(first, second[:5])].sum())
+
+
+def test_the_gram_matrix_is_computed_once(monkeypatch, rng):
+    products = []
+    syrk = algebra.HOST.syrk
+    monkeypatch.setattr(
+        algebra.HostAlgebra, "syrk", lambda _, C, A, *args: (products.append(1), syrk(C, A, *args))
+    )
+    problem = DualProblem(rng.normal(size=(8, 10)), np.zeros(10), np.ones((8, 1)), np.ones(8))
+    for alpha in (0.1, 1.0):
+        problem.leading(10).try_solve(alpha)
+    assert len(products) == 1
+
+
 @pytest.mark.parametrize("estimator", [TanhClassifier, TanhRegressor])
 def test_the_order_of_the_factor_is_the_number_of_samples(monkeypatch, rng, estimator):
     X, orders, factorise = rng.normal(size=(40, 3)), [], algebra.HOST.factorise

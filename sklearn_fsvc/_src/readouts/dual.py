@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve
 from scipy.linalg.lapack import dpocon
+from scipy.sparse import csr_array
 
 from ..data.job import Job
 from ..data.streaming import Consumer, raise_overflow, stream
@@ -132,7 +133,7 @@ class Dual:
         root: npt.NDArray,
         unit_at_sample: npt.NDArray,
     ) -> "HatComplement":
-        """Return the residuals of groups of equal rows, and their block of I - S, over alpha.
+        """Return the residuals of groups of equal rows, and what blocks of I - S require.
 
         ``I - S = alpha (A A' + alpha I)^-1 - u u'`` and the residuals are alpha times `dual_coef`,
         so that alpha cancels in leave-one-out scores: no digits are lost if it is small. (The dual
@@ -150,54 +151,61 @@ class Dual:
             The unit that is centred at each group; -1 for none.
         """
         # Equal rows of weights w are one row of weight sum w: their direction as a unit vector.
-        E = np.zeros((len(self.root), len(root)), order="F")
-        E[rows, groups] = self.root[rows] / root[groups, 0]
-        residuals, u = HOST.multiply_transposed(E, self.dual_coef), E.T @ np.sqrt(self.share)
-        HOST.solve_lower(self.factor, E)
-        complement = HOST.multiply_transposed(E, E) - self.u_inverse * np.outer(u, u)
+        shape = len(root), len(self.root)
+        E = csr_array((self.root[rows] / root[groups, 0], (groups, rows)), shape)
+        whitened = (E @ HOST.invert_lower(self.factor).T).T
         # Columns of the own units in A.
         has_unit = np.flatnonzero(unit_at_sample >= 0)
         units = H[:, unit_at_sample[has_unit]]
         units = np.asfortranarray(self.root[:, None] * (units - self.share @ units))
         coefficients = HOST.multiply_transposed(units, self.dual_coef)
         HOST.solve_lower(self.factor, units)
-        inner = np.eye(len(has_unit)) - HOST.multiply_transposed(units, units)
-        outer = HOST.multiply_transposed(E, units)
-        return HatComplement(residuals, complement, has_unit, inner, outer, coefficients)
+        u = E @ np.sqrt(self.u_inverse * self.share)
+        return HatComplement(E @ self.dual_coef, whitened, u, has_unit, units, coefficients)
 
 
 @dataclass(frozen=True, eq=False)
 class HatComplement:
-    """Residuals, and the block of I - S, of some rows, over alpha; and the same without units.
+    """Residuals, and blocks of I - S, of some rows, over alpha; without units centred at them.
 
     A unit with the column a in A is left out by a change of rank one, with
-    ``M = (A A' + alpha I)^-1``: ``(A A' - a a' + alpha I)^-1 = M + M a a' M / (1 - a' M a)``.
+    ``M = (A A' + alpha I)^-1 = L^-T L^-1``:
+    ``(A A' - a a' + alpha I)^-1 = M + M a a' M / (1 - a' M a)``.
     """
 
     residuals: npt.NDArray  # (n_rows, n_outputs), times the square roots of the weights
-    complement: npt.NDArray  # (n_rows, n_rows)
+    whitened: npt.NDArray  # (n, n_rows): L^-1 times the rows as unit vectors
+    u: npt.NDArray  # (n_rows,): their components along u, times the square root of `u_inverse`
     has_unit: npt.NDArray  # (n_own,): indices of the rows at which a unit is centred
-    inner: npt.NDArray  # (n_own, n_own): block of ``I - A' M A`` for these units
-    outer: npt.NDArray  # (n_rows, n_own): block of ``M A``
+    units: npt.NDArray  # (n, n_own): L^-1 times the columns of these units in A
     coefficients: npt.NDArray  # (n_own, n_outputs): of these units
 
     def without_centered_units(self) -> tuple[npt.NDArray, npt.NDArray]:
-        """Return residuals, and the diagonal of the block, each without the own unit of the row."""
-        residuals, diagonal = self.residuals.copy(), self.complement.diagonal().copy()
-        rows = self.has_unit
-        product = self.outer[rows, np.arange(len(rows))]
-        factor = product / self.inner.diagonal()
+        """Return residuals, and the diagonal of I - S, each without the own unit of the row."""
+        residuals, rows = self.residuals.copy(), self.has_unit
+        diagonal = _inner_of_columns(self.whitened, self.whitened) - self.u**2
+        product = _inner_of_columns(self.whitened[:, rows], self.units)
+        factor = product / (1 - _inner_of_columns(self.units, self.units))
         residuals[rows] += factor[:, None] * self.coefficients
         diagonal[rows] += factor * product
         return residuals, diagonal
 
+    @limit_blas_threads(1)
     def without_units_of(self, rows: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
         """Return the residuals and the block of some rows without the units centred at these."""
         own = np.flatnonzero(np.isin(self.has_unit, rows))
-        outer = self.outer[np.ix_(rows, own)]
-        solved = solve(self.inner[np.ix_(own, own)], outer.T, assume_a="pos")
+        E, units, u = self.whitened[:, rows], self.units[:, own], self.u[rows]
+        outer = HOST.multiply_transposed(E, units)
+        inner = np.eye(len(own)) - HOST.multiply_transposed(units, units)
+        solved = solve(inner, outer.T, assume_a="pos")
         residuals = self.residuals[rows] + solved.T @ self.coefficients[own]
-        return residuals, self.complement[np.ix_(rows, rows)] + outer @ solved
+        block = HOST.multiply_transposed(E, E) - np.outer(u, u)
+        return residuals, block + outer @ solved
+
+
+def _inner_of_columns(A, B):
+    """Return the inner product of each column of A with that of B."""
+    return np.einsum("ij,ij->j", A, B)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,34 +221,41 @@ class DualProblem:
 
     def leading(self, n_units: int) -> "DualProblem":
         """Return the rows of the first units alone."""
+        if n_units == self.H.shape[1]:
+            return self  # with its Gram matrix
         return replace(self, H=self.H[:, :n_units], shift=self.shift[:n_units])
 
-    @cached_property
-    def products(self) -> npt.NDArray:
-        """Gram matrix H H' of the rows."""
-        K = np.zeros((len(self.H), len(self.H)), order="F")
-        HOST.syrk(K, self.H)
-        return K + np.tril(K, -1).T
+    @property
+    def share(self) -> npt.NDArray:
+        """Weights divided by their sum, (n_rows,)."""
+        return self.weight / self.weight.sum()
 
-    @limit_blas_threads(1)
-    def _solve_dual(self, rows, alpha):
-        """Return the `Dual` of some rows; None if it is ill-conditioned."""
-        weight = self.weight[rows]
-        root, share = np.sqrt(weight), weight / weight.sum()
-        # Centre the Gram matrix on both sides at the weighted mean of the rows.
-        K = self.products[np.ix_(rows, rows)]
+    @cached_property
+    def _gram(self):
+        """Return ``A A' + scale u u'``, see `Dual`, and `scale`: the mean of the eigenvalues."""
+        n, root, share = len(self.H), np.sqrt(self.weight), self.share
+        K = np.zeros((n, n), order="F")
+        HOST.syrk(K, self.H)
+        K += np.tril(K, -1).T
+        # Centre the products of rows on both sides at the weighted mean of the rows.
         mean_products = K @ share
         K -= mean_products[:, None]
         K -= mean_products - share @ mean_products
-        K *= root[:, None] * root
-        largest = np.trace(K) + alpha * len(K)
-        rounding = 2 * len(K) * np.finfo(float).eps * largest  # of an eigenvalue
-        scale = largest / len(K)  # the mean of the eigenvalues
+        K *= root[:, None]
+        K *= root
+        scale = np.trace(K) / n
         K += scale * np.sqrt(np.outer(share, share))
-        K.flat[:: len(K) + 1] += alpha
-        K = np.asfortranarray(K)
-        mean = share @ self.Y[rows]
-        dual_coef = np.asfortranarray(root[:, None] * (self.Y[rows] - mean))
+        return K, scale
+
+    @limit_blas_threads(1)
+    def _solve_dual(self, alpha):
+        """Return the `Dual` of a penalty; None if it is ill-conditioned."""
+        K, scale = self._gram
+        n, K, root, share = len(K), K.copy("F"), np.sqrt(self.weight), self.share
+        HOST.add_to_diagonal(K, alpha)
+        rounding = 2 * n * np.finfo(float).eps * np.trace(K)  # of an eigenvalue
+        mean = share @ self.Y
+        dual_coef = np.asfortranarray(root[:, None] * (self.Y - mean))
         if not HOST.factorise(K):
             return None
         # No eigenvalue is less than alpha. If alpha is less than the rounding error, estimate them.
@@ -248,12 +263,11 @@ class DualProblem:
             return None
         HOST.solve_lower(K, dual_coef)
         HOST.solve_lower(K, dual_coef, transposed=True)
-        u_inverse = 1 / (alpha + scale)
-        return Dual(K, dual_coef, root, share, mean, u_inverse, alpha)
+        return Dual(K, dual_coef, root, share, mean, 1 / (alpha + scale), alpha)
 
     def try_solve(self, alpha: float) -> tuple[Solution, Dual] | tuple[None, None]:
         """Return the readout of all rows and its `Dual`; (None, None) if it is ill-conditioned."""
-        dual = self._solve_dual(np.arange(len(self.H)), alpha)
+        dual = self._solve_dual(alpha)
         if dual is None:
             return None, None
         centre = HOST.multiply_transposed(self.H, dual.share[:, None])[:, 0]
@@ -279,18 +293,19 @@ class DualProblem:
         Each of `parts`, arrays of row numbers, is scored by the readout of all other rows.
         Infinite if some equations are ill-conditioned.
         """
-        total, all_rows = 0.0, np.arange(len(self.H))
-        for validation in parts:
-            train = np.setdiff1d(all_rows, validation)
-            dual = self._solve_dual(train, alpha)
-            if dual is None:
+        dual = self._solve_dual(alpha)
+        if dual is None:
+            return np.inf
+        rows, total = np.concatenate(parts), 0.0
+        root, no_units = np.sqrt(self.weight[rows])[:, None], np.full(len(rows), -1)
+        left_out = dual.hat_complement(self.H, rows, np.arange(len(rows)), root, no_units)
+        for part in np.split(np.arange(len(rows)), np.cumsum([len(p) for p in parts[:-1]])):
+            Y, (residuals, block) = self.Y[rows[part]], left_out.without_units_of(part)
+            scores = leave_fold_out(Y, residuals, block, root[part])
+            if scores is None:
                 return np.inf
-            centred, share = dual.centred, dual.share
-            K = self.products[np.ix_(validation, train)]
-            scores = HOST.multiply(K, centred) + dual.mean
-            scores -= share @ HOST.multiply(self.products[np.ix_(train, train)], centred)
-            total += self.weight[validation] @ np.square(self.Y[validation] - scores).sum(axis=1)
-        return total / self.weight[np.concatenate(parts)].sum()
+            total += self.weight[rows[part]] @ np.square(Y - scores).sum(axis=1)
+        return total / self.weight[rows].sum()
 
 
 @dataclass(eq=False)
