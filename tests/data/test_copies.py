@@ -116,6 +116,53 @@ def test_samples_that_are_not_copies_are_kept(rng):
         assert merge_copies(samples) is samples
 
 
+def levels(rng, k, n, *columns):
+    """Return samples of k levels, whose target is a function of the level, with `columns` of it."""
+    level = rng.integers(k, size=n)
+    X = np.column_stack([np.asarray(column, float)[level] for column in columns])
+    return samples_of(X, rng.integers(2, size=k)[level])
+
+
+def test_levels_are_kept(rng):
+    """New samples have the same levels, whose targets are learned from all samples of each."""
+    few, many = np.arange(10), np.arange(300)
+    for samples in (
+        levels(rng, 10, 200, few),
+        levels(rng, 10, 200, rng.normal(size=10)),
+        levels(rng, 10, 200, few // 3, few % 3, few % 3, few // 3),  # equal halves
+        levels(rng, 300, 330, many),  # most occur once
+        levels(rng, 300, 330, many, many),
+        levels(rng, 80, 600, *rng.normal(size=(3, 80))),
+        samples_of(
+            np.repeat(np.arange(30.0)[:, None], 10, axis=0), np.repeat(np.arange(30) % 2, 10)
+        ),
+    ):
+        assert merge_copies(samples) is samples
+
+
+@pytest.mark.parametrize("model", [RBFClassifier(), TanhClassifier(), StackedClassifier()])
+@pytest.mark.parametrize("columns", [[0, 1, 0, 1], [2]])
+def test_functions_of_a_few_levels_are_learned(model, columns, rng):
+    a, b = rng.integers(2, size=300), rng.integers(3, size=300)
+    X = np.column_stack([a, b, 3 * a + b])[:, columns].astype(float)
+    model = clone(model).set_params(random_state=0).fit(X, a == (b == 1))
+    assert model.score(X, a == (b == 1)) == 1
+
+
+def test_samples_that_were_drawn_again_are_merged(rng):
+    X, codes = rng.normal(size=(150, 2)), np.repeat([0, 1], [120, 30])
+    oversampled = np.concatenate([np.arange(150), rng.integers(120, 150, 90)])
+    many_of_a_class = np.concatenate([np.arange(40), np.repeat(np.arange(40, 150), 5)])
+    drawn = rng.integers(150, size=150)
+    half = rng.permutation(np.repeat(np.arange(150), 2))[:150]
+    for rows, labels in (
+        (oversampled, codes), (drawn, codes), (half, codes),
+        (many_of_a_class, np.repeat([0, 1], [40, 110])),
+    ):  # fmt: skip
+        merged = merge_copies(samples_of(X[rows], labels[rows]))
+        assert len(merged) == len(np.unique(rows)) < len(rows)
+
+
 def sparse_tables(rng):
     """Return tables with zeros, and whether copies of their rows would be recognised."""
     is_zero = rng.random((300, 30)) < 0.7

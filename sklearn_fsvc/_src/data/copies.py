@@ -2,18 +2,23 @@
 
 Random validation sets, folds and leave-one-out errors would have copies of training samples, and
 favour models that interpolate. New samples do not repeat the training samples, other than in data
-whose features have few values (see `draw_sample`). So copies are only merged if it is no
-coincidence that samples are equal, and if all have the target of the first one: otherwise they are
-repeated measurements.
+whose features have few values (see `draw_sample`): there, a model without the copies of a sample
+could not learn its target. So copies are only merged if it is no coincidence that samples are
+equal, and if all have the target of the first one: otherwise they are repeated measurements.
 
-It is no coincidence if nearly all distinct samples differ in a single feature, such as a
-measurement. Features of bytes, such as pixels, have too few values for that; but if nearly all
-distinct samples differ in the first half of the features, and also in the second half, few samples
-would be equal in one half by chance, and hardly any in both. In a table of a few categories many
-samples are equal in a half.
+Two conditions make a coincidence improbable:
+
+- The numbers of copies are those of a repeated table (all are equal), of a part of one (few), of
+  samples drawn with replacement (half of the samples, or more, occur once), or of classes that were
+  oversampled (a class has no copies). Values of a few levels occur more often.
+- Nearly all distinct samples differ in a single continuous feature, such as a measurement, or in
+  the first half of the features and also in the second half, and these have many possible values.
+  Features of bytes, such as pixels, have too few values for the former. In a table of a few
+  categories many samples are equal in a half.
 """
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 from sklearn.utils import gen_batches
@@ -23,8 +28,14 @@ from .samples import Samples, exact_hashes, mix_bits
 from .sources import ArraySource, SparseSource
 
 # Fraction of the samples that have to be copies, and of distinct samples that differ in a single
-# feature or in a half of the features.
-_MIN_COPIES, _MIN_DISTINCT = 0.1, 0.9
+# feature or in a half of the features; fewer distinct samples are not merged.
+_MIN_COPIES, _MIN_DISTINCT, _MIN_DISTINCT_SAMPLES = 0.1, 0.9, 50
+# The largest number of equal samples in a part of a table that was repeated; the fraction of
+# distinct samples that occur once otherwise; and the least fraction that a class has of them.
+_MAX_REPEATED, _MIN_SINGLE, _MIN_CLASS = 3, 0.5, 0.1
+# The distances between neighbouring values of a continuous feature vary: this quantile is less than
+# this fraction of the median. (If they are exponentially distributed, 0.07.)
+_SHORT_QUANTILE, _SHORT_FRACTION = 0.05, 0.25
 # Larger arrays are not searched, since hashing would take long, nor fewer samples.
 _MAX_ELEMENTS, _MIN_ROWS = 2**25, 100
 # Features by which arrays without copies are recognised, and elements that are read at a time.
@@ -47,16 +58,36 @@ def merge_copies(samples: Samples) -> Samples:
         return samples
     hashes = _hashes(X)
     _, rows, copy_of = np.unique(hashes, return_index=True, return_inverse=True)
-    with_targets = mix_bits(hashes) + _target_hashes(samples.targets, n_rows)
-    if not _has_copies(len(rows), n_rows) or len(np.unique(with_targets)) > len(rows):
+    targets = _target_hashes(samples.targets, n_rows)
+    n_with_targets = len(np.unique(mix_bits(hashes) + targets))
+    if not _has_copies(len(rows), n_rows) or n_with_targets > len(rows):
+        return samples
+    n_equal = np.bincount(copy_of)
+    if not _are_numbers_of_copies(n_equal, targets[rows]):
         return samples
     order = np.argsort(rows)
     distinct = _take_part(X, rows[order])
-    if not (_differ_in_one_feature(distinct) or _differ_in_both_halves(distinct)):
+    is_whole = n_equal.min() == n_equal.max()
+    if not (_differ_in_one_feature(distinct, is_whole) or _differ_in_both_halves(distinct)):
         return samples
     merged = samples.with_rows(distinct, rows[order])
     weight = np.bincount(copy_of, samples.weight)[order].astype(np.float64)
     return replace(merged, weight=weight, rows=rows[order])
+
+
+def _are_numbers_of_copies(n_equal, targets):
+    """Return whether distinct samples may have been copied, given how often each occurs.
+
+    `targets` are the hashes of their targets.
+    """
+    if len(n_equal) < _MIN_DISTINCT_SAMPLES:
+        return False
+    is_repeated = n_equal.max() <= _MAX_REPEATED or n_equal.min() == n_equal.max()
+    if is_repeated or np.mean(n_equal == 1) >= _MIN_SINGLE:
+        return True
+    classes = np.unique(targets, return_inverse=True)[1]
+    sizes, with_copies = np.bincount(classes), np.bincount(classes, n_equal > 1)
+    return bool(((with_copies == 0) & (sizes >= _MIN_CLASS * len(n_equal))).any())
 
 
 def _is_array(X):
@@ -92,23 +123,51 @@ def _has_copies(n_distinct, n):
     return n - n_distinct >= _MIN_COPIES * n
 
 
-def _differ_in_one_feature(X):
-    """Return whether nearly all samples differ in a single feature; it has enough values for it."""
-    if isinstance(X, SparseSource):
-        # One of distinct values may be 0. Features of fewer values are not made dense.
-        columns = X.features(X.counts >= _MIN_DISTINCT * len(X) - 1).columns()
-    else:
-        columns = X.columns() if isinstance(X, ArraySource) else X.T
-    return any(map(_are_distinct, columns))
+def _differ_in_one_feature(X, is_whole):
+    """Return whether nearly all samples differ in a single continuous feature.
+
+    Any feature will do if the samples are those of a whole table that was repeated.
+    """
+    # One of distinct values may be 0. Sparse features of fewer values are not made dense.
+    is_sparse = isinstance(X, SparseSource)
+    part = X.counts >= _MIN_DISTINCT * len(X) - 1 if is_sparse else slice(None)
+    distinct = (column for column in _columns(X, part) if _are_distinct(column))
+    return any(is_whole or _is_continuous(column) for column in distinct)
 
 
 def _differ_in_both_halves(X):
-    """Return whether nearly all samples differ in either half of the features."""
+    """Return whether nearly all samples differ in either half of the features, by no coincidence.
+
+    Each half has more possible values than there are pairs of samples.
+    """
     half = X.shape[1] // 2
+    halves = (slice(half), slice(half, None))
     return half > 0 and all(
-        _are_distinct(_hashes(X, columns)) for columns in (slice(half), slice(half, None))
+        _are_distinct(_hashes(X, columns)) and _has_many_values(X, columns) for columns in halves
     )
+
+
+def _has_many_values(X, columns):
+    n_values = 1.0
+    for column in _columns(X, columns):
+        n_values *= len(np.unique(column))
+        if n_values > len(X) ** 2:
+            return True
+    return False
+
+
+def _columns(X, part=slice(None)):
+    """Iterate over the values of each feature, of a slice of them."""
+    if isinstance(X, SparseSource):
+        return X.features(part).columns()
+    return islice(X.columns() if isinstance(X, ArraySource) else X.T, part.start, part.stop)
 
 
 def _are_distinct(values):
     return len(np.unique(values)) >= _MIN_DISTINCT * len(values)
+
+
+def _is_continuous(values):
+    """Return whether distinct values are no multiples of a number, such as integers."""
+    gaps = np.diff(np.unique(values).astype(np.float64))
+    return np.quantile(gaps, _SHORT_QUANTILE) < _SHORT_FRACTION * np.median(gaps)
