@@ -87,11 +87,16 @@ class TestFeatureWeights:
 
     def test_names_of_a_pipeline(self):
         table = pd.DataFrame({"size": IRIS[:, 0], "kind": WORDS})
+        kinds = [f"kind_{word}" for word in ("setosa", "versicolor", "virginica")]
         network = RBFClassifier(10, feature_weights=[0.1, 2, 3, 4], random_state=0)
+        model = make_tabular_pipeline(network).set_params(preprocessing__values="drop")
+        bars = self.bars(FeatureWeightsDisplay.from_estimator(model.fit(table, SPECIES)))
+        assert list(bars) == ["size", *kinds]
+        network.set_params(feature_weights=[0.1, 2, 3, 4, 0.2])
         model = make_tabular_pipeline(network).fit(table, SPECIES)
         bars = self.bars(FeatureWeightsDisplay.from_estimator(model))
-        kinds = [f"kind_{word}" for word in ("setosa", "versicolor", "virginica")]
-        assert list(bars) == ["size", *kinds]
+        of_kinds = [f"categorical__{kind}" for kind in kinds]
+        assert list(bars) == ["numerical__size", "values__size", *of_kinds]
 
     def test_stacked_ensemble(self):
         """Also behind a pipeline."""

@@ -283,7 +283,7 @@ def test_many_categories_are_encoded_by_their_mean_target(n_shops):
         warnings.simplefilter("error")
         model.fit(X, odds > 0)
     n_one_hot = n_shops if n_shops <= 100 else 0
-    assert len(feature_names(model)) == 2 + n_one_hot
+    assert len(feature_names(model)) == 3 + n_one_hot  # the price has two
     assert "categorical__mean(shop)" in feature_names(model)
     # The sign of the log-odds is known but for what is uncertain of the means of ten samples.
     assert model.score(X_test, test_odds > 0) > 0.9

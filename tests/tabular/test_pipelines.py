@@ -75,9 +75,9 @@ def test_representation_names_transformers(mixed):
             assert "MedianImputer" in text
 
 
-def test_only_regressors_get_values(mixed):
+def test_classifiers_and_regressors_get_values(mixed):
     X, y = mixed
-    for estimator, n in [(Ridge(), 1), (RBFClassifier(5), 0), (TanhProjector(2), 0)]:
+    for estimator, n in [(Ridge(), 1), (RBFClassifier(5), 1), (TanhProjector(2), 0)]:
         names = make_tabular_pipeline(estimator)["preprocessing"].fit(X, y).get_feature_names_out()
         assert sum(name.startswith("values__") for name in names) == n
 
@@ -329,7 +329,9 @@ def test_grid_search(mixed):
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
     assert len(search.cv_results_["mean_test_score"]) == 8
     search.best_estimator_.set_params(preprocessing__transformer_weights={"missing": 3}).fit(X, y)
-    assert search.best_estimator_[:-1].transform(X).max() == 3
+    names = search.best_estimator_[:-1].get_feature_names_out()
+    is_indicator = [name.startswith("missing__") for name in names]
+    assert search.best_estimator_[:-1].transform(X)[:, is_indicator].max() == 3
 
 
 def test_hidden_size_search(mixed):

@@ -156,14 +156,13 @@ def make_tabular_pipeline(
     categories, too. ``set_params(preprocessing__text="drop")`` removes it;
     ``categorical_features=[...]`` decides otherwise. skrub's ``TableVectorizer`` has more options.
 
-    **Values**: regression targets tend to depend on the values of features, which ranks discard.
-    Regressors therefore also get the standardised value, clipped at one standard deviation beyond
-    the range of the training samples. It raises :math:`R^2` of tanh networks most. Classifiers do
-    not get it: RBF networks were slightly less accurate with it.
-    ``set_params(preprocessing__values="drop")`` removes it. With fewer than 40 samples, regressors
-    get it in place of the rank (as "numerical"; "values" is empty): on average over eight
-    datasets, networks were more accurate on 10 to 30 samples, and not on 50 or more
-    (``benchmarks/few_samples.py``).
+    **Values**: targets tend to depend on the values of features, which ranks discard. Classifiers
+    and regressors therefore also get the standardised value, clipped at one standard deviation
+    beyond the range of the training samples. It raises :math:`R^2` of tanh networks most.
+    ``set_params(preprocessing__values="drop")`` removes it. With fewer than 40 samples, classifiers
+    do not get it, and regressors get it in place of the rank (as "numerical"; "values" is empty):
+    on average over eight datasets, networks were more accurate on 10 to 30 samples, and not on 50
+    or more (``benchmarks/few_samples.py``).
 
     **Missing-value indicators** are added for columns with missing values in `fit`. If values
     are missing at random they do not change the score (24 datasets, median 0.04 points); if
@@ -278,12 +277,10 @@ def _make_preprocessing(task, features):
     def ranks(scaler=RankScaler):
         return [("impute", MedianImputer()), ("ranks", scaler(random_state=0))]
 
-    numbers, values, with_values = ranks(), "drop", numerical
-    if task == "regression":
-        numbers = ranks(RankOrValueScaler)
-        values = Pipeline([("impute", MedianImputer()), ("scale", ValueScaler())])
-        # Of fewer samples, the numerical features are values already.
-        with_values = ColumnSelector("numerical", features, MIN_RANKED)
+    numbers = ranks(RankOrValueScaler if task == "regression" else RankScaler)
+    values = Pipeline([("impute", MedianImputer()), ("scale", ValueScaler())])
+    # Of fewer samples, the numerical features of regressors are values already.
+    with_values = ColumnSelector("numerical", features, MIN_RANKED)
     dates = [("encode", DatetimeEncoder()), *ranks()]
     pairs = [("impute", MedianImputer()), ("encode", NumericalInteractionEncoder(task))]
     # A part of its own, since the ranks would scale the indicators.
@@ -297,7 +294,7 @@ def _make_preprocessing(task, features):
             ("missing", missing, numerical),
             ("interactions", InteractionEncoder(task) if task else "drop", categorical),
             ("numerical_interactions", Pipeline(pairs) if task else "drop", numerical),
-            ("values", values, with_values),
+            ("values", values if task else "drop", with_values),
         ]
     )
 
