@@ -220,7 +220,7 @@ def make_tabular_pipeline(
     True
     >>> pipeline["preprocessing"].get_feature_names_out().tolist()  # doctest: +NORMALIZE_WHITESPACE
     ['numerical__x0', 'categorical__x1_0.0', 'categorical__x1_1.0', 'categorical__x1_2.0',
-     'missing__missingindicator_x0']
+     'missing__missingindicator_x0', 'values__x0']
 
     In a DataFrame categorical features are recognised by their dtypes:
 
