@@ -228,7 +228,7 @@ def make_tabular_pipeline(
     >>> table = pd.DataFrame({"size": size, "color": np.array(["red", "green", "blue"])[color]})
     >>> pipeline = make_tabular_pipeline(classifier).fit(table, y)
     >>> pipeline[:-1].transform(table).shape
-    (500, 4)
+    (500, 5)
 
     Dates, text and many categories:
 
