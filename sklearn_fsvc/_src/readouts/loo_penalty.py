@@ -325,7 +325,7 @@ def _search_scores(loo, scores_of, n, start, prefers_large):
         losses[alpha], error = loo.losses(scores)
         return error
 
-    found = search_alpha(error_of, n, loo.layer.n_units, start)
+    found = search_alpha(error_of, n, loo.layer.n_units, start)._replace(is_loo=True)
     if prefers_large:
         return _within_standard_error(found, error_of, losses, loo.sample.rows.weight)
     return found
