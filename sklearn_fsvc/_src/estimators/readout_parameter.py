@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.sources import is_in_memory
-from ..hidden_layers.layer_parameter import is_learned
+from ..hidden_layers.feature_weights_parameter import is_learned
 from ..parts.readout import ReadoutTraining
 from ..readouts.calibration import Calibration
 from ..readouts.linear import Solution
