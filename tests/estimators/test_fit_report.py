@@ -55,10 +55,28 @@ def test_the_choices_of_rbf_units(lines_of):
     (error,) = readout_results["error"][readout_results["alpha"] == model.alpha_]
     assert error < 1.02 * readout_results["error"].min()
     assert readout == (
-        f"[RBFClassifier fit] readout: ridge, alpha {model.alpha_:.4g}; validation error "
+        f"[RBFClassifier fit] readout: ridge, alpha {model.alpha_:.4g}; leave-one-out error "
         f"{error:.4g}, {len(readout_results)} penalties"
     )
     assert lines_of(clone(model).set_params(verbose=0).fit, DIGITS, LABELS) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "kind"),
+    [
+        (RBFClassifier(20, kernel="triangular"), {}, "leave-one-out"),
+        (RBFClassifier(20, kernel="triangular"), {"groups": np.arange(600) // 6}, "validation"),
+        (RBFClassifier(600, kernel="triangular"), {}, "leave-one-out"),  # by the dual equations
+        (TanhClassifier(20), {}, "validation"),
+        (StackedClassifier([("one", TanhClassifier(20))]), {}, "leave-one-out"),
+    ],
+    ids=["RBF", "groups", "dual", "tanh", "ensemble"],
+)  # fmt: skip
+def test_the_error_that_selects_the_penalty_is_named(capsys, model, options, kind):
+    model = clone(model).set_params(random_state=0, verbose=1)
+    model.fit(DIGITS, LABELS, **options)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "readout: ridge" in line]
+    assert [re.findall(r"; (\S+) error", line) for line in lines] == [[kind]]
 
 
 def test_leave_one_out_errors(lines_of):

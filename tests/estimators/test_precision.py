@@ -254,6 +254,14 @@ def test_auto_starts_from_the_penalty_of_small_networks(
     assert attempts == [8] * is_tried
 
 
+def test_the_error_of_8_bits_is_named_in_the_report(quantise_any_size, monkeypatch, capsys):
+    set_noise(monkeypatch, lambda n_rows: 1e-9)
+    model = RBFRegressor(60, **COMMON, kernel="triangular", verbose=1).fit(X[TRAIN], Y[TRAIN])
+    assert model.precision_ == 8
+    assert "readout: ridge" in (line := capsys.readouterr().out.splitlines()[-1])
+    assert "; leave-one-out error " in line
+
+
 def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(
     quantise_any_size, attempts, estimates, monkeypatch
 ):

@@ -119,7 +119,7 @@ class _Attempt:
         errors = {row["alpha"]: row["error"] for row in history.rows[n_before:]}
         if not self._is_tolerated(readout.alpha_, errors):
             return None
-        self._training.history.rows = history.rows
+        self._training.history.rows, self._training.history.is_loo = history.rows, history.is_loo
         return readout.update_fitted(precision_=self._bits)
 
     def _is_tolerated(self, alpha: float, errors: Mapping[float, float]) -> bool:

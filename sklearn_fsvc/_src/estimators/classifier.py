@@ -339,7 +339,7 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
                 'no predict_proba, predict_log_proba and predict_set; use readout="ridge" or '
                 '"softmax".'
             )
-        state = vars(self)
+        state = vars(self)  # one dictionary: another thread may replace it meanwhile
         # A merged state may lack the calibration sample.
         incremental = state.get("_incremental_state")
         lacks_sample = incremental is not None and incremental.statistics.sample is None

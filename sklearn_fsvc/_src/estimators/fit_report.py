@@ -58,10 +58,13 @@ class FitReport:
             text += f"; validation error {error:.4g}, {len(rows)} readouts evaluated"
         self.line(text)
 
-    def readout(self, readout: Readout, errors: Mapping[float, float]) -> None:
+    def readout(
+        self, readout: Readout, errors: Mapping[float, float], is_loo: bool = False
+    ) -> None:
         """Print the penalty of the readout, and its error if it was chosen.
 
-        `errors` are the validation errors of the penalties that were evaluated for it.
+        `errors` are those of the penalties that were evaluated for it: leave-one-out errors if
+        `is_loo`, else validation errors.
         """
         if not self.verbose:
             return
@@ -72,7 +75,8 @@ class FitReport:
         if loo_errors is not None:
             text += f"; leave-one-out error {min(loo_errors):.4g}, {len(loo_errors)} penalties"
         elif alpha is not None and readout.is_ridge and alpha in errors:
-            text += f"; validation error {errors[alpha]:.4g}, {len(errors)} penalties"
+            kind = "leave-one-out" if is_loo else "validation"
+            text += f"; {kind} error {errors[alpha]:.4g}, {len(errors)} penalties"
         self.line(text)
 
     def ensemble(

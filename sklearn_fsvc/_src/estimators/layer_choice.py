@@ -39,18 +39,19 @@ class BufferedNetwork(Network):
 
     alpha: Any
     forgetting_factor: float
-    _incremental_state: IncrementalState
-    _sample_buffer: SampleBuffer
+    # Attributes of an instance only where they are not None.
+    _incremental_state: Any = None  # IncrementalState
+    _sample_buffer: Any = None  # SampleBuffer
 
     @property
     def _is_buffering(self) -> bool:
         """Whether samples are buffered, since the layer is not fixed yet."""
-        return "_sample_buffer" in vars(self)
+        return self._sample_buffer is not None
 
     @property
     def _has_statistics(self) -> bool:
         """Whether there are sums over samples, of a fixed or of a provisional layer."""
-        return "_incremental_state" in vars(self)
+        return self._incremental_state is not None
 
     @property
     def _has_readout(self) -> bool:
@@ -156,7 +157,7 @@ class BufferedNetwork(Network):
 
     def _buffer_samples(self, parts, X, y, sample_weight, classes):
         """Buffer a batch; choose the layer and sum all samples if there are enough of them."""
-        buffer = vars(self).get("_sample_buffer")
+        buffer = self._sample_buffer
         is_first = buffer is None
         if buffer is None:
             buffer = SampleBuffer()
@@ -172,7 +173,7 @@ class BufferedNetwork(Network):
         else:
             target = before.fit_classes(targets, classes)
             buffer = replace(buffer, has_classes=classes is not None)
-        _check_batch(target, batch, buffer, vars(self).get("_incremental_state"))
+        _check_batch(target, batch, buffer, self._incremental_state)
         parts = replace(parts, target=target)
 
         has_all_classes = partial(target.has_all_classes, targets)
@@ -185,7 +186,7 @@ class BufferedNetwork(Network):
 
     def _store_buffer(self, parts, buffer, has_same_target=True):
         """Replace the buffer; a provisional layer is kept if it has the same classes."""
-        state = vars(self).get("_incremental_state")
+        state = self._incremental_state
         if state is not None and has_same_target and buffer.parts:
             self._store_state(
                 parts, replace(state, solved_for=None), self.device_, _sample_buffer=buffer
@@ -249,7 +250,7 @@ class BufferedNetwork(Network):
         if not is_buffered(parts.units):  # a layer was given meanwhile
             self._fix_layer(parts, buffer)
             return
-        state = vars(self).get("_incremental_state")
+        state = self._incremental_state
         lacks_held_out = is_option(self.alpha, "auto") and state and not state.statistics.n_parts
         is_outdated = buffer.has_grown or lacks_held_out
         if state is None or is_outdated or not state.matches(parts.units):
@@ -267,7 +268,7 @@ class BufferedNetwork(Network):
         X, y = self._validated_batch(X, y)
         y, weight = parts.target.validate_targets(X, y, sample_weight)
         raw, before = RawSamples(X, y, weight).without_zero_weights(), parts.target
-        buffer, state = self._sample_buffer, vars(self).get("_incremental_state")
+        buffer, state = self._sample_buffer, self._incremental_state
         _check_batch(before, raw, buffer, state)
         left, target = buffer.remove(raw.copied()), before
         if left.parts and not buffer.has_classes:

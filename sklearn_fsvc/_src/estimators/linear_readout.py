@@ -132,7 +132,11 @@ class Linear(Readout):
         raise NotImplementedError
 
     def uses_nearest_unit(self, units: Any, target: Any) -> bool:
-        return _uses_nearest_unit(units, target)
+        return (
+            target.scores_uncovered_by_center
+            and units.support is not None
+            and units.layer.has_compact_support
+        )
 
     def nearest_scores(self, units: Any, target: Any) -> Any:
         if not self.uses_nearest_unit(units, target):
@@ -160,18 +164,6 @@ def _multiplied_penalties(alphas: Any, scale: float, given: Any) -> Any:
     return given[np.abs(np.subtract.outer(multiplied, given)).argmin(axis=-1)]
 
 
-def nearest_outputs(
-    units: Any, target: Any, intercept: npt.NDArray, alpha: float
-) -> npt.NDArray | None:
-    """Return ridge outputs (n_units, n_outputs) for uncovered samples, by their nearest unit.
-
-    None if such samples get the intercept: in regression, and if units cover everything.
-    """
-    if not _uses_nearest_unit(units, target):
-        return None
-    return shrink_to_intercept(target.center_outputs(units), intercept, alpha)
-
-
 def center_outputs(units: Any, target: Any) -> npt.NDArray | None:
     """Return the targets (n_units, n_outputs) of the centres; None if no score depends on them.
 
@@ -180,14 +172,6 @@ def center_outputs(units: Any, target: Any) -> npt.NDArray | None:
     if target.scores_uncovered_by_center and units.support is not None:
         return target.center_outputs(units)
     return None
-
-
-def _uses_nearest_unit(units, target):
-    return (
-        target.scores_uncovered_by_center
-        and units.support is not None
-        and units.layer.has_compact_support
-    )
 
 
 def search_held_out(

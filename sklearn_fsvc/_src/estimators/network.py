@@ -102,7 +102,8 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             units, n_rows = with_center_targets(units, target, samples), len(history.rows)
             readout = parts.readout.train(ReadoutTraining(job, samples, units, target, history))
             rows = history.rows[n_rows:]
-            report.readout(readout, {scale * row["alpha"]: row["error"] for row in rows})
+            errors = {scale * row["alpha"]: row["error"] for row in rows}
+            report.readout(readout, errors, history.is_loo)
         units = units.of_rows(samples.rows)
         self._set_fitted(Parts(units, target, readout), job.engine.name, history.table)
 

@@ -62,7 +62,7 @@ class IncrementalNetwork(BufferedNetwork):
     @property
     def drift_(self) -> float:
         """Validation error on the newest samples, divided by the lowest one so far."""
-        state = vars(self).get("_incremental_state")
+        state = self._incremental_state
         ratio = None if state is None else state.errors.ratio
         if ratio is None:
             raise AttributeError(
@@ -251,7 +251,7 @@ class IncrementalNetwork(BufferedNetwork):
             raise TypeError(f"{name}={other!r} must be a {type(self).__name__}, as this is.")
         other_parts = other._parts()
         other._check_incremental_state(other_parts, name)
-        buffer = vars(other).get("_sample_buffer")
+        buffer = other._sample_buffer
         if self._is_buffering:
             if buffer is not None:
                 self._merge_buffer(self._parts(), buffer, other_parts.target, name)
@@ -380,7 +380,7 @@ class IncrementalNetwork(BufferedNetwork):
 
     @property
     def _is_solved(self) -> bool:
-        state = vars(self).get("_incremental_state")
+        state = self._incremental_state
         if state is None or state.solved_for is None:
             return False
         return state.solved_for == self._penalty(self._parts())

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.sources import is_in_memory
-from ..hidden_layers.layer_parameter import is_learned
+from ..hidden_layers.feature_weights_parameter import is_learned
 from ..parts.readout import ReadoutTraining
 from ..readouts.calibration import Calibration
 from ..readouts.linear import Solution
@@ -16,7 +16,7 @@ from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
 from ..readouts.validation_scores import score_validation
 from ..utils.parameters import is_option, make_generator
-from .linear_readout import Linear, nearest_outputs, search_held_out
+from .linear_readout import Linear, center_outputs, search_held_out
 from .ridge_readout import Ridge
 
 
@@ -62,8 +62,8 @@ class Softmax(Linear):
         if validation is None:
             return {}
         sample = target.draw_sample(job, validation)
-        nearest = nearest_outputs(training.units, target, job.engine.to_host(solution.b), alpha)
-        scores = score_validation(job, training.layer, sample, solution, nearest)
+        outputs = center_outputs(training.units, target)
+        scores = score_validation(job, training.layer, sample, solution, alpha, outputs)
         return target.conformity_scores(scores, sample, [Calibration(1.0)] * target.n_columns)
 
     def why_not_incremental(self) -> str | None:

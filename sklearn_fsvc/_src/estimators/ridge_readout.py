@@ -27,13 +27,7 @@ from ..readouts.ridge import gather_with_fallback
 from ..readouts.validation_scores import score_validation
 from ..utils.parameters import is_option, make_generator, parse_penalty
 from .automatic_precision import train_quantised
-from .linear_readout import (
-    Linear,
-    center_outputs,
-    nearest_outputs,
-    search_held_out,
-    sole_centers,
-)
+from .linear_readout import Linear, center_outputs, search_held_out, sole_centers
 
 
 class Ridge(Linear):
@@ -176,17 +170,19 @@ class Ridge(Linear):
 
         Those are leave-one-out scores, or the scores of given validation samples.
         """
-        job, units, target = training.job, training.units, training.target
+        job, target = training.job, training.target
         if not self._calibrates(target):
             return {}
         sample, validation = self.sample, training.samples.validation
         if loo is not None:
             sample = loo.sample
         if validation is not None:
-            nearest = nearest_outputs(units, target, job.engine.to_host(solution.b), alpha)
             sample = self.validation_sample or target.draw_sample(job, validation)
             oof_scores = None if scores is None else scores.oof_scores
-            scores = score_validation(job, training.layer, sample, solution, nearest, oof_scores)
+            scores = score_validation(
+                job, training.layer, sample, solution, alpha,
+                center_outputs(training.units, target), oof_scores,
+            )  # fmt: skip
         if scores is None:
             return {}
         fitted = target.calibrate(scores, sample, job, training.layer)

@@ -29,7 +29,7 @@ from ..utils.parameters import (
     is_option,
 )
 from ..utils.user_warnings import warn
-from .layer_parameter import is_learned
+from .feature_weights_parameter import is_learned
 from .novelty import first_novel_rows, min_centers, novel_rows, selection_bytes
 from .ordered_rows import NoveltyRule, OrderedSamples
 from .radius import (

@@ -67,6 +67,11 @@ def _shuffle_groups(rows, random, groups, n_validation):
     return rows[np.argsort(rank[codes], kind="stable")], ends[np.abs(ends - n_validation).argmin()]
 
 
+def count_parts(n_units: int, n_rows: int = 0) -> int:
+    """Return how many parts of the samples are held out: all, or one for many samples or units."""
+    return PARTS if n_units <= MAX_CV_UNITS and n_rows <= MAX_CV_SAMPLES else 1
+
+
 def parts_to_hold_out(
     rows: npt.NDArray,
     random: np.random.Generator,
@@ -79,7 +84,7 @@ def parts_to_hold_out(
     partition.
     """
     others, validation = hold_out(rows, random, groups)
-    if len(rows) > MAX_CV_SAMPLES and not is_noisy:
+    if count_parts(0, len(rows)) == 1 and not is_noisy:
         return [validation]
     if groups is not None and _has_several(groups, rows):
         labels = random.permutation(np.unique(groups[others]))
@@ -127,7 +132,7 @@ def draw_validation(samples: Samples, random: np.random.Generator) -> Samples:
 
 def select_folds(parts: Sequence, n_units: int) -> Sequence:
     """Return the parts that validate a layer: the first alone for very many units."""
-    return parts if n_units <= MAX_CV_UNITS else parts[:1]
+    return parts[: count_parts(n_units)]
 
 
 def n_validation_units(n_units: int) -> int:
@@ -207,7 +212,7 @@ class HeldOut:
             validation = samples.validation
             return cls(validation, [_draw_validation_rows(validation, random)], False)
         parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
-        selected = select_folds(parts, MAX_CV_UNITS + 1 if n_units is None else n_units)
+        selected = parts[:1] if n_units is None else select_folds(parts, n_units)
         return cls(samples, selected, True, find_fold_units(selected, center_rows))
 
     def gather_folds(
@@ -221,11 +226,6 @@ class HeldOut:
             layer = cast_layer(layer, self.samples.X)
         each = [gather_rows(job, [layer], self.samples, part)[0] for part in self.parts]
         return make_folds(statistics, each, layer.n_units, self.is_included, self.fold_units)
-
-
-def count_parts(n_units: int, n_rows: int = 0) -> int:
-    """Return how many parts of the samples are held out: all, or one for many samples or units."""
-    return PARTS if n_units <= MAX_CV_UNITS and n_rows <= MAX_CV_SAMPLES else 1
 
 
 def hash_validation_rows(X: Any, n: int) -> list[npt.NDArray]:

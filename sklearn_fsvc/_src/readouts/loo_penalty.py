@@ -30,6 +30,7 @@ from .penalty_search import (
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
 from .statistics import MAX_FACTORS, RidgeStatistics
+from .weighted_mean import mean_and_error
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
 FEW_UNITS = 2000
@@ -325,7 +326,7 @@ def _search_scores(loo, scores_of, n, start, prefers_large):
         losses[alpha], error = loo.losses(scores)
         return error
 
-    found = search_alpha(error_of, n, loo.layer.n_units, start)
+    found = search_alpha(error_of, n, loo.layer.n_units, start)._replace(is_loo=True)
     if prefers_large:
         return _within_standard_error(found, error_of, losses, loo.sample.rows.weight)
     return found
@@ -336,7 +337,7 @@ def _within_standard_error(found, error_of, losses, weight):
 
     And `_TOLERANCE` of the least error at most: the standard error of few samples is large.
     """
-    share, tried, best = weight / weight.sum(), found.tried, found.alpha
+    tried, best = found.tried, found.alpha
     tolerance = _TOLERANCE * found.error
     if not np.isfinite(found.error):
         return found
@@ -348,9 +349,7 @@ def _within_standard_error(found, error_of, losses, weight):
             tried[alpha] = error_of(alpha)
         if not np.isfinite(tried[alpha]):
             break
-        difference = losses[alpha] - losses[best]
-        mean = share @ difference
-        standard_error = np.sqrt(np.square(share) @ np.square(difference - mean))
+        mean, standard_error = mean_and_error(losses[alpha] - losses[best], weight)
         if mean > min(standard_error, tolerance):
             break
         found = found._replace(alpha=alpha, error=tried[alpha])

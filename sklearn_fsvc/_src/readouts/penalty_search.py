@@ -41,6 +41,7 @@ class PenaltySearchResult(NamedTuple):
     n_units: int  # of the readouts that were evaluated
     # Penalty -> error, in the order of evaluation; infinite if the equations were ill-conditioned.
     tried: dict[float, float]
+    is_loo: bool = False  # whether errors are leave-one-out errors, not those of held-out samples
 
     @property
     def stopped_by_conditioning(self) -> bool:
@@ -57,6 +58,7 @@ class SearchHistory:
     n_rows: int | None = None  # samples that small networks were trained on, if there were any
     n_samples: int = 0  # those of which they are a part
     alpha_scale: float = 1.0  # of `Samples.with_unit_weights`: the penalties are for such samples
+    is_loo: bool = False  # as of the last `PenaltySearchResult`
 
     def add(self, layer: Any, found: PenaltySearchResult) -> None:
         """Append the readouts of a penalty search with a layer."""
@@ -64,6 +66,7 @@ class SearchHistory:
         self.rows += [
             hyperparameters | {"alpha": a, "error": error} for a, error in found.tried.items()
         ]
+        self.is_loo = found.is_loo
 
     def best_alpha(self, layer: Any) -> float:
         """Return the penalty of the least error so far, or `start`.

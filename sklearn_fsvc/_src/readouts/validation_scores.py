@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream
 from .leave_one_out import HeldOutScores
-from .linear import LinearReadout, Solution, score_uncovered
+from .linear import LinearReadout, Solution, score_uncovered, shrink_to_intercept
 
 
 def score_validation(
@@ -16,7 +16,8 @@ def score_validation(
     layer: Any,
     sample: Any,
     solution: Solution,
-    nearest: npt.NDArray | None = None,
+    alpha: float,
+    center_outputs: npt.NDArray | None = None,
     oof_scores: npt.NDArray | None = None,
 ) -> HeldOutScores:
     """Return the scores of validation samples by a readout, which was not trained on them.
@@ -29,14 +30,19 @@ def score_validation(
         Of the validation samples.
     solution : Solution
         The readout.
-    nearest : ndarray of shape (n_units, n_outputs), optional
-        Outputs that uncovered samples get from their nearest unit; None keeps the intercept.
+    alpha : float
+        Its penalty.
+    center_outputs : ndarray of shape (n_units, n_outputs), optional
+        As of `LeaveOneOut`.
     oof_scores : ndarray, optional
         `HeldOutScores.oof_scores` of training samples.
     """
     X, to_host = sample.rows.X, job.engine.to_host
     layer, job = cast_layer(layer, X), job.silent()
     W, b = to_host(solution.W), to_host(solution.b)
+    nearest = None
+    if center_outputs is not None and layer.has_compact_support:
+        nearest = shrink_to_intercept(center_outputs, b, alpha)
     readout = LinearReadout(job.engine, W, b, layer.hidden_dtype, nearest is not None)
     scores = np.empty((len(X), len(b)))
 

@@ -59,7 +59,7 @@ DEFAULT_SIZES = (25, 50, 100, 200, 500, 1000, 2000)
 
 
 class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
-    """GridSearchCV for the networks of this package, at the cost of a few fits.
+    """GridSearchCV for the networks of this package, whose candidates share work.
 
     Its results are those of `GridSearchCV`, up to rounding, without repeated work: the statistics
     of the largest network contain those of every smaller one, those of the training samples are

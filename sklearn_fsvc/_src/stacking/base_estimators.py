@@ -17,7 +17,7 @@ from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
 from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
-from ..estimators.linear_readout import Linear, center_outputs, nearest_outputs
+from ..estimators.linear_readout import Linear, center_outputs
 from ..estimators.validation_set import ValidationSet
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
@@ -303,16 +303,15 @@ class TrainingSet:
             job = Job(engine, network.max_memory, network.verbose, what)
             samples, job = samples.on_device(job)
             statistics = gather_with_fallback(job, layer, samples)
+            outputs = center_outputs(parts.units, parts.target)
             loo = SampledLOO(
                 job, layer, sample, statistics, folds=self.folds, units=parts.units,
-                center_outputs=center_outputs(parts.units, parts.target),
+                center_outputs=outputs,
             )  # fmt: skip
             solution, scores = loo.solve(alpha, is_last=True)
             if (drawn := self.validation_sample) is None:
                 return scores
-            b = job.engine.to_host(solution.b)
-            nearest = nearest_outputs(parts.units, parts.target, b, alpha)
-            return score_validation(job, layer, drawn, solution, nearest, scores.oof_scores)
+            return score_validation(job, layer, drawn, solution, alpha, outputs, scores.oof_scores)
 
 
 def overrides_fit(network: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Non-negative weights of the members of an ensemble, by their leave-one-out scores (stacking).
+"""Non-negative weights of base estimators by their leave-one-out scores (stacking).
 
 D. H. Wolpert 1992, "Stacked generalization"; L. Breiman 1996, "Stacked regressions", who shows that
 weights have to be non-negative to generalise.
@@ -16,7 +16,7 @@ from ..engines.threads import limit_blas_threads
 
 # Base estimators with less than this fraction of the total weight are not worth their cost.
 _MIN_WEIGHT = 0.05
-# Upper bound of weights: without it, members that are always right have no optimal weights.
+# Upper bound of weights: without it, base estimators that are always right have no optimal weights.
 _MAX_WEIGHT = 1e4
 # Sum of the weights at the start of the optimisation.
 _FIRST_SUM = 5
@@ -28,28 +28,28 @@ def weigh_by_squared_error(scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDAr
 
     Parameters
     ----------
-    scores : ndarray of shape (n_members, n_rows, n_outputs)
+    scores : ndarray of shape (n_estimators, n_rows, n_outputs)
     Y : ndarray of shape (n_rows, n_outputs)
     weight : ndarray of shape (n_rows,)
         Sample weights.
 
     Returns
     -------
-    weights : ndarray of shape (n_members,)
-        1 for the best member, and 0 for the others, if no combination reduces the error.
+    weights : ndarray of shape (n_estimators,)
+        1 for the best base estimator, and 0 for the others, if no combination reduces the error.
     """
     gram = np.einsum("i,kio,lio->kl", weight, scores, scores, optimize=True)
     right = np.einsum("i,kio,io->k", weight, scores, Y, optimize=True)
 
-    def solve(members):
+    def solve(subset):
         # Normal equations as a least squares problem: the root of the Gram matrix by eigenvectors,
-        # without directions that are rounding errors (equal members).
-        values, vectors = eigh(gram[np.ix_(members, members)])
+        # without directions that are rounding errors (equal estimators).
+        values, vectors = eigh(gram[np.ix_(subset, subset)])
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         if not kept.any():  # nnls of an empty matrix would return uninitialised memory
-            return np.zeros(len(members))
+            return np.zeros(len(subset))
         root, vectors = np.sqrt(values[kept]), vectors.T[kept]
-        return nnls(root[:, None] * vectors, vectors @ right[members] / root)[0]
+        return nnls(root[:, None] * vectors, vectors @ right[subset] / root)[0]
 
     weights = _drop_small(solve, len(scores))
     if not weights.any():
@@ -64,7 +64,7 @@ def weigh_by_log_loss(
     """Return the weights, which sum to 1, with the least log-loss of a softmax of scores.
 
     Ridge scores are too small for confident samples. The squared error penalises that, so that it
-    prefers members with larger scores; weights by the log-loss rescale each member instead.
+    prefers base estimators with larger scores; weights by the log-loss rescale each instead.
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ def weigh_by_log_loss(
             logits[:, part] = share * (np.exp(log_p) - Y[:, part])
         return loss, np.tensordot(scores, logits, 2)
 
-    def solve(members):
-        bounds = [(0, _MAX_WEIGHT)] * len(members)
-        start = np.full(len(members), _FIRST_SUM / len(members))
+    def solve(subset):
+        bounds = [(0, _MAX_WEIGHT)] * len(subset)
+        start = np.full(len(subset), _FIRST_SUM / len(subset))
         return minimize(
-            loss_and_gradient, start, scores[members], method="L-BFGS-B", jac=True, bounds=bounds
+            loss_and_gradient, start, scores[subset], method="L-BFGS-B", jac=True, bounds=bounds
         ).x
 
     weights = _drop_small(solve, len(scores))
@@ -98,20 +98,20 @@ def weigh_by_log_loss(
 def squared_errors(
     scores: Sequence[npt.NDArray] | npt.NDArray, Y: npt.NDArray, weight: npt.NDArray
 ) -> npt.NDArray:
-    """Return the weighted mean squared error of each member, summed over outputs."""
+    """Return the weighted mean squared error of each base estimator, summed over outputs."""
     return np.array([weight @ np.square(Y - s).sum(axis=1) for s in scores]) / weight.sum()
 
 
 def _drop_small(solve: Callable[[npt.NDArray], npt.NDArray], n: int) -> npt.NDArray:
-    """Return the weights of n members, refitted without small ones until all others are large.
+    """Return the weights of n base estimators, refitted without small ones until all are large.
 
-    ``solve(members)`` returns the weights of a subset of members.
+    ``solve(subset)`` returns the weights of those with the indices `subset`.
     """
-    members = np.arange(n)
+    subset = np.arange(n)
     while True:
         weights = np.zeros(n)
-        weights[members] = solve(members)
+        weights[subset] = solve(subset)
         min_weight = _MIN_WEIGHT * weights.sum()
-        if (weights[members] >= min_weight).all():
+        if (weights[subset] >= min_weight).all():
             return weights
-        members = members[weights[members] >= min_weight]
+        subset = subset[weights[subset] >= min_weight]

@@ -22,6 +22,7 @@ from ..readouts.calibration import Calibration, fit_offset
 from ..readouts.leave_one_out import HeldOutScores
 from ..readouts.residuals import fit_residual_distribution
 from ..readouts.row_sample import Sample
+from ..readouts.weighted_mean import mean_and_error
 from .weight_solvers import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 
 # Upper bound of the scores, of all base estimators together, from which weights are found.
@@ -263,8 +264,9 @@ class WeightedEnsemble:
         base_weight, final_weight = weigh_by_squared_error(np.stack([before, scores]), Y, weight)
         final_weight = float(final_weight / (final_weight + base_weight))
         scores = (1 - final_weight) * before + final_weight * scores
-        gain = np.square(Y - before).sum(axis=1) - np.square(Y - scores).sum(axis=1)
-        if not is_significant(gain, weight, min_gain):
+        gains = np.square(Y - before).sum(axis=1) - np.square(Y - scores).sum(axis=1)
+        gain, standard_error = mean_and_error(gains, weight)
+        if not gain > min_gain * standard_error:
             return self
         return replace(
             self, Y=Y, sample_weight=weight, rows=self.rows[rows], scores=scores,
@@ -299,16 +301,6 @@ def sample_groups(samples: Samples, n_rows: int) -> npt.NDArray | None:
     n_covered = int(np.searchsorted(np.cumsum(sizes[order]), n_rows, side="right"))
     n_groups = max(_MIN_FOLDS, n_covered)
     return present[np.isin(all_groups[present], order[:n_groups])]
-
-
-def is_significant(gains: npt.NDArray, weight: npt.NDArray, n_errors: float) -> bool:
-    """Return whether the weighted mean of gains exceeds 0 by more than `n_errors` standard errors.
-
-    The standard error is that of a weighted mean of independent values.
-    """
-    share = weight / weight.sum()
-    mean = share @ gains
-    return bool(mean > n_errors * np.sqrt(share**2 @ (gains - mean) ** 2))
 
 
 def decision_scores(target: TargetSpec, scores: npt.NDArray) -> npt.NDArray:

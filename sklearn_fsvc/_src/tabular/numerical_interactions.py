@@ -129,11 +129,11 @@ def _select(X, Y):
     Y = to_dense(Y)
     residuals = additive_residuals(np.stack([_intervals(x) for x in X.T], axis=1), Y)
     candidates = list(_candidates(X))
-    for n_samples, n_kept in [(_FIRST_SAMPLES, _MAX_CANDIDATES), (len(X), len(candidates))]:
-        if len(candidates) > n_kept or n_samples == len(X):
-            scores = _scores(candidates, X[:n_samples], residuals[:n_samples], Y[:n_samples])
-            order = np.argsort(-scores, kind="stable")[:n_kept]
-            candidates, scores = [candidates[k] for k in order], scores[order]
+    if len(candidates) > _MAX_CANDIDATES and len(X) > _FIRST_SAMPLES:
+        first = slice(_FIRST_SAMPLES)
+        ranked, _ = _ranked(candidates, X[first], residuals[first], Y[first])
+        candidates = ranked[:_MAX_CANDIDATES]
+    candidates, scores = _ranked(candidates, X, residuals, Y)
     if not candidates or scores[0] < _MIN_EXPLAINED:
         return []
     # One feature per pair of columns, of which candidates are alike.
@@ -142,6 +142,13 @@ def _select(X, Y):
         if score > _MIN_RELATIVE * scores[0]:
             best.setdefault((candidate.i, candidate.j), candidate)
     return list(best.values())[:_MAX_INTERACTIONS]
+
+
+def _ranked(candidates, X, residuals, Y):
+    """Return the candidates and their scores, the highest first."""
+    scores = _scores(candidates, X, residuals, Y)
+    order = np.argsort(-scores, kind="stable")
+    return [candidates[k] for k in order], scores[order]
 
 
 def _intervals(feature):
