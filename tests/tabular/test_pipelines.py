@@ -182,6 +182,41 @@ def test_categorical_features(features):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("names", [[10, 20], [1, 0], [10.0, 20.0], [0, 2]])
+def test_integers_are_no_positions_beside_names_that_are_numbers(names):
+    X = pd.DataFrame([[1, 0], [2, 7], [3, 7]], columns=names)
+    for feature in [int(names[1]), 1]:
+        remedy = rf"categorical_features=\[{feature}\] .* pass a mask .*X\.rename\(columns=str\)"
+        with pytest.raises(ValueError, match=remedy):
+            preprocessing(categorical_features=[feature]).fit(X)
+    masked = preprocessing(categorical_features=[False, True]).fit_transform(X)
+    renamed = X.rename(columns=str)
+    for features, table in [([str(names[1])], renamed), ([1], renamed), ([1], X.to_numpy())]:
+        found = preprocessing(categorical_features=features).fit_transform(table)
+        np.testing.assert_array_equal(found, masked)
+
+
+@pytest.mark.parametrize(
+    "features", [[("b", "h")], pd.MultiIndex.from_tuples([("b", "h")]), [1], [False, True]]
+)
+def test_categorical_features_of_a_multi_index(features):
+    columns = pd.MultiIndex.from_tuples([("a", "x"), ("b", "h")])
+    X = pd.DataFrame([[1, 0], [2, 7], [3, 7]], columns=columns)
+    expected = ["numerical__x0", "categorical__x1_0", "categorical__x1_7"]
+    fitted = preprocessing(categorical_features=features).fit(X)
+    assert fitted.get_feature_names_out().tolist() == expected
+    with pytest.raises(ValueError, match=r"contains \[\('b', 'x'\)\]; the columns of X are"):
+        preprocessing(categorical_features=[("b", "x")]).fit(X)
+
+
+def test_pairs_of_integers_are_names_of_a_multi_index():
+    X = pd.DataFrame([[1, 0], [2, 7], [3, 7]], columns=pd.MultiIndex.from_product([[1], [2, 3]]))
+    fitted = preprocessing(categorical_features=[(1, 3)]).fit(X)
+    assert fitted.get_feature_names_out()[1:].tolist() == ["categorical__x1_0", "categorical__x1_7"]
+    with pytest.raises(TypeError, match=r"categorical_features=\[\(1, 3\), \[1\]\] must be"):
+        preprocessing(categorical_features=[(1, 3), [1]])
+
+
 @pytest.mark.parametrize("features", [None, [], "from_dtype"])
 def test_no_categorical_features(features):
     X = np.array([[1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])

@@ -64,7 +64,9 @@ def make_tabular_pipeline(
           also be recognised as dates or text, see the notes. Other arrays are numerical, also an
           array or list of objects if each can be converted to a number.
         - None: no column.
-        - array-like: their names or positions, or a boolean mask. They may be of any dtype.
+        - array-like: their names (tuples for a MultiIndex) or positions, or a boolean mask. They
+          may be of any dtype. Integers are positions, and refused if the names of the columns are
+          numbers other than 0, 1, 2 and so on.
     preset : {"best", "fast"}, default="best"
         The estimator that the strings stand for. "best" is the most accurate one,
         ``StackedClassifier()`` or ``StackedRegressor()``; "fast" is a single network,
