@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
@@ -459,3 +461,32 @@ def test_validation_samples_are_preprocessed(estimator):
     assert plain[-1].temperature_ != manual[-1].temperature_
     with pytest.raises(ValueError, match="X_val"):
         plain.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+
+
+@pytest.mark.parametrize("name", ["X_val", "rbfclassifier__X_val"])
+@pytest.mark.parametrize("routed", [False, True])
+def test_validation_samples_that_would_not_be_preprocessed(mixed, name, routed):
+    """Without routing, and with a pipeline that was made without it."""
+    X, y = mixed
+    network = RBFClassifier(5, random_state=0)
+    model = make_tabular_pipeline(network)
+    validation = {name: X, name.replace("X", "y"): y}
+    with sklearn.config_context(enable_metadata_routing=routed):
+        if routed:
+            network.set_fit_request(X_val=True, y_val=True)
+        for pipeline in (model, clone(model), pickle.loads(pickle.dumps(model))):
+            assert isinstance(pipeline, Pipeline)
+            with pytest.raises(ValueError, match=f"^{name} would not be preprocessed.*routing"):
+                pipeline.fit(X, y, **validation)
+        assert not hasattr(model[-1], "classes_")
+    model.fit(X, y, rbfclassifier__X_val=None)
+
+
+def test_validation_samples_of_nested_pipelines_and_other_estimators(mixed):
+    X, y = mixed
+    nested = make_pipeline(make_tabular_pipeline(RBFClassifier(5)))
+    with pytest.raises(ValueError, match="rbfclassifier__X_val would not be preprocessed"):
+        nested.fit(X, y, tabularpipeline__rbfclassifier__X_val=X)
+    trees = make_tabular_pipeline(HistGradientBoostingClassifier(max_iter=2))
+    with pytest.raises(ValueError, match="histgradientboostingclassifier__X_val would not"):
+        trees.fit(X, y, histgradientboostingclassifier__X_val=X)
