@@ -91,6 +91,16 @@ def test_sample_weights_decide_what_is_rare(rare):
     assert classifier().fit(X, y, np.where(y, 20.0, 1.0)).score_offset_ == 0
 
 
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_three_classes_of_which_one_has_no_weight(rare, empty):
+    X, y = rare[0][: N + 3], rare[1][: N + 3].copy()
+    y = np.delete([0, 1, 2], empty)[y]
+    y[N:] = empty
+    model = classifier().fit(X, y, np.arange(N + 3) < N)
+    assert model.score_offset_ == 0
+    assert (model.predict(X) != empty).all()
+
+
 def test_validation_set_with_one_class(rare):
     X, y = rare
     X_val = X[N:][y[N:] == 0][:100]

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
@@ -180,6 +182,41 @@ def test_categorical_features(features):
         "numerical__a", "numerical__b", "categorical__c_0", "categorical__c_7",
         "categorical__d_x", "categorical__d_y",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", [[10, 20], [1, 0], [10.0, 20.0], [0, 2]])
+def test_integers_are_no_positions_beside_names_that_are_numbers(names):
+    X = pd.DataFrame([[1, 0], [2, 7], [3, 7]], columns=names)
+    for feature in [int(names[1]), 1]:
+        remedy = rf"categorical_features=\[{feature}\] .* pass a mask .*X\.rename\(columns=str\)"
+        with pytest.raises(ValueError, match=remedy):
+            preprocessing(categorical_features=[feature]).fit(X)
+    masked = preprocessing(categorical_features=[False, True]).fit_transform(X)
+    renamed = X.rename(columns=str)
+    for features, table in [([str(names[1])], renamed), ([1], renamed), ([1], X.to_numpy())]:
+        found = preprocessing(categorical_features=features).fit_transform(table)
+        np.testing.assert_array_equal(found, masked)
+
+
+@pytest.mark.parametrize(
+    "features", [[("b", "h")], pd.MultiIndex.from_tuples([("b", "h")]), [1], [False, True]]
+)
+def test_categorical_features_of_a_multi_index(features):
+    columns = pd.MultiIndex.from_tuples([("a", "x"), ("b", "h")])
+    X = pd.DataFrame([[1, 0], [2, 7], [3, 7]], columns=columns)
+    expected = ["numerical__x0", "categorical__x1_0", "categorical__x1_7"]
+    fitted = preprocessing(categorical_features=features).fit(X)
+    assert fitted.get_feature_names_out().tolist() == expected
+    with pytest.raises(ValueError, match=r"contains \[\('b', 'x'\)\]; the columns of X are"):
+        preprocessing(categorical_features=[("b", "x")]).fit(X)
+
+
+def test_pairs_of_integers_are_names_of_a_multi_index():
+    X = pd.DataFrame([[1, 0], [2, 7], [3, 7]], columns=pd.MultiIndex.from_product([[1], [2, 3]]))
+    fitted = preprocessing(categorical_features=[(1, 3)]).fit(X)
+    assert fitted.get_feature_names_out()[1:].tolist() == ["categorical__x1_0", "categorical__x1_7"]
+    with pytest.raises(TypeError, match=r"categorical_features=\[\(1, 3\), \[1\]\] must be"):
+        preprocessing(categorical_features=[(1, 3), [1]])
 
 
 @pytest.mark.parametrize("features", [None, [], "from_dtype"])
@@ -426,3 +463,32 @@ def test_validation_samples_are_preprocessed(estimator):
     assert plain[-1].temperature_ != manual[-1].temperature_
     with pytest.raises(ValueError, match="X_val"):
         plain.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+
+
+@pytest.mark.parametrize("name", ["X_val", "rbfclassifier__X_val"])
+@pytest.mark.parametrize("routed", [False, True])
+def test_validation_samples_that_would_not_be_preprocessed(mixed, name, routed):
+    """Without routing, and with a pipeline that was made without it."""
+    X, y = mixed
+    network = RBFClassifier(5, random_state=0)
+    model = make_tabular_pipeline(network)
+    validation = {name: X, name.replace("X", "y"): y}
+    with sklearn.config_context(enable_metadata_routing=routed):
+        if routed:
+            network.set_fit_request(X_val=True, y_val=True)
+        for pipeline in (model, clone(model), pickle.loads(pickle.dumps(model))):
+            assert isinstance(pipeline, Pipeline)
+            with pytest.raises(ValueError, match=f"^{name} would not be preprocessed.*routing"):
+                pipeline.fit(X, y, **validation)
+        assert not hasattr(model[-1], "classes_")
+    model.fit(X, y, rbfclassifier__X_val=None)
+
+
+def test_validation_samples_of_nested_pipelines_and_other_estimators(mixed):
+    X, y = mixed
+    nested = make_pipeline(make_tabular_pipeline(RBFClassifier(5)))
+    with pytest.raises(ValueError, match="rbfclassifier__X_val would not be preprocessed"):
+        nested.fit(X, y, tabularpipeline__rbfclassifier__X_val=X)
+    trees = make_tabular_pipeline(HistGradientBoostingClassifier(max_iter=2))
+    with pytest.raises(ValueError, match="histgradientboostingclassifier__X_val would not"):
+        trees.fit(X, y, histgradientboostingclassifier__X_val=X)

@@ -1,5 +1,6 @@
 """Errors and warnings that name a column, and pyarrow Tables."""
 
+import pickle
 import re
 import warnings
 from datetime import time
@@ -245,6 +246,54 @@ def test_columns_in_another_order(library):
     np.testing.assert_array_equal(H, fitted.transform(make_frame(library, **columns)))
     with pytest.raises(ValueError, match="Column 'b' of X holds 'two' in row 1"):
         fitted.transform(make_frame(library, **others | {"b": ["1", "two", "3"]}))
+
+
+OTHER_NAMES = {
+    "default": [0, 1, 2],
+    "integers": [10, 3, 0],
+    "bools": [True, False, 2.5],
+    "missing": [1.0, np.nan, 2.0],
+    "tuples": pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")]),
+    "dates": pd.date_range("2026-01-01", periods=3),
+}
+
+
+@pytest.mark.parametrize("names", OTHER_NAMES.values(), ids=OTHER_NAMES)
+def test_columns_whose_names_are_no_strings(names, rng):
+    """They are found by name, as strings are, also by a model that was saved."""
+    X = pd.DataFrame(rng.normal(size=(2, 3)), columns=names)
+    fitted = preprocessing().fit(pd.DataFrame(rng.normal(size=(20, 3)), columns=names))
+    expected = fitted.transform(X.to_numpy())
+    others = pd.concat([X.iloc[:, [2, 0]], X.iloc[:, [1]]], axis=1)
+    for model in (fitted, pickle.loads(pickle.dumps(fitted))):
+        for rows in (X, others):
+            np.testing.assert_array_equal(model.transform(rows), expected)
+    missing = re.escape(f"X has no columns [{str(X.columns[0])!r}], which it had in fit")
+    with pytest.raises(ValueError, match=missing):
+        fitted.transform(X.iloc[:, 1:])
+    with pytest.raises(ValueError, match="X has several columns of the same name"):
+        fitted.transform(X.iloc[:, [0, 1, 2, 1]])
+    assert fitted.get_feature_names_out().tolist() == [f"numerical__x{j}" for j in range(3)]
+    table = fitted.set_output(transform="pandas").fit(X)
+    np.testing.assert_array_equal(table.transform(others), table.transform(X.to_numpy()))
+
+
+def test_names_of_a_second_fit():
+    X = pd.DataFrame({1: [1.0, 2.0, 3.0], 0: [3.0, 1.0, 2.0]})
+    fitted = preprocessing().fit(X).fit(X.rename(columns={1: "a", 0: "b"}))
+    with pytest.raises(ValueError, match=r"X has no columns \['a', 'b'\]"):
+        fitted.transform(X)
+    expected = fitted.fit(X.to_numpy()).transform(X.to_numpy())
+    np.testing.assert_array_equal(fitted.transform(X), expected)
+
+
+def test_models_without_the_other_names():
+    """Earlier versions did not save them."""
+    X = pd.DataFrame({1: [1.0, 2.0, 3.0], 0: [3.0, 1.0, 2.0]})
+    fitted = preprocessing().fit(X)
+    expected = fitted.transform(X)
+    del fitted._other_names
+    np.testing.assert_array_equal(fitted.transform(X), expected)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

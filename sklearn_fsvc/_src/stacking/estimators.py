@@ -146,7 +146,8 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     ten samples, these are weighted to be a tenth in the fit. `score_offset_` is then the score of
     equal probabilities: the mean probability of left-out samples is the share of the class, without
     these weights. The probabilities of `estimators_` are those with them. There are no such weights
-    if `class_weight` is given.
+    if `class_weight` is given, and for three or more classes, even if only two have samples of
+    positive weight: leave out samples of weight 0.
 
     There is no `partial_fit`: finding the weights needs leave-one-out scores.
 

@@ -1,8 +1,9 @@
 """ColumnSelector: which columns of a table are numerical, categorical, dates or text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ def check_features(features: Any) -> Any:
     """Return `categorical_features` as a list, None or "from_dtype"; TypeError for others."""
     if features is None or (isinstance(features, str) and features == "from_dtype"):
         return features
-    if np.ndim(features) != 1:
+    if np.ndim(_without_tuples(features)) != 1:
         raise TypeError(
             f'categorical_features={features!r} must be "from_dtype", None, or a list of names, '
             "of positions, or of True and False."
@@ -124,15 +125,21 @@ def check_features(features: Any) -> Any:
 
 def _mask(features, names):
     """Return a boolean mask of the columns in `features`: names, positions, or a mask."""
-    n_columns, dtype = len(names), np.asarray(features).dtype
-    if dtype.kind == "b":
+    n_columns, kind = len(names), _kind(features)
+    if kind == "b":
         if len(features) != n_columns:
             raise ValueError(
                 f"categorical_features has {len(features)} values True or False, and X has "
                 f"{n_columns} columns; pass one for each."
             )
         return np.array(features)
-    by_position = dtype.kind in "iu"
+    by_position = kind in "iu"
+    if by_position and _are_other_numbers(names):
+        raise ValueError(
+            f"categorical_features={features!r} contains integers, which are positions, and the "
+            f"columns of X are named by other numbers, {names!r}; pass a mask of True and False, "
+            "or rename the columns, X.rename(columns=str), and pass their names."
+        )
     known = range(-n_columns, n_columns) if by_position else names
     unknown = [feature for feature in features if feature not in known]
     if unknown:
@@ -143,3 +150,22 @@ def _mask(features, names):
     mask = np.zeros(n_columns, dtype=bool)
     mask[features if by_position else [names.index(f) for f in features]] = True
     return mask
+
+
+def _kind(features):
+    """Return the NumPy kind of the dtype of names, positions or a mask; tuples are names."""
+    has_tuples = len(_without_tuples(features)) < len(features)
+    return "O" if has_tuples else np.asarray(features).dtype.kind
+
+
+def _without_tuples(features):
+    """Return a list without its tuples, which are names of a MultiIndex, anything else as it is."""
+    if not isinstance(features, Sequence) or isinstance(features, str):
+        return features
+    return [feature for feature in features if not isinstance(feature, tuple)]
+
+
+def _are_other_numbers(names):
+    """Return whether names of columns are numbers, and not their positions."""
+    are_numbers = any(isinstance(name, Number) for name in names)
+    return are_numbers and names != list(range(len(names)))

@@ -2,7 +2,7 @@
 
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, Self
 
 from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.pipeline import Pipeline
@@ -25,6 +25,27 @@ _PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 _TASKS = {"classifier": "classification", "regressor": "regression"}
+
+
+class TabularPipeline(Pipeline):
+    """Pipeline that refuses validation samples which its first steps would not transform.
+
+    scikit-learn passes ``rbfclassifier__X_val`` on to the last step as it is.
+    """
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        is_transformed = _routes_metadata() and "X_val" in (self.transform_input or ())
+        for name, value in params.items():
+            if name.rpartition("__")[2] == "X_val" and value is not None and not is_transformed:
+                raise ValueError(
+                    f"{name} would not be preprocessed. Make and fit the pipeline with metadata "
+                    "routing, sklearn.set_config(enable_metadata_routing=True): then "
+                    "fit(X, y, X_val=X_val, y_val=y_val) preprocesses X_val; a given estimator "
+                    "needs set_fit_request(X_val=True, y_val=True). Or fit both steps separately, "
+                    "pipeline[0].fit_transform(X, y) and pipeline[-1].fit, with "
+                    "X_val=pipeline[0].transform(X_val)."
+                )
+        return super().fit(X, y, **params)
 
 
 def make_tabular_pipeline(
@@ -64,7 +85,9 @@ def make_tabular_pipeline(
           also be recognised as dates or text, see the notes. Other arrays are numerical, also an
           array or list of objects if each can be converted to a number.
         - None: no column.
-        - array-like: their names or positions, or a boolean mask. They may be of any dtype.
+        - array-like: their names (tuples for a MultiIndex) or positions, or a boolean mask. They
+          may be of any dtype. Integers are positions, and refused if the names of the columns are
+          numbers other than 0, 1, 2 and so on.
     preset : {"best", "fast"}, default="best"
         The estimator that the strings stand for. "best" is the most accurate one,
         ``StackedClassifier()`` or ``StackedRegressor()``; "fast" is a single network,
@@ -82,7 +105,8 @@ def make_tabular_pipeline(
         "text", "missing", a `MissingIndicator`, "interactions", "numerical_interactions" (steps
         "impute" and "encode"), and "values" (steps "impute" and "scale"). If metadata routing is
         enabled, `X_val` of `fit` is preprocessed (``transform_input=["X_val"]``); a given network
-        has to request it: ``set_fit_request(X_val=True, y_val=True)``.
+        has to request it: ``set_fit_request(X_val=True, y_val=True)``. Otherwise `fit` refuses
+        validation samples.
 
     Raises
     ------
@@ -256,9 +280,13 @@ def make_tabular_pipeline(
     preprocessing = _make_preprocessing(task, features)
     name = type(estimator).__name__.lower()
     # Without metadata routing, pipelines raise an error for `transform_input`.
-    transform_input = ["X_val"] if get_config()["enable_metadata_routing"] else None
+    transform_input = ["X_val"] if _routes_metadata() else None
     steps = [("preprocessing", preprocessing), (name, estimator)]
-    return Pipeline(steps, transform_input=transform_input)
+    return TabularPipeline(steps, transform_input=transform_input)
+
+
+def _routes_metadata():
+    return get_config()["enable_metadata_routing"]
 
 
 def _make_preprocessing(task, features):
@@ -305,7 +333,7 @@ def _make_estimator(estimator, preset, **options):
     if isinstance(estimator, str):
         classes = _PRESETS[preset]
         made = classes[check_choice("estimator", estimator, classes, "an estimator")](**options)
-        if get_config()["enable_metadata_routing"]:
+        if _routes_metadata():
             made.set_fit_request(X_val=True, y_val=True, sample_weight_val=True)
         return made
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):

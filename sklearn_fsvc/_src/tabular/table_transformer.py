@@ -17,6 +17,7 @@ from ..data.columns import (
     InvalidColumn,
     as_data_frame,
     check_dimensions,
+    check_unique,
     check_unique_names,
     check_unmasked,
     densify_columns,
@@ -50,6 +51,9 @@ class TableTransformer(ColumnTransformer):
                 "set_params(preprocessing__categorical__max_categories=None)."
             )
         self._temporal = temporal_columns(X)
+        # scikit-learn keeps names only if they are strings.
+        has_other_names = hasattr(X, "columns") and not hasattr(self, "feature_names_in_")
+        self._other_names = _texts(X.columns) if has_other_names else None
         if names := rounded(X, _columns_of("numerical", self.transformers_, X)):
             warn(
                 f"Columns {names!r} of X contain integers beyond 2**53, of which some are distinct "
@@ -72,23 +76,16 @@ class TableTransformer(ColumnTransformer):
         ValueError if some are missing.
         """
         check_dimensions(X)
-        names = getattr(self, "feature_names_in_", None)
+        has_strings = hasattr(self, "feature_names_in_")
+        # Models that were saved by earlier versions have no other names.
+        names = self.feature_names_in_ if has_strings else getattr(self, "_other_names", None)
         if names is None or not hasattr(X, "columns"):
             if X.shape[1] != self.n_features_in_:
                 raise ValueError(
                     f"X has {X.shape[1]} features, and had {self.n_features_in_} in fit."
                 )
-            return X if names is None else self._with_names(X)
-        if list(X.columns) == list(names):
-            return X
-        if missing := [name for name in names if name not in X.columns]:
-            raise ValueError(
-                f"X has no columns {missing!r}, which it had in fit; its columns are "
-                f"{list(X.columns)!r}."
-            )
-        X = X[list(names)]
-        check_unique_names(X)
-        return X
+            return self._with_names(X) if has_strings else X
+        return _select(X, list(X.columns) if has_strings else _texts(X.columns), list(names))
 
     def _with_names(self, X: Any) -> Any:
         """Return an array with the names of `fit`, and warn, so that each step does not warn."""
@@ -139,6 +136,28 @@ def _arrays_between_steps() -> Any:
     The steps compute with arrays, and some use sparse ones. The result is converted afterwards.
     """
     return config_context(transform_output="default")
+
+
+def _texts(names):
+    """Return names of columns as text, which is equal for NaN, and needs no types of pandas."""
+    return [str(name) for name in names]
+
+
+def _select(X, columns, names):
+    """Return the columns of X with some `names`, in this order; `columns` are those of X.
+
+    ValueError if some are missing.
+    """
+    if columns == names:
+        return X
+    positions = {name: j for j, name in enumerate(columns)}
+    if missing := [name for name in names if name not in positions]:
+        raise ValueError(
+            f"X has no columns {missing!r}, which it had in fit; its columns are {columns!r}."
+        )
+    known = set(names)
+    check_unique("X", [name for name in columns if name in known])
+    return getattr(X, "iloc", X)[:, [positions[name] for name in names]]
 
 
 def _columns_of(name, transformers, X):

@@ -172,14 +172,15 @@ class ClassTarget(TargetSpec):
         return weights
 
     def weigh_rare_class(self, samples: Samples) -> tuple[Self, Samples]:
-        if self.class_weight is not None or not self.labels.is_single:
+        # A class of weight 0 counts: it has scores, and `score_offset_` is for two classes.
+        has_two_classes = self.labels.is_single and len(self.labels.classes) == 2
+        if self.class_weight is not None or not has_two_classes:
             return self, samples
         codes = samples.targets.codes
         counts = np.bincount(codes[samples.rows_with_weight])
         shares = np.bincount(codes, samples.weight) / samples.total_weight
         rare = shares.argmin()
-        is_rare = shares[rare] < _RARE_SHARE and counts[rare] >= _MIN_RARE_SAMPLES
-        if len(shares) != 2 or not is_rare:
+        if shares[rare] >= _RARE_SHARE or counts[rare] < _MIN_RARE_SAMPLES:
             return self, samples
         weights = np.ones(2)
         weights[rare] = _RARE_SHARE / (1 - _RARE_SHARE) * shares[1 - rare] / shares[rare]
