@@ -375,5 +375,6 @@ def _standardise(y, weight, transformer=None):
         present = slice(None) if weight is None else weight > 0
         if weight is not None:  # samples of weight 0 may have any y
             values[weight == 0] = values[weight.argmax()]
-        values = transformer.fit(values[present]).transform(values)
+        positive = None if weight is None else weight[present]
+        values = transformer.fit(values[present], positive).transform(values)
     return StandardisedTargets.standardise(values, weight), y.shape[1:]
