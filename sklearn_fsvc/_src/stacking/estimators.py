@@ -53,7 +53,7 @@ _SHARED = read_entries("""
         Its weight, between 0 and 1; the weighted sum of the base estimators has the rest.
     feature_scale_ : float
         Root mean variance of the features of X, by which the scores are multiplied as features of
-        the final estimator, so that it does not depend on the unit of X; 1 without one.
+        the final estimator, so that their ratio to X does not depend on its unit; 1 without one.
     loo_error_ : float
         The error of the ensemble. With a final estimator, it is cross-validated; with `X_val`, all
         these errors are those on the validation set.

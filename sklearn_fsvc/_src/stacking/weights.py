@@ -138,7 +138,8 @@ class EnsembleWeighting(Part, ABC):
     def with_scale_of(self, X: npt.NDArray, weight: npt.NDArray) -> Self:
         """Return the weighting whose features of a final estimator have the scale of X.
 
-        The ratio of scores to X, and so the final estimator, does not depend on the unit of X.
+        So the ratio of scores to X does not depend on the unit of X. The folds of samples do, which
+        are those of their hashes.
         """
         spread = ScaleSample.draw(HOST, X, np.arange(len(X)), weight, random_state=0).spread
         return self.update_fitted(feature_scale_=spread)
