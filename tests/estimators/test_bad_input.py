@@ -330,6 +330,27 @@ def test_invalid_numeric_targets(cls, bad, error, message):
 
 
 @pytest.mark.parametrize("cls", REGRESSORS)
+def test_targets_whose_predictions_overflow(cls):
+    y = np.where(Y == 0, 9e307, Y)
+    message = r"y has a standard deviation of 4.*e\+307.* divide y by"
+    with pytest.raises(ValueError, match=message):
+        cls(5, random_state=0).fit(X, y)
+    streamed = cls(5, random_state=0).partial_fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        streamed.predict(X)
+
+
+def test_overflow_of_predictions_is_not_blamed_on_X():
+    """Activations of RBF units are bounded."""
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    model = RBFRegressor(20).fit(rows, rows[:, 0])
+    model.readout_coef_ = np.resize([1e308, -1e308], model.readout_coef_.shape)
+    model.readout_coef_[:, 10:] *= -1
+    with pytest.raises(ValueError, match=r"^Predictions of so large a y overflow.* divide y"):
+        model.predict(rows[:, [0, 0, 0]] * 0)
+
+
+@pytest.mark.parametrize("cls", REGRESSORS)
 def test_invalid_sample_weight(cls):
     for bad, message in (
         (-np.ones(30), r"[Nn]egative"),

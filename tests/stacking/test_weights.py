@@ -22,7 +22,7 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.readouts.calibration import fit_calibration, fit_temperature
 from sklearn_fsvc._src.stacking.base_estimators import BaseEstimators
-from sklearn_fsvc._src.stacking.weights import assign_folds, sample_groups
+from sklearn_fsvc._src.stacking.weights import ClassWeighting, assign_folds, sample_groups
 from stacking.ensembles import (
     classifier,
     naive_left_out,
@@ -150,7 +150,9 @@ def test_final_regressor(large_data, rng, is_weighted):
         naive_left_out(clone(given[k]), X, y, Y, weight, folds) for k in model.named_estimators_
     ]
     scores = np.tensordot(model.weights_, used, 1)
-    with_scores = np.hstack([X, scores])
+    variance = np.average((X - np.average(X, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
+    np.testing.assert_allclose(model.feature_scale_, np.sqrt(variance.mean()))
+    with_scores = np.hstack([X, scores * model.feature_scale_])
     final = clone(model.final_estimator).fit(with_scores, y, weight)
     second = naive_left_out(clone(final), with_scores, y, Y, weight, folds)
     root = np.sqrt(weight)
@@ -160,7 +162,8 @@ def test_final_regressor(large_data, rng, is_weighted):
 
     first = sum(w * m.predict(X) for w, m in zip(model.weights_, model.estimators_, strict=True))
     first += model.intercept_[0]
-    extended = np.column_stack([X, (first - mean) / model.target_scale_])
+    standardised = (first - mean) / model.target_scale_
+    extended = np.column_stack([X, standardised * model.feature_scale_])
     expected = (1 - model.final_weight_) * first + model.final_weight_ * final.predict(extended)
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-8)
     contributions = model.contributions(X)
@@ -183,10 +186,34 @@ def test_final_classifier(large_data, kind):
 
     each = zip(model.weights_, model.estimators_, strict=True)
     first = sum(weight * scores_of(network, X) for weight, network in each)
-    second = scores_of(final, np.hstack([X, first]))
+    second = scores_of(final, np.hstack([X, first * model.feature_scale_]))
     np.testing.assert_allclose(
         scores_of(model, X), (1 - share) * first + share * second, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_of_the_final_estimator_do_not_depend_on_the_unit(data, rng, unit, dtype):
+    X = data[0].astype(dtype)
+    scores, weight = rng.normal(size=(len(X), 3)), np.ones(len(X))
+
+    def features(X):
+        return ClassWeighting().with_scale_of(X, weight).append_scores(None, X, scores)
+
+    rows = X * dtype(unit)
+    np.testing.assert_allclose(features(rows), features(X) * unit, rtol=1e-5)
+    assert features(rows).dtype == dtype
+
+
+def test_ensembles_of_earlier_versions_have_scores_as_features(large_data):
+    """They have no `feature_scale_`; their final estimator was fitted to the scores themselves."""
+    X, y, _ = large_data
+    model = with_final(small_ensemble(StackedClassifier), alpha=0.1).fit(X, y)
+    model.feature_scale_ = 1.0
+    expected = model.decision_function(X)
+    del model.feature_scale_
+    np.testing.assert_array_equal(model.decision_function(X), expected)
 
 
 def test_a_useless_final_estimator_is_dropped(data):

@@ -191,6 +191,17 @@ def test_weights_with_a_transform(kind):
     assert auto.target_transformer_.kinds == ["log"]
 
 
+def test_integer_weights_count_in_quantiles():
+    X, z = make_data(400)
+    y, weight = np.exp(1.5 * z), np.random.default_rng(1).integers(0, 3, 400)
+    rows = np.repeat(np.arange(400), weight)
+    model = TanhRegressor(50, scale=0.5, alpha=1.0, target_transform="quantiles", random_state=0)
+    weighted = clone(model).fit(X, y, sample_weight=weight)
+    repeated = clone(model).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.target_mean_, repeated.target_mean_, atol=1e-12)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=0.01)
+
+
 def test_searches_fit_the_transform_to_each_training_set():
     X, z = make_data(300)
     y, grid = np.exp(2 * z), {"n_hidden": [10, 40]}

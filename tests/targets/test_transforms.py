@@ -44,6 +44,38 @@ def test_the_unit_of_y_changes_no_transform(kind, zeros, factor):
         np.testing.assert_allclose(of_other, z + np.log(factor), atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_integer_weights_are_counts(kind):
+    weight = np.random.default_rng(1).integers(1, 4, len(PRICES))
+    weighted = TargetTransformer([kind]).fit(PRICES, weight.astype(float))
+    repeated = TargetTransformer([kind]).fit(np.repeat(PRICES, weight, axis=0))
+    np.testing.assert_array_equal(weighted.transform(PRICES), repeated.transform(PRICES))
+    np.testing.assert_array_equal(weighted.range_, repeated.range_)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1.5, 1e6])
+def test_quantiles_do_not_depend_on_a_factor_of_weights(factor):
+    weight = np.random.default_rng(1).integers(1, 4, len(PRICES)).astype(float)
+    z, scaled = (
+        TargetTransformer(["quantiles"]).fit(PRICES, w).transform(PRICES)
+        for w in (weight, factor * weight)
+    )
+    inner = np.abs(z) < 2
+    np.testing.assert_allclose(scaled[inner], z[inner], atol=0.05)
+
+
+def test_copies_of_the_largest_value_do_not_extend_the_range():
+    """But a value of many samples is predicted, such as 0 or a limit of measurements."""
+    values = np.sort(PRICES, axis=0)
+    for y in (values, np.append(values, values[-1:], axis=0)):
+        transformer = TargetTransformer(["quantiles"]).fit(y)
+        high = transformer.inverse_quantile(np.array([[9.0]]))
+        np.testing.assert_allclose(high, values[-2:-1])
+    capped = np.minimum(values, values[-20])
+    high = TargetTransformer(["quantiles"]).fit(capped).inverse_quantile(np.array([[9.0]]))
+    np.testing.assert_allclose(high, values[-20:-19])
+
+
 def test_quantiles_of_equal_values():
     y = np.full((5, 1), 7.0)
     transformer = TargetTransformer(["quantiles"]).fit(y)

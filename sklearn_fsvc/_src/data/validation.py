@@ -351,6 +351,10 @@ def _max_abs(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
 # A distance that overflows is infinite, and every kernel has a limit there. A sum of products may
 # be inf - inf, which is NaN: such samples are refused.
 
+TARGETS_OVERFLOW = (
+    "Predictions of so large a y overflow float64; divide y by a constant, such as 1e300."
+)
+
 
 class NaNOutputError(Exception):
     """Some activations or scores of a tile are NaN."""
@@ -388,6 +392,8 @@ def explain_overflow(layer: Any, size: float, row: int, column: int) -> str:
     """Return the error message for samples whose activations or scores are NaN."""
     if np.isnan(size):  # with `assume_finite` of scikit-learn, which has not checked X
         return f"Input X contains NaN in row {row}, column {column}; remove or impute such values."
+    if isinstance(layer, RBFLayer):  # activations are between 0 and 1, whatever X is
+        return TARGETS_OVERFLOW
     return (
         f"X holds {size:.3g} in row {row}, column {column}: weighted sums of such values overflow "
         f"in {layer.units.dtype}. Scale the features of X (StandardScaler, fitted with the model), "

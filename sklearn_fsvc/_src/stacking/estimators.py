@@ -51,6 +51,9 @@ _SHARED = read_entries("""
         The final estimator, if it reduces the error significantly.
     final_weight_ : float
         Its weight, between 0 and 1; the weighted sum of the base estimators has the rest.
+    feature_scale_ : float
+        Root mean variance of the features of X, by which the scores are multiplied as features of
+        the final estimator, so that their ratio to X does not depend on its unit; 1 without one.
     loo_error_ : float
         The error of the ensemble. With a final estimator, it is cross-validated; with `X_val`, all
         these errors are those on the validation set.
@@ -95,6 +98,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         Constant term of the weighted sum: 0.
     %(final_estimator_)s
     %(final_weight_)s
+    %(feature_scale_)s
     loo_errors_ : ndarray of shape (n_estimators,)
         Leave-one-out error of each of `estimators` that is not "drop": the mean of
         ``|y - score|^2`` over the samples that determine `weights_`, y one-hot encoded.
@@ -229,6 +233,7 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
         Constant term of the weighted sum: the mean of y times 1 minus the sum of the weights.
     %(final_estimator_)s
     %(final_weight_)s
+    %(feature_scale_)s
     loo_errors_ : ndarray of shape (n_estimators,)
         Leave-one-out error of each of `estimators` that is not "drop": the mean squared error of
         standardised y, over the samples that determine `weights_`.
@@ -250,7 +255,7 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
     Notes
     -----
     The features of the final estimator are those of X and the predictions of the ensemble,
-    standardised like y.
+    standardised like y, times `feature_scale_`.
 
     Examples
     --------

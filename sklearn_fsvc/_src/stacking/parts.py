@@ -64,13 +64,17 @@ class StackedParts:
             if samples.rows is not None and hasattr(network, "support_"):
                 network.support_ = samples.rows[network.support_]
         by_fold = samples.groups is not None and validation is None
-        ensemble = self.weighting.combine(target, left_out, training_set.scored_sample, by_fold)
+        weighting = self.weighting
+        ensemble = weighting.combine(target, left_out, training_set.scored_sample, by_fold)
         # A final estimator trained on a sample that lacks a class could not predict it.
         if final is not None and training_set.has_all_classes:
             report.begin("fitting the final network")
             self.base.set_final_penalty(final, pairs)
+            rows = training_set.sample.rows
+            weighting = weighting.with_scale_of(rows.X, rows.weight)
+            extend = partial(ExtendedSamples.of, self.base, weighting, target)
             ensemble = self._add_final(
-                target, ensemble, final, training_set, fit_task.subtask("final")
+                extend, ensemble, final, training_set, fit_task.subtask("final")
             )
             report.time_stage("final network")
         base = self.base.with_fitted(
@@ -78,7 +82,7 @@ class StackedParts:
             final_estimator_=ensemble.final_estimator,
         )
         scored = training_set.scored_sample.rows.X
-        weighting = self.weighting.with_ensemble(target, ensemble, scored, networks)
+        weighting = weighting.with_ensemble(target, ensemble, scored, networks)
         names = [name for name, _ in pairs]
         report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
         return StackedParts(target, base, weighting)
@@ -135,16 +139,16 @@ class StackedParts:
             folds = assign_folds(sample, samples.groups_of(sample.numbers))
         return TrainingSet(samples, y, sample, folds, validation, validation_sample)
 
-    def _add_final(self, target, ensemble, final, training_set, fit_task):
+    def _add_final(self, extend, ensemble, final, training_set, fit_task):
         """Return the ensemble with a final estimator fitted to the sample, if that gains.
 
-        Its features are those of X, and out-of-fold scores. Leave-one-out scores would leak the
-        target: they equal the scores of the fit to all samples minus the influence of the sample
-        itself, which a network can infer from the other features.
+        ``extend(samples, sample, scores)`` returns its `ExtendedSamples`. The features are those of
+        X, and out-of-fold scores. Leave-one-out scores would leak the target: they equal the scores
+        of the fit to all samples minus the influence of the sample itself, which a network can
+        infer from the other features.
         """
         samples, validation = training_set.samples, training_set.validation
         ensemble_scores = ensemble.oof_scores if validation is None else ensemble.scores
-        extend = partial(ExtendedSamples.of, self.base, self.weighting, target)
         trained = extend(samples, training_set.sample, ensemble.oof_scores)
         scored, validation_sample = trained, None
         if validation is not None:

@@ -15,6 +15,8 @@ from sklearn.model_selection import GroupKFold
 
 from ..data.samples import Samples
 from ..data.sources import select_rows
+from ..engines.algebra import HOST
+from ..hidden_layers.scale import ScaleSample
 from ..layers import hidden_dtype
 from ..parts.base import UNSET, Part
 from ..parts.target import TargetSpec
@@ -54,6 +56,7 @@ class EnsembleWeighting(Part, ABC):
     weights_: Any = UNSET
     intercept_: Any = UNSET
     final_weight_: float = UNSET
+    feature_scale_: float = 1.0  # that of models of earlier versions, which do not have it
     loo_errors_: Any = UNSET
     loo_error_: float = UNSET
 
@@ -78,8 +81,12 @@ class EnsembleWeighting(Part, ABC):
         """
 
     @abstractmethod
+    def standardise(self, target: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
+        """Return predicted scores (n_samples, n_scores) in units of the encoded targets."""
+
     def as_features(self, target: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
         """Return predicted scores (n_samples, n_scores) as features of a final estimator."""
+        return self.standardise(target, scores) * self.feature_scale_
 
     @property
     def score_offset(self) -> float:
@@ -129,6 +136,15 @@ class EnsembleWeighting(Part, ABC):
             np.tensordot(weights, loo_scores, 1), oof_scores,
         )  # fmt: skip
 
+    def with_scale_of(self, X: npt.NDArray, weight: npt.NDArray) -> Self:
+        """Return the weighting whose features of a final estimator have the scale of X.
+
+        So the ratio of scores to X does not depend on the unit of X. The folds of samples do, which
+        are those of their hashes.
+        """
+        spread = ScaleSample.draw(HOST, X, np.arange(len(X)), weight, random_state=0).spread
+        return self.update_fitted(feature_scale_=spread)
+
     def append_scores(self, target: TargetSpec, X: npt.NDArray, scores: npt.NDArray) -> npt.NDArray:
         """Return X with predicted scores appended as further features."""
         dtype = hidden_dtype(X.dtype)
@@ -152,6 +168,7 @@ class EnsembleWeighting(Part, ABC):
             weights_=weights[ensemble.used],
             intercept_=(1 - weights.sum()) * origin,
             final_weight_=ensemble.final_weight,
+            feature_scale_=self.feature_scale_,
             loo_errors_=ensemble.errors,
             loo_error_=float(error),
             **self.calibrate(target, ensemble, select_rows(X, ensemble.rows), networks),
@@ -175,7 +192,7 @@ class ClassWeighting(EnsembleWeighting):
         sizes = [len(classes) for classes in target.labels.classes_per_output]
         return weigh_by_log_loss(scores, Y, sizes, weight)
 
-    def as_features(self, target, scores):
+    def standardise(self, target, scores):
         return scores
 
     def calibrate(self, target, ensemble, X, networks):
@@ -203,7 +220,7 @@ class NumericWeighting(EnsembleWeighting):
     def find_weights(self, target, scores, Y, weight):
         return weigh_by_squared_error(scores, Y, weight)
 
-    def as_features(self, target, scores):
+    def standardise(self, target, scores):
         return target.standardise(scores)
 
     def origin(self, target):

@@ -11,7 +11,7 @@ from ..data.copies import merge_copies
 from ..data.job import Job
 from ..data.rows import take_rows
 from ..data.samples import Samples
-from ..data.validation import check_out, to_host
+from ..data.validation import TARGETS_OVERFLOW, check_out, to_host
 from ..parts.base import UNSET
 from ..parts.target import TargetSpec
 from ..parts.units import Units
@@ -26,6 +26,8 @@ from .transforms import KINDS, TargetTransformer, choose_kind, residual_quantile
 # `partial_fit` refuses y farther from the first batch, in standard deviations: their squares would
 # overflow.
 _MAX_STANDARDISED = 1e100
+# Upper bound of the standard deviation of y: predictions are sums of several times as large terms.
+_MAX_SCALE = 2e307
 # Leave-one-out scores that are kept of all samples, for residuals; else those of some samples are
 # computed in another pass over these.
 _MAX_LOO_SCORES = 2**19
@@ -197,6 +199,9 @@ class NumericTarget(TargetSpec):
 
     def _with_moments(self, targets, shape, transformer):
         """Return the target with the mean and scale of y, of the shape of one prediction."""
+        if targets.scale.max() > _MAX_SCALE:
+            largest = f"y has a standard deviation of {targets.scale.max():.3g}"
+            raise ValueError(f"{largest}. {TARGETS_OVERFLOW}")
         mean, scale = targets.mean.reshape(shape), targets.scale.reshape(shape)
         return self.with_fitted(
             target_mean_=mean, target_scale_=scale, target_transformer_=transformer
@@ -375,5 +380,6 @@ def _standardise(y, weight, transformer=None):
         present = slice(None) if weight is None else weight > 0
         if weight is not None:  # samples of weight 0 may have any y
             values[weight == 0] = values[weight.argmax()]
-        values = transformer.fit(values[present]).transform(values)
+        positive = None if weight is None else weight[present]
+        values = transformer.fit(values[present], positive).transform(values)
     return StandardisedTargets.standardise(values, weight), y.shape[1:]

@@ -19,6 +19,10 @@ from ..engines.threads import limit_blas_threads
 
 # The valid names of a transform.
 KINDS = ("log", "quantiles")
+# Upper bound of the samples that stand for weighted ones.
+_MAX_UNWEIGHTED = 2**17
+# The largest y is rare if at most this part of the samples has it, or a single one.
+_RARE_PART = 0.01
 # Quantiles of the residuals by which predictions are averaged.
 _N_QUANTILES = 32
 # Samples that validate transforms, fewer if these have more than so many values; and the least
@@ -103,22 +107,18 @@ class TargetTransformer(BaseEstimator):
     transformers_ : list of transformer or None
     range_ : ndarray of shape (2, n_columns)
         The smallest and the largest transformed value of each column, between which predictions
-        are; of "quantiles" the second smallest and the second largest one.
+        are; of "quantiles" the second smallest or second largest value, if the first one is rare.
     """
 
     def __init__(self, kinds):
         self.kinds = kinds
 
-    def fit(self, y: npt.NDArray) -> Self:
-        """Fit to y of shape (n_samples, n_columns), float64."""
-        columns = zip(self.kinds, y.T, strict=True)
-        self.transformers_ = [kind and _make(kind, len(y)).fit(c[:, None]) for kind, c in columns]
-        z = np.sort(self.transform(y), axis=0)
-        # Beyond the second largest value the inverse of quantiles is steep: a prediction that is
-        # slightly too large would become the largest y.
-        last = [1 if kind == "quantiles" and len(y) > 2 else 0 for kind in self.kinds]
-        each = np.arange(len(last))
-        self.range_ = np.stack([z[last, each], z[::-1][last, each]])
+    def fit(self, y: npt.NDArray, weight: npt.NDArray | None = None) -> Self:
+        """Fit to y of shape (n_samples, n_columns), float64, with positive sample weights."""
+        columns = y.T if weight is None else [_without_weights(c, weight) for c in y.T]
+        pairs = list(zip(self.kinds, columns, strict=True))
+        self.transformers_ = [kind and _make(kind, len(c)).fit(c[:, None]) for kind, c in pairs]
+        self.range_ = self.transform(np.stack([_range(*pair) for pair in pairs], axis=1))
         return self
 
     def transform(self, y: npt.NDArray) -> npt.NDArray:
@@ -174,6 +174,27 @@ def _make(kind, n_samples):
         n_quantiles=min(1000, n_samples), output_distribution="normal", random_state=0
     )
     return make_pipeline(MedianScaler(), quantiles)  # it has tolerances for values around 1
+
+
+def _without_weights(y, weight):
+    """Return a sorted y (n,) with the distribution of y and weights: repeated for integers."""
+    order = np.argsort(y)
+    ends = np.cumsum(weight[order])
+    n = min(max(len(y), round(ends[-1])), _MAX_UNWEIGHTED)
+    return y[order][np.searchsorted(ends, (np.arange(n) + 0.5) * (ends[-1] / n))]
+
+
+def _range(kind, y):
+    """Return the least and the largest y (n,); of "quantiles" the next values if these are rare.
+
+    Beyond the second largest value the inverse of quantiles is steep: a prediction that is slightly
+    too large would become the largest y.
+    """
+    values, counts = np.unique(y, return_counts=True)
+    is_rare = counts[[0, -1]] <= max(1, _RARE_PART * len(y))
+    if kind != "quantiles" or len(values) < 3:
+        is_rare[:] = False
+    return values[[int(is_rare[0]), -1 - int(is_rare[1])]]
 
 
 def residual_quantiles(residuals: npt.NDArray, weight: npt.NDArray) -> npt.NDArray:
