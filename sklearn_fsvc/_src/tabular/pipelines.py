@@ -99,12 +99,12 @@ def make_tabular_pipeline(
     -----
     UserWarning
         By `fit`, about doubtful categorical features, with the remedy: unique values in most
-        samples, such as IDs, more than 100 categories for a transformer, and numbers and dates that
-        are stored as text, unless the columns are named in `categorical_features`. And about
-        columns of integers beyond :math:`2^{53}` that are distinct,
-        but equal in float64. By `predict`, about a categorical feature with two values or more of
-        which none occurred in `fit`, for example since they have another type; unless `fit` has
-        warned of its unique values.
+        samples, such as IDs and too few texts, more than 100 categories for a transformer, and
+        numbers and dates that are stored as text, unless the columns are named in
+        `categorical_features`. And about columns of integers beyond :math:`2^{53}` that are
+        distinct, but equal in float64. By `predict`, about a categorical feature with two values or
+        more of which none occurred in `fit`, for example since they have another type; unless `fit`
+        has warned of its unique values.
 
     See Also
     --------
@@ -150,10 +150,11 @@ def make_tabular_pipeline(
     they begin with a year, a month and a day, as in 2026-01-31. Other formats are ambiguous, and
     cause a warning.
 
-    **Text** is a column of strings of which more than 100 of the first 1000 are distinct, with 2.5
-    words or more on average. It becomes 30 components of a latent semantic analysis of character
-    n-grams of 3 and 4 characters. If less than half of those strings are distinct, they are
-    categories, too. ``set_params(preprocessing__text="drop")`` removes it;
+    **Text** is a column of strings of which more than 100 are distinct among up to 1000 that are
+    inspected, with 2.5 words or more on average. These are from all parts of the column, as are
+    those by which dates are recognised. Text becomes 30 components of a latent semantic analysis of
+    character n-grams of 3 and 4 characters. If less than half of those strings are distinct, they
+    are categories, too. ``set_params(preprocessing__text="drop")`` removes it;
     ``categorical_features=[...]`` decides otherwise. skrub's ``TableVectorizer`` has more options.
 
     **Values**: regression targets tend to depend on the values of features, which ranks discard.
