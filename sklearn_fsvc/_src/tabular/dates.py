@@ -16,9 +16,13 @@ from ..data.columns import InvalidColumn, as_python, input_names, is_missing, it
 
 # Dates as text are recognised if the year is first: 01/02/2024 may be January or February.
 _ISO_DATE = re.compile(r"\s*\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)")
+# Of years that are unlikely as parts of codes, such as 4711-03.
+_ISO_MONTH = re.compile(r"\s*(1[5-9]|2[01])\d\d-(0[1-9]|1[0-2])\s*$")
+# With two digits of the hour: 3:45 may be minutes and seconds.
+_ISO_TIME = re.compile(r"\s*\d\d:\d\d(:\d\d(\.\d+)?)?\s*$")
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DAY_OF_MONTH = r"\d{1,2}[a-z]{0,2}"  # 31 or 31st
-# Dates in other formats: 31/01/2024, 20240131, 31 January 2024, January 31, 2024.
+# In other formats: 31/01/2024, 20240131, 31 January 2024, January 31, 2024, and 2:30 PM.
 _DATE = re.compile(
     rf"""\s*(
         \d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}\b
@@ -27,6 +31,7 @@ _DATE = re.compile(
         | (19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\D|$)
         | ([a-z]+,?\s+)?{_DAY_OF_MONTH}\.?[\s-]+{_MONTH},?[\s-]+\d{{4}}\b
         | ([a-z]+,?\s+)?{_MONTH}\s+{_DAY_OF_MONTH},?\s+\d{{4}}\b
+        | \d{{1,2}}:\d\d(:\d\d)?\s*[ap]\.?m\.?\s*$
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -47,7 +52,7 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
     Of a date: days since 1970, the position in the year as sine and cosine, so that December is
     next to January, the weekday from Monday, 0, to Sunday, 6, and the day of the month from 1; if
     there are times of day, the hour, and the position in the day as sine and cosine. Of a time of
-    day: these three. Of a period, such as a month: those of its first day. Of a duration: days. Of
+    day: these three. Of a period or a month: those of its first day. Of a duration: days. Of
     columns with missing values in `fit`, an indicator of missing values.
 
     Times with a time zone are local times. `transform` converts them to the zone of `fit`, unless
@@ -116,13 +121,14 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
 
 
 def is_date(value: Any) -> bool:
-    """Return whether a value is a date or a time of day, or a text that begins with an ISO date."""
-    is_other_text = isinstance(value, str) and not _ISO_DATE.match(value)
+    """Return whether a value is a date or a time of day, or the text of one in an ISO format."""
+    formats = (_ISO_DATE, _ISO_MONTH, _ISO_TIME)
+    is_other_text = isinstance(value, str) and not any(each.match(value) for each in formats)
     return not is_other_text and _parse_date(value) is not None
 
 
 def resembles_date(value: Any) -> bool:
-    """Return whether a value is a text that begins with a date in any common format."""
+    """Return whether a text begins with a date in any common format, or is a time with AM or PM."""
     return isinstance(value, str) and bool(_DATE.match(value))
 
 
@@ -235,8 +241,13 @@ def _zone_of_name(name: str) -> tzinfo | None:
 def _parse_date(value: Any) -> date | time | np.datetime64 | None:
     """Return a text or an object as a date, with its time and zone if any; None if it is none."""
     if isinstance(value, str):
+        text = value.strip()
         with suppress(ValueError):
-            return datetime.fromisoformat(_ISO_DATE.sub(_as_iso, value.strip(), count=1))
+            if _ISO_TIME.match(text):
+                return time.fromisoformat(text)
+            if _ISO_MONTH.match(text):
+                text += "-01"
+            return datetime.fromisoformat(_ISO_DATE.sub(_as_iso, text, count=1))
     return value if isinstance(value, (date, time, np.datetime64)) else None
 
 
