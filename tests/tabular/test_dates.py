@@ -189,10 +189,26 @@ def test_other_time_zones_are_converted_to_that_of_fit(zone, kind):
     hours = H[:, encoder.features_[0].index("hour")]
     local = make_times(zone)["t"].dt
     np.testing.assert_array_equal(hours, local.hour + local.minute / 60)
-    for other in ("America/Los_Angeles", "UTC", "+05:30"):
+    # Only UTC is converted to an offset.
+    first = "Etc/UTC" if zone == "+05:30" else "America/Los_Angeles"
+    for other in (first, "UTC", "+05:30"):
         for other_kind in ("pandas", "polars", "pyarrow", "text", "object"):
             if other != "+05:30" or other_kind != "polars":
                 np.testing.assert_array_equal(encoder.transform(make_times(other, other_kind)), H)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "+01:00"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "text", "object"])
+def test_offsets_of_fit_are_no_time_zone(zone, kind):
+    """The offset of a place changes in winter: each time is in its own local time."""
+    if zone == "+01:00" and kind == "polars":
+        pytest.skip("polars has no such time zones")
+    X = make_times(zone, kind)
+    local = make_times(zone)["t"].dt.hour
+    for fitted in ("pandas", "pyarrow", "text", "object"):
+        encoder = DatetimeEncoder().fit(make_times("+02:00", fitted))
+        hours = encoder.transform(X)[:, encoder.features_[0].index("hour")]
+        np.testing.assert_array_equal(hours, local)
 
 
 def test_texts_with_several_offsets_are_in_local_time():

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timezone, tzinfo
+from functools import cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -35,6 +36,9 @@ _DATE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+# The first characters of UTC offsets such as "+05:00", unlike those of named zones.
+_SIGNS = ("+", "-")
+_NAMES_OF_UTC = ("UTC", "Etc/UTC")
 # Kind of a column -> what converts others to it.
 _CONVERSIONS = {
     "dates": "pandas.to_datetime",
@@ -55,8 +59,10 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
     day: these three. Of a period or a month: those of its first day. Of a duration: days. Of
     columns with missing values in `fit`, an indicator of missing values.
 
-    Times with a time zone are local times. `transform` converts them to the zone of `fit`, unless
-    a column of texts or objects had several UTC offsets: then each value is in its own local time.
+    Times with a time zone are local times. `transform` converts them to the zone of `fit`. A UTC
+    offset, such as +02:00, is no zone, since it changes in winter: if a column had one in `fit`,
+    only times in UTC are converted to it, and if it had several, none. Then each value is in its
+    own local time.
 
     Attributes
     ----------
@@ -148,8 +154,8 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
 
     `kind` and `zones` are those of `fit`.
     """
-    zone = zones[0] if len(zones) == 1 else None
     own_zone = _zone_of_dtype(column.dtype)
+    zone = _target_zone(own_zone, zones)
     if own_zone is not None and hasattr(column, "iloc"):  # pandas
         # By a dtype of pandas: `tz_localize` of pandas 2 returns UTC for pyarrow's.
         column = column.astype("datetime64[us, UTC]")
@@ -157,7 +163,7 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
     elif own_zone is not None and zone in (None, own_zone):
         column = column.dt.replace_time_zone(None)
     elif own_zone is not None:  # polars cannot convert to UTC offsets
-        return _read_objects(j, column.to_list(), kind, zone)
+        return _read_objects(j, column.to_list(), kind, zones)
     elif hasattr(column.dtype, "freq"):
         column = column.dt.to_timestamp()
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
@@ -165,7 +171,19 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
         return _Column(values.astype("m8[us]"), "durations", [])
     if values.dtype.kind == "M":
         return _Column(values.astype("M8[us]"), "dates", [] if own_zone is None else [own_zone])
-    return _read_objects(j, values, kind, zone)
+    return _read_objects(j, values, kind, zones)
+
+
+def _target_zone(zone: str | None, zones: Sequence[str]) -> str | None:
+    """Return the zone of `fit` that times of another zone are converted to, None to keep theirs.
+
+    A time with a UTC offset is the local time of a place, whose offset may change. One in UTC is
+    not, and takes the offset of `fit`.
+    """
+    if zone is None or len(zones) != 1:
+        return None
+    is_offset = zones[0].startswith(_SIGNS)
+    return None if is_offset and zone not in _NAMES_OF_UTC else zones[0]
 
 
 def _zone_of_dtype(dtype):
@@ -175,11 +193,10 @@ def _zone_of_dtype(dtype):
     return None if zone is None else _short_name(str(zone))
 
 
-def _read_objects(j, values, kind, zone):
+def _read_objects(j, values, kind, zones):
     """Return texts, or objects such as datetime, as `_read_column` does."""
-    target = None if zone is None else _zone_of_name(zone)
     result = np.full(len(values), "NaT", "M8[us]")
-    kinds, zones = set(), set()
+    kinds, own_zones = set(), set()
     for row, value in enumerate(values):
         if is_missing(value):
             continue
@@ -187,15 +204,16 @@ def _read_objects(j, values, kind, zone):
         if moment is None:
             raise InvalidColumn(j, _describe_invalid(value, row, kind))
         kinds.add("times of day" if isinstance(moment, time) else "dates")
-        zones.add(_zone_of_value(moment))
-        result[row] = _as_local(moment, target)
+        zone = _zone_of_value(moment)
+        own_zones.add(zone)
+        result[row] = _as_local(moment, _target_zone(zone, zones))
     if len(kinds) > 1:
         raise InvalidColumn(j, "holds dates and times of day; split it into two columns.")
-    if None in zones and len(zones) > 1:
+    if None in own_zones and len(own_zones) > 1:
         raise InvalidColumn(
             j, "holds times with a time zone and without; convert it with pandas.to_datetime."
         )
-    return _Column(result, next(iter(kinds), kind), sorted(zones - {None}))
+    return _Column(result, next(iter(kinds), kind), sorted(own_zones - {None}))
 
 
 def _describe_invalid(value, row, kind):
@@ -209,12 +227,12 @@ def _describe_invalid(value, row, kind):
 
 
 def _as_local(moment, zone):
-    """Return a date or a time of day as datetime64, without its time zone, or that of `fit`."""
+    """Return a date or a time of day as datetime64: in a zone, or in its own if that is None."""
     if isinstance(moment, time):
         moment = datetime.combine(date(1970, 1, 1), moment)
     if isinstance(moment, datetime):
-        is_converted = zone is not None and moment.tzinfo is not None
-        moment = (moment.astimezone(zone) if is_converted else moment).replace(tzinfo=None)
+        moment = moment if zone is None else moment.astimezone(_zone_of_name(zone))
+        moment = moment.replace(tzinfo=None)
     return np.datetime64(moment, "us")
 
 
@@ -231,9 +249,10 @@ def _short_name(name):
     return name.removeprefix("UTC") or name
 
 
+@cache
 def _zone_of_name(name: str) -> tzinfo | None:
     """Return a time zone such as "Europe/Berlin", "UTC" and "+05:00"."""
-    if name.startswith(("+", "-")):
+    if name.startswith(_SIGNS):
         return datetime.strptime(name, "%z").tzinfo
     return UTC if name == "UTC" else ZoneInfo(name)
 
