@@ -126,6 +126,7 @@ def encode(name, values):
         ([f"{1 + i % 9}/11/2026" for i in range(300)], "'c': dates as text.*to_datetime"),
         ([f"town {i % 140}" for i in range(300)], "'c': more than max_categories=100.*TargetE"),
         ([f"name {i}" for i in range(30)], "'c': unique values in most samples"),
+        ([f"it broke after day {i}" for i in range(90)], "'c': texts that differ.*TfidfVector"),
     ],
     ids=[
         "ID",
@@ -138,6 +139,7 @@ def encode(name, values):
         "slashes",
         "many",
         "few",
+        "texts",
     ],
 )
 def test_warning_for_doubtful_categories(values, what):
@@ -406,11 +408,14 @@ def test_warning_for_columns_of_unknown_categories(library, fitted, values, mess
 
 
 @pytest.mark.parametrize("estimator", [TanhClassifier(5, random_state=0), "classifier"])
-def test_an_id_causes_one_warning(estimator):
-    """By fit, not again by predict: new samples have new IDs."""
-    table = pd.DataFrame({"id": [f"no{i}" for i in range(60)], "d": list("uvw") * 20})
+@pytest.mark.parametrize(
+    ("prefix", "what"), [("no", "unique values in most samples"), ("it is ", "texts that differ")]
+)
+def test_an_id_causes_one_warning(estimator, prefix, what):
+    """By fit, not again by predict: new samples have new IDs, or texts."""
+    table = pd.DataFrame({"id": [f"{prefix}{i}" for i in range(60)], "d": list("uvw") * 20})
     model = make_tabular_pipeline(estimator)
-    with pytest.warns(UserWarning, match="'id': unique values in most samples") as caught:
+    with pytest.warns(UserWarning, match=f"'id': {what}") as caught:
         model.fit(table[:40], np.arange(40) % 2)
     assert len(caught) == 1
     with warnings.catch_warnings():

@@ -118,12 +118,13 @@ def test_values_that_are_no_dates(dates, values, message):
         fitted.transform(pd.DataFrame({"a": range(3), "when": values}))
 
 
-def test_values_that_are_no_dates_after_the_first_thousand():
-    dates = pd.date_range("2000-01-01", periods=1200).astype(str).tolist()
-    X = pd.DataFrame({"a": range(1300), "when": [*dates, *["31/01/2024"] * 100]})
-    with pytest.raises(ValueError, match="Column 'when' of X holds '31/01/2024' in row 1200"):
+def test_values_that_are_no_dates_among_those_not_inspected():
+    dates = pd.date_range("2000-01-01", periods=3000).astype(str).tolist()
+    dates[2999] = "31/01/2024"
+    X = pd.DataFrame({"a": range(3000), "when": dates})
+    with pytest.raises(ValueError, match="Column 'when' of X holds '31/01/2024' in row 2999"):
         preprocessing().fit(X)
-    with pytest.raises(ValueError, match="Column 1 of X holds '31/01/2024' in row 1200"):
+    with pytest.raises(ValueError, match="Column 1 of X holds '31/01/2024' in row 2999"):
         preprocessing().fit(X.to_numpy())
 
 
@@ -188,10 +189,26 @@ def test_other_time_zones_are_converted_to_that_of_fit(zone, kind):
     hours = H[:, encoder.features_[0].index("hour")]
     local = make_times(zone)["t"].dt
     np.testing.assert_array_equal(hours, local.hour + local.minute / 60)
-    for other in ("America/Los_Angeles", "UTC", "+05:30"):
+    # Only UTC is converted to an offset.
+    first = "Etc/UTC" if zone == "+05:30" else "America/Los_Angeles"
+    for other in (first, "UTC", "+05:30"):
         for other_kind in ("pandas", "polars", "pyarrow", "text", "object"):
             if other != "+05:30" or other_kind != "polars":
                 np.testing.assert_array_equal(encoder.transform(make_times(other, other_kind)), H)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "+01:00"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "text", "object"])
+def test_offsets_of_fit_are_no_time_zone(zone, kind):
+    """The offset of a place changes in winter: each time is in its own local time."""
+    if zone == "+01:00" and kind == "polars":
+        pytest.skip("polars has no such time zones")
+    X = make_times(zone, kind)
+    local = make_times(zone)["t"].dt.hour
+    for fitted in ("pandas", "pyarrow", "text", "object"):
+        encoder = DatetimeEncoder().fit(make_times("+02:00", fitted))
+        hours = encoder.transform(X)[:, encoder.features_[0].index("hour")]
+        np.testing.assert_array_equal(hours, local)
 
 
 def test_texts_with_several_offsets_are_in_local_time():
@@ -262,6 +279,76 @@ def test_times_of_day(library):
     np.testing.assert_allclose(features["at_day_sin"][0], 1)
 
 
+TIMES = {
+    "%H:%M": [time(6), time(12, 30), time(23, 59), None],
+    "%H:%M:%S": [time(6), time(12, 30, 15), time(0), None],
+    "%H:%M:%S.%f": [time(6), time(12, 30, 15, 250_000), time(0), None],
+}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("form", TIMES)
+def test_texts_of_times_of_day(library, form):
+    """They have the features of objects; new ones may be of either type."""
+    times = TIMES[form]
+    texts = [value and value.strftime(form) for value in times]
+    fitted = preprocessing().fit(make_frame(library, at=texts))
+    names = fitted.get_feature_names_out()
+    assert names.tolist()[:3] == [
+        "datetime__at_hour",
+        "datetime__at_day_sin",
+        "datetime__at_day_cos",
+    ]
+    expected = preprocessing().fit_transform(make_frame(library, at=times))
+    for values in (texts, times):
+        np.testing.assert_array_equal(fitted.transform(make_frame(library, at=values)), expected)
+    with pytest.raises(ValueError, match="'at' of X holds '25:70' in row 0, and times of day"):
+        fitted.transform(make_frame(library, at=["25:70"]))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_texts_of_months_are_their_first_days(library):
+    months = ["2023-07", None, "2024-12", "2023-08", "2025-01"]
+    days = [value and f"{value}-01" for value in months]
+    fitted = preprocessing().fit(make_frame(library, month=months))
+    expected = preprocessing().fit_transform(make_frame(library, month=days))
+    np.testing.assert_array_equal(fitted.transform(make_frame(library, month=months)), expected)
+    assert fitted.get_feature_names_out()[0] == "datetime__month_days"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["14:30", "25:70", "12:00"],
+        ["14:30", "16:45", "14:30"],
+        ["3:45", "4:02", "2:50"],
+        ["14:30", "16:45", "open"],
+        ["2023-07", "2023-13", "2023-08"],
+        ["1234-56", "1234-05", "1235-07"],
+        ["4711-01", "4711-02", "4711-03"],
+    ],
+    ids=["no time", "two", "minutes", "other text", "no month", "codes", "codes like months"],
+)
+def test_texts_that_are_neither_times_nor_months(values):
+    fitted = preprocessing().fit(pd.DataFrame({"c": values}))
+    assert fitted.get_feature_names_out()[0].startswith("categorical__")
+
+
+def test_pipeline_learns_from_texts_of_times_and_months():
+    """Of the hour, and of later months."""
+    rng = np.random.default_rng(0)
+    minute, month = rng.integers(24 * 60, size=1000), np.sort(rng.integers(12 * 10, size=1000))
+    X = pd.DataFrame(
+        {
+            "at": [f"{each // 60:02}:{each % 60:02}" for each in minute],
+            "month": (np.datetime64("2014-01") + month).astype(str),
+        }
+    )
+    for y in (minute > 14 * 60 + 30, month % 12 < 6):
+        model = make_tabular_pipeline(preset="fast", random_state=0).fit(X[:600], y[:600])
+        assert model.score(X[600:], y[600:]) > 0.95
+
+
 def test_periods_are_their_first_days():
     months = pd.period_range("2024-01", periods=4, freq="M")
     X = pd.DataFrame({"month": months})
@@ -275,10 +362,13 @@ def test_periods_are_their_first_days():
         RBFRegressor().fit(X, np.arange(4.0))
 
 
-@pytest.mark.parametrize("form", ["%d/%m/%Y", "%m/%d/%y", "%Y%m%d", "%d %B %Y", "%b %d, %Y", "%c"])
+FORMATS = ["%d/%m/%Y", "%m/%d/%y", "%Y%m%d", "%d %B %Y", "%b %d, %Y", "%c", "%I:%M %p"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
 def test_other_formats_cause_a_warning(form):
     """They are categories, not text or codes."""
-    days = pd.date_range("2020-01-01", periods=300)
+    days = pd.date_range("2020-01-01", periods=300, freq="1501min")
     dates = [f"{day:%a, %d %b %Y %H:%M}" if form == "%c" else day.strftime(form) for day in days]
     with pytest.warns(UserWarning, match=r"'when': dates as text; parse them with pandas\.to_date"):
         preprocessing().fit(pd.DataFrame({"when": dates}))

@@ -147,6 +147,14 @@ def test_invalid_input(X, error, message):
         preprocessing().fit(X)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_inconsistent_numbers_of_samples(library):
+    """Also if y is encoded by the preprocessing, as for 40 categories."""
+    X = make_frame(library, c=[f"c{i % 40}" for i in range(200)])
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[200, 100\]"):
+        make_tabular_pipeline(RBFClassifier()).fit(X, [0, 1] * 50)
+
+
 @pytest.mark.filterwarnings("ignore:Some columns of X")
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_columns_that_result_in_no_features(library):

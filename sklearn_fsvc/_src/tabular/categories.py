@@ -22,6 +22,7 @@ from .target_means import (
     encode_target,
     estimate_smoothing,
 )
+from .text import has_several_words
 
 # A feature with more categories has no one-hot features if its mean targets can be used; otherwise
 # infrequent categories share the last one.
@@ -61,6 +62,10 @@ _ADVICE = {
     ),
     "unique": (
         "unique values in most samples, as of IDs, from which nothing can be learned; drop them"
+    ),
+    "texts": (
+        "texts that differ in most samples, from which categories learn nothing; encode them with "
+        "sklearn's TfidfVectorizer"
     ),
     "many": (
         "more than max_categories={max_categories} categories, of which the infrequent ones share "
@@ -314,7 +319,7 @@ class CategoryEncoder(CrossFittedEncoder):
             is_many = self._exceeds_limit(known) and j not in targeted
             kind = _classify(known, is_category[j], n_samples, is_many)
             doubtful.setdefault(kind, []).append(j)
-        self.unique_ = doubtful.get("unique", [])
+        self.unique_ = doubtful.get("unique", []) + doubtful.get("texts", [])
         lines = [
             f"\n  {', '.join(map(self._name, doubtful[kind]))}: "
             f"{text.format(max_categories=self.max_categories)}."
@@ -378,7 +383,6 @@ def _classify(known, is_category, n_samples, is_many):
     present = [c for c in known if c is not None and c == c]  # NaN differs from itself
     if not is_category and len(present) > 2 and all(map(resembles_date, present)):
         return "dates"
-    is_unique = len(present) > max(_MIN_UNIQUE, n_samples / 2)
     if not is_category and len(present) > _MIN_NUMBERS:
         numbers = [value for value in present if _is_number(value)]
         n_others = len(present) - len(numbers)
@@ -387,7 +391,10 @@ def _classify(known, is_category, n_samples, is_many):
         n_symbols = sum(map(_is_number_with_symbols, present))
         if n_symbols and n_others - n_symbols <= _MAX_MARKERS:
             return "symbols"
-    return "unique" if is_unique else "many" if is_many else None
+    if len(present) > max(_MIN_UNIQUE, n_samples / 2):
+        are_texts = all(isinstance(value, str) for value in present) and has_several_words(present)
+        return "texts" if are_texts else "unique"
+    return "many" if is_many else None
 
 
 def _is_number(value):

@@ -2,27 +2,32 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
+from math import gcd
 from numbers import Number
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 
 from ..data.columns import (
     check_dimensions,
     describe_columns,
     explain_refused_column,
+    is_missing,
     iterate_columns,
 )
 from .dates import is_date, resembles_date
+from .text import has_several_words
 
 # Values by which columns of strings and objects are recognised.
 _INSPECTED = 1000
 # Dates as text or objects have more distinct values.
 _MIN_DATES = 2
-# Text has more distinct values, and more words in each on average.
-_MIN_TEXTS, _MIN_WORDS = 100, 2.5
+# Text has more distinct values.
+_MIN_TEXTS = 100
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ def column_kinds(X: Any, features: Any) -> list[set[str]]:
     result: list[set[str]] = []
     columns = zip(iterate_columns(X), names, dtypes, kinds, strict=True)
     for j, (column, name, dtype, kind) in enumerate(columns):
-        values = _first_values(column) if kind in ("category", "other") else []
+        values = _some_values(column) if kind in ("category", "other") else []
         if named[j]:
             result.append({"categorical"})
         elif kind in ("number", "datetime"):
@@ -88,27 +93,41 @@ def _are_dates(values):
 
 def _kinds_of_strings(values):
     n_distinct = len(set(values)) if all(isinstance(value, str) for value in values) else 0
-    if n_distinct <= _MIN_TEXTS:
-        return {"categorical"}
-    if sum(len(value.split()) for value in values) < _MIN_WORDS * len(values):
+    if n_distinct <= _MIN_TEXTS or not has_several_words(values):
         return {"categorical"}
     if all(map(resembles_date, values)):  # "31 January 2024": there will be a warning
         return {"categorical"}
     return {"text"} if n_distinct > len(values) / 2 else {"text", "categorical"}
 
 
-def _first_values(column: Any) -> list[Any]:
-    """Return the first values of a column of strings or objects that are not missing."""
-    return list(islice(_present(column), _INSPECTED))
+def _some_values(column: Any) -> list[Any]:
+    """Return up to 1000 values of a column of strings or objects that are not missing.
+
+    They are from all parts of it: its first values may be alike, or all be missing.
+    """
+    cells = getattr(column, "iloc", column)
+    values = chain.from_iterable(_present(cells[rows]) for rows in _spread_rows(len(column)))
+    return list(islice(values, _INSPECTED))
 
 
 def _present(column: Any) -> Iterator[Any]:
-    for value in column[: 2 * _INSPECTED]:
-        try:
-            if value is not None and bool(value == value):
-                yield value
-        except (TypeError, ValueError):  # pandas.NA is missing; an array is no date and no text
-            continue
+    """Return the values that are not missing; pandas and polars drop most others, in C."""
+    drop = getattr(column, "dropna", getattr(column, "drop_nulls", lambda: column))
+    return (value for value in drop() if not is_missing(value))
+
+
+def _spread_rows(n_rows: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield all rows in blocks of growing size, each spread evenly over the table.
+
+    Multiples of the golden ratio, modulo 1, are: rows at equal distances could all be Mondays.
+    """
+    step = max(1, round(_GOLDEN_RATIO * n_rows))
+    while gcd(step, n_rows) > 1:
+        step += 1
+    start, stop = 0, _INSPECTED
+    while start < n_rows:
+        yield np.arange(start, min(stop, n_rows), dtype=np.int64) * step % n_rows
+        start, stop = stop, 2 * stop
 
 
 def check_features(features: Any) -> Any:

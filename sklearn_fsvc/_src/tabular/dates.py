@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timezone, tzinfo
+from functools import cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -16,9 +17,13 @@ from ..data.columns import InvalidColumn, as_python, input_names, is_missing, it
 
 # Dates as text are recognised if the year is first: 01/02/2024 may be January or February.
 _ISO_DATE = re.compile(r"\s*\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)")
+# Of years that are unlikely as parts of codes, such as 4711-03.
+_ISO_MONTH = re.compile(r"\s*(1[5-9]|2[01])\d\d-(0[1-9]|1[0-2])\s*$")
+# With two digits of the hour: 3:45 may be minutes and seconds.
+_ISO_TIME = re.compile(r"\s*\d\d:\d\d(:\d\d(\.\d+)?)?\s*$")
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DAY_OF_MONTH = r"\d{1,2}[a-z]{0,2}"  # 31 or 31st
-# Dates in other formats: 31/01/2024, 20240131, 31 January 2024, January 31, 2024.
+# In other formats: 31/01/2024, 20240131, 31 January 2024, January 31, 2024, and 2:30 PM.
 _DATE = re.compile(
     rf"""\s*(
         \d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}\b
@@ -27,9 +32,13 @@ _DATE = re.compile(
         | (19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\D|$)
         | ([a-z]+,?\s+)?{_DAY_OF_MONTH}\.?[\s-]+{_MONTH},?[\s-]+\d{{4}}\b
         | ([a-z]+,?\s+)?{_MONTH}\s+{_DAY_OF_MONTH},?\s+\d{{4}}\b
+        | \d{{1,2}}:\d\d(:\d\d)?\s*[ap]\.?m\.?\s*$
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+# The first characters of UTC offsets such as "+05:00", unlike those of named zones.
+_SIGNS = ("+", "-")
+_NAMES_OF_UTC = ("UTC", "Etc/UTC")
 # Kind of a column -> what converts others to it.
 _CONVERSIONS = {
     "dates": "pandas.to_datetime",
@@ -47,11 +56,13 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
     Of a date: days since 1970, the position in the year as sine and cosine, so that December is
     next to January, the weekday from Monday, 0, to Sunday, 6, and the day of the month from 1; if
     there are times of day, the hour, and the position in the day as sine and cosine. Of a time of
-    day: these three. Of a period, such as a month: those of its first day. Of a duration: days. Of
+    day: these three. Of a period or a month: those of its first day. Of a duration: days. Of
     columns with missing values in `fit`, an indicator of missing values.
 
-    Times with a time zone are local times. `transform` converts them to the zone of `fit`, unless
-    a column of texts or objects had several UTC offsets: then each value is in its own local time.
+    Times with a time zone are local times. `transform` converts them to the zone of `fit`. A UTC
+    offset, such as +02:00, is no zone, since it changes in winter: if a column had one in `fit`,
+    only times in UTC are converted to it, and if it had several, none. Then each value is in its
+    own local time.
 
     Attributes
     ----------
@@ -116,13 +127,14 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
 
 
 def is_date(value: Any) -> bool:
-    """Return whether a value is a date or a time of day, or a text that begins with an ISO date."""
-    is_other_text = isinstance(value, str) and not _ISO_DATE.match(value)
+    """Return whether a value is a date or a time of day, or the text of one in an ISO format."""
+    formats = (_ISO_DATE, _ISO_MONTH, _ISO_TIME)
+    is_other_text = isinstance(value, str) and not any(each.match(value) for each in formats)
     return not is_other_text and _parse_date(value) is not None
 
 
 def resembles_date(value: Any) -> bool:
-    """Return whether a value is a text that begins with a date in any common format."""
+    """Return whether a text begins with a date in any common format, or is a time with AM or PM."""
     return isinstance(value, str) and bool(_DATE.match(value))
 
 
@@ -142,8 +154,8 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
 
     `kind` and `zones` are those of `fit`.
     """
-    zone = zones[0] if len(zones) == 1 else None
     own_zone = _zone_of_dtype(column.dtype)
+    zone = _target_zone(own_zone, zones)
     if own_zone is not None and hasattr(column, "iloc"):  # pandas
         # By a dtype of pandas: `tz_localize` of pandas 2 returns UTC for pyarrow's.
         column = column.astype("datetime64[us, UTC]")
@@ -151,7 +163,7 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
     elif own_zone is not None and zone in (None, own_zone):
         column = column.dt.replace_time_zone(None)
     elif own_zone is not None:  # polars cannot convert to UTC offsets
-        return _read_objects(j, column.to_list(), kind, zone)
+        return _read_objects(j, column.to_list(), kind, zones)
     elif hasattr(column.dtype, "freq"):
         column = column.dt.to_timestamp()
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
@@ -159,7 +171,19 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
         return _Column(values.astype("m8[us]"), "durations", [])
     if values.dtype.kind == "M":
         return _Column(values.astype("M8[us]"), "dates", [] if own_zone is None else [own_zone])
-    return _read_objects(j, values, kind, zone)
+    return _read_objects(j, values, kind, zones)
+
+
+def _target_zone(zone: str | None, zones: Sequence[str]) -> str | None:
+    """Return the zone of `fit` that times of another zone are converted to, None to keep theirs.
+
+    A time with a UTC offset is the local time of a place, whose offset may change. One in UTC is
+    not, and takes the offset of `fit`.
+    """
+    if zone is None or len(zones) != 1:
+        return None
+    is_offset = zones[0].startswith(_SIGNS)
+    return None if is_offset and zone not in _NAMES_OF_UTC else zones[0]
 
 
 def _zone_of_dtype(dtype):
@@ -169,11 +193,10 @@ def _zone_of_dtype(dtype):
     return None if zone is None else _short_name(str(zone))
 
 
-def _read_objects(j, values, kind, zone):
+def _read_objects(j, values, kind, zones):
     """Return texts, or objects such as datetime, as `_read_column` does."""
-    target = None if zone is None else _zone_of_name(zone)
     result = np.full(len(values), "NaT", "M8[us]")
-    kinds, zones = set(), set()
+    kinds, own_zones = set(), set()
     for row, value in enumerate(values):
         if is_missing(value):
             continue
@@ -181,15 +204,16 @@ def _read_objects(j, values, kind, zone):
         if moment is None:
             raise InvalidColumn(j, _describe_invalid(value, row, kind))
         kinds.add("times of day" if isinstance(moment, time) else "dates")
-        zones.add(_zone_of_value(moment))
-        result[row] = _as_local(moment, target)
+        zone = _zone_of_value(moment)
+        own_zones.add(zone)
+        result[row] = _as_local(moment, _target_zone(zone, zones))
     if len(kinds) > 1:
         raise InvalidColumn(j, "holds dates and times of day; split it into two columns.")
-    if None in zones and len(zones) > 1:
+    if None in own_zones and len(own_zones) > 1:
         raise InvalidColumn(
             j, "holds times with a time zone and without; convert it with pandas.to_datetime."
         )
-    return _Column(result, next(iter(kinds), kind), sorted(zones - {None}))
+    return _Column(result, next(iter(kinds), kind), sorted(own_zones - {None}))
 
 
 def _describe_invalid(value, row, kind):
@@ -203,12 +227,12 @@ def _describe_invalid(value, row, kind):
 
 
 def _as_local(moment, zone):
-    """Return a date or a time of day as datetime64, without its time zone, or that of `fit`."""
+    """Return a date or a time of day as datetime64: in a zone, or in its own if that is None."""
     if isinstance(moment, time):
         moment = datetime.combine(date(1970, 1, 1), moment)
     if isinstance(moment, datetime):
-        is_converted = zone is not None and moment.tzinfo is not None
-        moment = (moment.astimezone(zone) if is_converted else moment).replace(tzinfo=None)
+        moment = moment if zone is None else moment.astimezone(_zone_of_name(zone))
+        moment = moment.replace(tzinfo=None)
     return np.datetime64(moment, "us")
 
 
@@ -225,9 +249,10 @@ def _short_name(name):
     return name.removeprefix("UTC") or name
 
 
+@cache
 def _zone_of_name(name: str) -> tzinfo | None:
     """Return a time zone such as "Europe/Berlin", "UTC" and "+05:00"."""
-    if name.startswith(("+", "-")):
+    if name.startswith(_SIGNS):
         return datetime.strptime(name, "%z").tzinfo
     return UTC if name == "UTC" else ZoneInfo(name)
 
@@ -235,8 +260,13 @@ def _zone_of_name(name: str) -> tzinfo | None:
 def _parse_date(value: Any) -> date | time | np.datetime64 | None:
     """Return a text or an object as a date, with its time and zone if any; None if it is none."""
     if isinstance(value, str):
+        text = value.strip()
         with suppress(ValueError):
-            return datetime.fromisoformat(_ISO_DATE.sub(_as_iso, value.strip(), count=1))
+            if _ISO_TIME.match(text):
+                return time.fromisoformat(text)
+            if _ISO_MONTH.match(text):
+                text += "-01"
+            return datetime.fromisoformat(_ISO_DATE.sub(_as_iso, text, count=1))
     return value if isinstance(value, (date, time, np.datetime64)) else None
 
 

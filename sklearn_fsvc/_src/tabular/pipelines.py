@@ -123,12 +123,12 @@ def make_tabular_pipeline(
     -----
     UserWarning
         By `fit`, about doubtful categorical features, with the remedy: unique values in most
-        samples, such as IDs, more than 100 categories for a transformer, and numbers and dates that
-        are stored as text, unless the columns are named in `categorical_features`. And about
-        columns of integers beyond :math:`2^{53}` that are distinct,
-        but equal in float64. By `predict`, about a categorical feature with two values or more of
-        which none occurred in `fit`, for example since they have another type; unless `fit` has
-        warned of its unique values.
+        samples, such as IDs and too few texts, more than 100 categories for a transformer, and
+        numbers and dates that are stored as text, unless the columns are named in
+        `categorical_features`. And about columns of integers beyond :math:`2^{53}` that are
+        distinct, but equal in float64. By `predict`, about a categorical feature with two values or
+        more of which none occurred in `fit`, for example since they have another type; unless `fit`
+        has warned of its unique values.
 
     See Also
     --------
@@ -169,15 +169,18 @@ def make_tabular_pipeline(
     **Dates** become the days since 1970, the position in the year as sine and cosine, the weekday,
     and the day of the month; if there are times of day, the hour, and the position in the day as
     sine and cosine. A time of day becomes these three, a period the features of its first day, and
-    a duration a number of days. Times with a time zone are local times in the zone of `fit`. All
-    are then scaled by ranks; columns with missing values get an indicator. Strings are dates if
-    they begin with a year, a month and a day, as in 2026-01-31. Other formats are ambiguous, and
-    cause a warning.
+    a duration a number of days. Times with a time zone are local times in the zone of `fit`; with
+    a UTC offset, such as +02:00, they are in their own. All are then scaled by ranks; columns with
+    missing values get an indicator. Strings are dates if
+    they begin with a year, a month and a day, as in 2026-01-31, or are months such as 2026-01, and
+    times of day if they are such as 14:30 or 14:30:15. Other formats are ambiguous, and cause a
+    warning.
 
-    **Text** is a column of strings of which more than 100 of the first 1000 are distinct, with 2.5
-    words or more on average. It becomes 30 components of a latent semantic analysis of character
-    n-grams of 3 and 4 characters. If less than half of those strings are distinct, they are
-    categories, too. ``set_params(preprocessing__text="drop")`` removes it;
+    **Text** is a column of strings of which more than 100 are distinct among up to 1000 that are
+    inspected, with 2.5 words or more on average. These are from all parts of the column, as are
+    those by which dates are recognised. Text becomes 30 components of a latent semantic analysis of
+    character n-grams of 3 and 4 characters. If less than half of those strings are distinct, they
+    are categories, too. ``set_params(preprocessing__text="drop")`` removes it;
     ``categorical_features=[...]`` decides otherwise. skrub's ``TableVectorizer`` has more options.
 
     **Values**: targets tend to depend on the values of features, which ranks discard. Classifiers

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn import config_context  # type: ignore[attr-defined]
 from sklearn.compose import ColumnTransformer
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.columns import (
@@ -40,6 +40,7 @@ class TableTransformer(ColumnTransformer):
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         X = _as_table(X)
         check_unique_names(X)
+        check_consistent_length(X, y)
         with self._explain_errors(X, self.transformers), _arrays_between_steps():
             numbers = with_numbers(X, _columns_of("numerical", self.transformers, X))
             H = super().fit_transform(numbers, y, **params)

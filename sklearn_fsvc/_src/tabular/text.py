@@ -1,5 +1,6 @@
 """TextEncoder: dense features of columns of text."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from ..utils.parameters import check_positive_integer
 
 # Samples from which the vocabulary and the components are learned.
 _MAX_SAMPLES = 50_000
+# Words in texts, on average.
+_MIN_WORDS = 2.5
 
 
 class TextEncoder(TransformerMixin, BaseEstimator):
@@ -82,6 +85,11 @@ class TextEncoder(TransformerMixin, BaseEstimator):
     def _sizes(self):
         """Return the number of components of each column."""
         return [len(decomposition.components_) for decomposition in self.decompositions_]
+
+
+def has_several_words(values: Sequence[str]) -> bool:
+    """Return whether strings have as many words on average as text, unlike codes."""
+    return sum(len(value.split()) for value in values) >= _MIN_WORDS * len(values)
 
 
 def _columns(X):
