@@ -192,6 +192,12 @@ def test_final_classifier(large_data, kind):
     )
 
 
+def test_the_scale_of_more_samples_than_it_is_computed_from(rng):
+    X = rng.normal(scale=3, size=(3000, 2))
+    weighting = ClassWeighting().with_scale_of(X, np.ones(3000))
+    assert weighting.feature_scale_ == pytest.approx(3, rel=0.1)
+
+
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_features_of_the_final_estimator_do_not_depend_on_the_unit(data, rng, unit, dtype):

@@ -142,7 +142,7 @@ class EnsembleWeighting(Part, ABC):
         So the ratio of scores to X does not depend on the unit of X. The folds of samples do, which
         are those of their hashes.
         """
-        spread = ScaleSample.draw(HOST, X, np.arange(len(X)), weight, random_state=0).spread
+        spread = ScaleSample.draw(HOST, X, np.arange(len(X)), weight, np.random.default_rng(0)).spread
         return self.update_fitted(feature_scale_=spread)
 
     def append_scores(self, target: TargetSpec, X: npt.NDArray, scores: npt.NDArray) -> npt.NDArray:
