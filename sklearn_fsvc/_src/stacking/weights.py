@@ -142,8 +142,9 @@ class EnsembleWeighting(Part, ABC):
         So the ratio of scores to X does not depend on the unit of X. The folds of samples do, which
         are those of their hashes.
         """
-        spread = ScaleSample.draw(HOST, X, np.arange(len(X)), weight, np.random.default_rng(0)).spread
-        return self.update_fitted(feature_scale_=spread)
+        random = np.random.default_rng(0)
+        sample = ScaleSample.draw(HOST, X, np.arange(len(X)), weight, random)
+        return self.update_fitted(feature_scale_=sample.spread)
 
     def append_scores(self, target: TargetSpec, X: npt.NDArray, scores: npt.NDArray) -> npt.NDArray:
         """Return X with predicted scores appended as further features."""
