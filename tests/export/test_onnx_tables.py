@@ -113,6 +113,17 @@ def test_frequencies_and_infrequent_categories():
     assert "categorical__many_infrequent_sklearn" in names
 
 
+def test_frequent_categories_beside_means():
+    """Infrequent and unknown categories share a one-hot feature."""
+    codes = np.random.default_rng(0).geometric(0.02, 3000)
+    table = pd.DataFrame({"many": [f"c{k}" for k in codes]})
+    new = pd.DataFrame({"many": [f"c{k}" for k in range(300)]})
+    model = make_tabular_pipeline(RBFClassifier(**FIXED))
+    names = check_features(model, table, codes % 2, new)
+    for name in ("many_c1", "many_infrequent_sklearn", "mean(many)"):
+        assert f"categorical__{name}" in names
+
+
 def test_infrequent_categories_of_interactions():
     rng = np.random.default_rng(0)
     a, b = rng.integers(130, size=2000), rng.integers(2, size=2000)

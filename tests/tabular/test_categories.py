@@ -291,6 +291,78 @@ def test_many_categories_are_encoded_by_their_mean_target(n_shops):
     assert model.score(X_test, test_odds > 0) > 0.9
 
 
+def test_effects_of_a_feature_in_many_categories(rng):
+    """Mean targets do not contain them: the slope of each of 120 shops, all of the same mean."""
+    shop, price = rng.integers(120, size=6000), rng.normal(size=6000)
+    X = pd.DataFrame({"price": price, "shop": [f"shop {code}" for code in shop]})
+    y = rng.choice([-1, 1], 120)[shop] * price > 0
+    model = make_tabular_pipeline(RBFClassifier(600, feature_weights=None, random_state=0))
+    model.fit(X[:5000], y[:5000])
+    assert len(feature_names(model)) >= 121
+    assert model.score(X[5000:], y[5000:]) > 0.9
+
+
+def make_towns():
+    """Return towns, town 0 of 140 samples to town 139 of one, and their target."""
+    codes = np.repeat(np.arange(140), np.arange(140, 0, -1))
+    return pd.DataFrame({"c": [f"town {code:03}" for code in codes]}), codes % 2
+
+
+def names_of_towns(**params):
+    X, y = make_towns()
+    encoder = CategoryEncoder("classification", **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        H = encoder.fit_transform(X, y)
+    names = encoder.get_feature_names_out().tolist()
+    assert H.shape == (len(X), len(names))
+    assert len(encoder.feature_origins()) == len(names)
+    return names
+
+
+def test_frequent_categories_have_one_hot_features_beside_means():
+    """Those of 20 samples or more; all others, and unknown ones, share one, and have means."""
+    expected = [f"c_town {code:03}" for code in range(121)] + ["c_infrequent_sklearn", "mean(c)"]
+    assert names_of_towns() == expected
+    X, y = make_towns()
+    encoder = CategoryEncoder("classification").fit(X, y)
+    H = encoder.transform(pd.DataFrame({"c": ["town 120", "town 121", "town 139", "new"]}))
+    np.testing.assert_array_equal(H[:, :-1].argmax(axis=1), [120, 121, 121, 121])
+    np.testing.assert_array_equal(H[:, :-1].sum(axis=1), 0.5)
+    np.testing.assert_allclose(H[[0, 1, 3], -1], [0, 1, y.mean()], atol=0.05)
+
+
+def test_limits_of_one_hot_features_beside_means(monkeypatch):
+    """Five times `max_categories`, and a number of values, since they are dense."""
+    assert len(names_of_towns(max_categories=10)) == 50 + 1
+    assert len(names_of_towns(max_categories=None)) == 140 + 1
+    n_samples = len(make_towns()[0])
+    monkeypatch.setattr("sklearn_fsvc._src.tabular.categories._MAX_VALUES", 30 * n_samples)
+    assert len(names_of_towns()) == 30 + 1
+    monkeypatch.setattr("sklearn_fsvc._src.tabular.categories._MAX_VALUES", n_samples)
+    assert names_of_towns() == ["mean(c)"]
+
+
+@pytest.mark.parametrize("n_frequent", [4, 6])
+def test_no_one_hot_features_if_most_samples_have_infrequent_categories(n_frequent):
+    """A few frequent categories alone have none."""
+    codes = np.repeat(np.arange(100 + n_frequent), [5] * 100 + [100] * n_frequent)
+    X = pd.DataFrame({"c": [f"c{code}" for code in codes]})
+    encoder = CategoryEncoder("classification").fit(X, codes % 2)
+    expected = 0 if n_frequent == 4 else n_frequent + 1
+    assert len(encoder.get_feature_names_out()) == expected + 1
+
+
+def test_missing_values_are_a_frequent_category_beside_means():
+    X, y = make_towns()
+    X.loc[::5, "c"] = None
+    encoder = CategoryEncoder("classification").fit(X, y)
+    names = encoder.get_feature_names_out().tolist()
+    assert names[-3:] == ["c_nan", "c_infrequent_sklearn", "mean(c)"]
+    H = encoder.transform(pd.DataFrame({"c": [None, "new"]}))
+    np.testing.assert_array_equal(H[:, -3:-1], [[0.5, 0], [0, 0.5]])
+
+
 def test_means_of_regression_are_those_of_scikit_learn():
     """With the same smoothing; in fit_transform they are cross-fitted."""
     X, y = make_shops(5000)
