@@ -123,6 +123,13 @@ def levels(rng, k, n, *columns):
     return samples_of(X, rng.integers(2, size=k)[level])
 
 
+def balanced(values):
+    """Return ten samples of each level, with alternating targets of the levels."""
+    return samples_of(
+        np.repeat(values[:, None], 10, axis=0), np.repeat(np.arange(len(values)) % 2, 10)
+    )
+
+
 def test_levels_are_kept(rng):
     """New samples have the same levels, whose targets are learned from all samples of each."""
     few, many = np.arange(10), np.arange(300)
@@ -133,9 +140,8 @@ def test_levels_are_kept(rng):
         levels(rng, 300, 330, many),  # most occur once
         levels(rng, 300, 330, many, many),
         levels(rng, 80, 600, *rng.normal(size=(3, 80))),
-        samples_of(
-            np.repeat(np.arange(30.0)[:, None], 10, axis=0), np.repeat(np.arange(30) % 2, 10)
-        ),
+        balanced(np.arange(60.0)),
+        balanced(rng.normal(size=60)),
     ):
         assert merge_copies(samples) is samples
 

@@ -8,9 +8,10 @@ equal, and if all have the target of the first one: otherwise they are repeated 
 
 Two conditions make a coincidence improbable:
 
-- The numbers of copies are those of a repeated table (all are equal), of a part of one (few), of
-  samples drawn with replacement (half of the samples, or more, occur once), or of classes that were
-  oversampled (a class has no copies). Values of a few levels occur more often.
+- The numbers of copies are those of a table that was repeated, or of a part of it (three at most),
+  of samples drawn with replacement (half of the samples, or more, occur once), or of classes that
+  were oversampled (a class has no copies). Values of a few levels occur more often, also in a
+  balanced design.
 - Nearly all distinct samples differ in a single continuous feature, such as a measurement, or in
   the first half of the features and also in the second half, and these have many possible values.
   Features of bytes, such as pixels, have too few values for the former. In a table of a few
@@ -30,8 +31,8 @@ from .sources import ArraySource, SparseSource
 # Fraction of the samples that have to be copies, and of distinct samples that differ in a single
 # feature or in a half of the features; fewer distinct samples are not merged.
 _MIN_COPIES, _MIN_DISTINCT, _MIN_DISTINCT_SAMPLES = 0.1, 0.9, 50
-# The largest number of equal samples in a part of a table that was repeated; the fraction of
-# distinct samples that occur once otherwise; and the least fraction that a class has of them.
+# The largest number of equal samples in a table that was repeated; the fraction of distinct samples
+# that occur once otherwise; and the least fraction that a class without copies has of them.
 _MAX_REPEATED, _MIN_SINGLE, _MIN_CLASS = 3, 0.5, 0.1
 # The distances between neighbouring values of a continuous feature vary: this quantile is less than
 # this fraction of the median. (If they are exponentially distributed, 0.07.)
@@ -67,7 +68,7 @@ def merge_copies(samples: Samples) -> Samples:
         return samples
     order = np.argsort(rows)
     distinct = _take_part(X, rows[order])
-    is_whole = n_equal.min() == n_equal.max()
+    is_whole = n_equal.min() == n_equal.max() <= _MAX_REPEATED
     if not (_differ_in_one_feature(distinct, is_whole) or _differ_in_both_halves(distinct)):
         return samples
     merged = samples.with_rows(distinct, rows[order])
@@ -82,8 +83,7 @@ def _are_numbers_of_copies(n_equal, targets):
     """
     if len(n_equal) < _MIN_DISTINCT_SAMPLES:
         return False
-    is_repeated = n_equal.max() <= _MAX_REPEATED or n_equal.min() == n_equal.max()
-    if is_repeated or np.mean(n_equal == 1) >= _MIN_SINGLE:
+    if n_equal.max() <= _MAX_REPEATED or np.mean(n_equal == 1) >= _MIN_SINGLE:
         return True
     classes = np.unique(targets, return_inverse=True)[1]
     sizes, with_copies = np.bincount(classes), np.bincount(classes, n_equal > 1)
