@@ -58,12 +58,13 @@ def merge_copies(samples: Samples) -> Samples:
     if not _has_copies(len(np.unique(_hashes(X, few))), n_rows):
         return samples
     hashes = _hashes(X)
-    _, rows, copy_of = np.unique(hashes, return_index=True, return_inverse=True)
+    _, rows, copy_of, n_equal = np.unique(
+        hashes, return_index=True, return_inverse=True, return_counts=True
+    )
     targets = _target_hashes(samples.targets, n_rows)
     n_with_targets = len(np.unique(mix_bits(hashes) + targets))
     if not _has_copies(len(rows), n_rows) or n_with_targets > len(rows):
         return samples
-    n_equal = np.bincount(copy_of)
     if not _are_numbers_of_copies(n_equal, targets[rows]):
         return samples
     order = np.argsort(rows)
@@ -168,6 +169,6 @@ def _are_distinct(values):
 
 
 def _is_continuous(values):
-    """Return whether distinct values are no multiples of a number, such as integers."""
+    """Return whether the distances between neighbouring values vary, unlike those of integers."""
     gaps = np.diff(np.unique(values).astype(np.float64))
     return np.quantile(gaps, _SHORT_QUANTILE) < _SHORT_FRACTION * np.median(gaps)

@@ -84,7 +84,7 @@ def parts_to_hold_out(
     partition.
     """
     others, validation = hold_out(rows, random, groups)
-    if count_parts(0, len(rows)) == 1 and not is_noisy:
+    if len(rows) > MAX_CV_SAMPLES and not is_noisy:
         return [validation]
     if groups is not None and _has_several(groups, rows):
         labels = random.permutation(np.unique(groups[others]))

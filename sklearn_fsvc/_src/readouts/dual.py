@@ -32,7 +32,7 @@ from .penalty_search import PenaltySearchResult, search_alpha
 _ROWS_PER_UNIT, _MAX_ROWS = 0.45, 4096
 # Up to this many rows both are fast, and the dual is more precise.
 _MAX_PRECISE_ROWS = 1000
-# Arrays of the order (n_rows, n_rows): products, a part of them, and a factor.
+# Arrays of the order (n_rows, n_rows): the Gram matrix, a factor, its inverse, and rows of that.
 _N_MATRICES = 4
 
 

@@ -174,10 +174,9 @@ def make_tabular_pipeline(
     sine and cosine. A time of day becomes these three, a period the features of its first day, and
     a duration a number of days. Times with a time zone are local times in the zone of `fit`; with
     a UTC offset, such as +02:00, they are in their own. All are then scaled by ranks; columns with
-    missing values get an indicator. Strings are dates if
-    they begin with a year, a month and a day, as in 2026-01-31, or are months such as 2026-01, and
-    times of day if they are such as 14:30 or 14:30:15. Other formats are ambiguous, and cause a
-    warning.
+    missing values get an indicator. Strings are dates if they begin with a year, a month and a day,
+    as in 2026-01-31, or are months such as 2026-01, and times of day if they are such as 14:30 or
+    14:30:15. Other formats are ambiguous, and cause a warning.
 
     **Text** is a column of strings of which more than 100 are distinct among up to 1000 that are
     inspected, with 2.5 words or more on average. These are from all parts of the column, as are
