@@ -343,7 +343,7 @@ def test_targets_whose_predictions_overflow(cls):
 def test_overflow_of_predictions_is_not_blamed_on_X():
     """Activations of RBF units are bounded."""
     rows = np.random.default_rng(0).normal(size=(200, 3))
-    model = RBFRegressor(20).fit(rows, rows[:, 0])
+    model = RBFRegressor(20, random_state=0).fit(rows, rows[:, 0])
     model.readout_coef_ = np.resize([1e308, -1e308], model.readout_coef_.shape)
     model.readout_coef_[:, 10:] *= -1
     with pytest.raises(ValueError, match=r"^Predictions of so large a y overflow.* divide y"):
