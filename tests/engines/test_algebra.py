@@ -222,6 +222,18 @@ def test_no_more_threads_call_blas_than_the_process_may_use(calls, rng, n, blas_
     assert threading.get_ident() in callers
 
 
+def test_eigenvectors_do_not_depend_on_the_threads_of_blas(rng):
+    """syevr itself would use them, and round otherwise."""
+    A = rng.normal(size=(600, 600))
+    A = np.asfortranarray(A + A.T)
+    decompositions = []
+    for n in (1, 2):
+        with threadpool_limits(n, "blas"):
+            decompositions.append(HOST.eigh(A.copy(order="F")))
+    for one, two in zip(*decompositions, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
 def results(algebra, dtype, shape):
     """Return the results of every routine for the same matrices."""
     rng = np.random.default_rng(0)

@@ -152,9 +152,30 @@ class HostAlgebra:
         """C = beta C + alpha A B, in place; C has contiguous columns."""
         if not A.size or not B.size:
             return
-        is_large = self.blocking.gains_by_threads("gemm", A.size * B.shape[1], C.dtype)
-        parts = product(*(self.blocking.cut_edge(n, is_large) for n in C.shape))
-        self._share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], alpha, beta), parts)
+
+        def multiply(rows, columns):
+            _gemm(C[rows, columns], A[rows], B[:, columns], alpha, beta)
+
+        self.map_blocks(multiply, C.shape, A.shape[1], C.dtype)
+
+    def map_blocks(
+        self, multiply: Callable, shape: tuple[int, int], length: int, dtype: np.dtype
+    ) -> None:
+        """Call ``multiply(rows, columns)`` for each block of a product, on several threads.
+
+        Parameters
+        ----------
+        multiply : callable
+            Computes a block, which is given by two slices, in the calling thread.
+        shape : (int, int)
+            Of the product.
+        length : int
+            Of the sum that is an element of the product.
+        dtype : dtype
+        """
+        is_large = self.blocking.gains_by_threads("gemm", length * shape[0] * shape[1], dtype)
+        blocks = product(*(self.blocking.cut_edge(n, is_large) for n in shape))
+        self._share(lambda block: multiply(*block), blocks)
 
     def split(self, A: Any) -> tuple[Any, ...]:
         """Return arrays whose sum is A, as `gemm_split` takes them; here A alone."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from .algebra import HOST
 from .base import SQUARE_CANCELLATION
 from .host import (
     HostEngine,
@@ -45,7 +46,10 @@ class ProductEngine(HostEngine):
 
     @abstractmethod
     def multiply(self, X: np.ndarray, W: np.ndarray, out: np.ndarray) -> None:
-        """Write X W' to `out`, for C-ordered arrays of float32 or float64."""
+        """Write X W' to `out` in the calling thread alone, for float32 or float64.
+
+        X and W are C-ordered; rows of `out` are contiguous.
+        """
 
     def prepared_bytes(self, layer):
         per_thread = 8 * _FINISH
@@ -83,8 +87,13 @@ class ProductEngine(HostEngine):
             centers = prepared.float64_units[units or slice(None)]
             self._map_blocks(lambda rows: _manhattan(X[rows], centers, H[rows]), H)
         else:
-            with ignore_overflow():
-                self.multiply(X, layer.units, H)
+            # Blocks depend on the shape alone, as those of `HostAlgebra`: a BLAS rounds sums by
+            # the shape of the product, which must not depend on the number of threads.
+            units = layer.units
+            HOST.map_blocks(
+                lambda rows, columns: self.multiply(X[rows], units[columns], H[rows, columns]),
+                H.shape, X.shape[1], H.dtype,
+            )  # fmt: skip
         self._map_blocks(lambda rows: self._activate(layer, norms, X[rows], H[rows]), H)
         return out
 
@@ -129,8 +138,8 @@ class BlasEngine(ProductEngine):
         return host_identity(self.name, blas_name())
 
     def multiply(self, X, W, out):
-        with limit_blas_threads(1):
-            self._map_blocks(lambda rows: np.matmul(X[rows], W.T, out=out[rows]), out)
+        with limit_blas_threads(1), ignore_overflow():
+            np.matmul(X, W.T, out=out)
 
 
 def blas_name() -> str:

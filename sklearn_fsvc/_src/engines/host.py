@@ -187,7 +187,8 @@ def _map_gradient_blocks(function: Callable[[slice], object], X: Any, n_units: i
         for block in cut_rows(rows, step):
             function(block)
 
-    map_rows(evaluate, len(X), 1 if is_small else n_threads())
+    # Blocks are the same for every number of threads, since products are rounded by their shape.
+    map_rows(evaluate, len(X), 1 if is_small else n_threads(), multiple=step)
 
 
 def map_rows(

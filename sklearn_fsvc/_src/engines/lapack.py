@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-from .threads import limit_blas_threads, n_threads
+from .threads import limit_blas_threads
 
 # dtype -> the first letter of the names of routines, and the type in C.
 REALS: dict[np.dtype, tuple[str, Any]] = {
     np.dtype(np.float32): ("s", ctypes.c_float),
     np.dtype(np.float64): ("d", ctypes.c_double),
 }
-# Order from which syevr gains by several threads, of which BLAS itself makes use.
-_EIGH_PARALLEL_ORDER = 500
 # Scalar arguments whose memory is cached.
 _CACHED_SCALARS = 2**12
 
@@ -30,8 +28,8 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-def call(name: str, dtype: np.dtype, *args: Any, max_threads: int = 1) -> None:
-    """Call a routine of BLAS or LAPACK.
+def call(name: str, dtype: np.dtype, *args: Any) -> None:
+    """Call a routine of BLAS or LAPACK, in one thread.
 
     Parameters
     ----------
@@ -41,12 +39,10 @@ def call(name: str, dtype: np.dtype, *args: Any, max_threads: int = 1) -> None:
         float32 or float64.
     *args : str, int, float, ndarray or object of ctypes
         Flags, sizes, factors, arrays, and objects that the routine writes to.
-    max_threads : int
-        Threads that BLAS may use, see `threads.limit_blas_threads`.
     """
     letter, real = REALS[dtype]
     pointers = [_pointer(arg, real) for arg in args]
-    with limit_blas_threads(max_threads):
+    with limit_blas_threads(1):
         _routine(letter + name)(*pointers)
 
 
@@ -69,17 +65,17 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the eigenvalues, ascending, and eigenvectors (F-ordered) of a symmetric matrix.
 
     The lower triangle of A is read, and A is overwritten. Computed by syevr (relatively robust
-    representations).
+    representations), in one thread: those of BLAS would change the rounding, and wait for each
+    other on a busy machine.
     """
     n = len(A)
     values, vectors = np.empty(n, A.dtype), np.empty((n, n), A.dtype, order="F")
     n_found, info, support = ctypes.c_int(), ctypes.c_int(), np.empty(2 * n, np.int32)
-    max_threads = n_threads() if n > _EIGH_PARALLEL_ORDER else 1
 
     def syevr(work, iwork, n_work, n_iwork):
         call(
             "syevr", A.dtype, "V", "A", "L", n, A, n, 0.0, 0.0, 0, 0, 0.0, n_found, values,
-            vectors, n, support, work, n_work, iwork, n_iwork, info, max_threads=max_threads,
+            vectors, n, support, work, n_work, iwork, n_iwork, info,
         )  # fmt: skip
 
     work, iwork = np.empty(1, A.dtype), np.empty(1, np.int32)

@@ -17,18 +17,14 @@ from typing import Any
 import numpy as np
 
 from ..utils.availability import install_command
-from .algebra import HOST
 from .blas import ProductEngine
 from .host import host_identity
-from .threads import n_threads
 
 # Constants of CBLAS.
 _ROW_MAJOR, _NO_TRANS, _TRANS = 101, 111, 112
 # MKL_THREADING_GNU: scikit-learn loads GNU's OpenMP, and two OpenMP runtimes in one process
 # compete for the cores.
 _GNU_THREADS = 3
-# Process ids of forked children: see `_limit_forked_children`.
-_forked: list[int] = []
 
 
 class _Functions:
@@ -65,16 +61,14 @@ class MklEngine(ProductEngine):
         return host_identity(self.name, _version())
 
     def multiply(self, X, W, out):
-        """cblas_sgemm or cblas_dgemm; rows of `out` may be strided."""
+        """cblas_sgemm or cblas_dgemm."""
         library, _ = _library()
         single = X.dtype == np.float32
         gemm = library.cblas_sgemm if single else library.cblas_dgemm
         real = ctypes.c_float if single else ctypes.c_double
         (rows, n), m = X.shape, len(W)
-        is_parallel = HOST.blocking.gains_by_threads("gemm", rows * n * m, X.dtype)
-        is_parallel = is_parallel and not _forked
         # The number of this thread only; returns the one before.
-        before = library.MKL_Set_Num_Threads_Local(n_threads() if is_parallel else 1)
+        before = library.MKL_Set_Num_Threads_Local(1)
         gemm(
             _ROW_MAJOR, _NO_TRANS, _TRANS, rows, m, n,
             real(1.0), _pointer(X), n, _pointer(W), n, real(0.0), _pointer(out),
@@ -124,12 +118,8 @@ def _limit_forked_children(library):
     the engine, and of NumPy's BLAS, are as many as in the parent.
     """
 
-    def limit():
-        library.MKL_Set_Num_Threads(1)
-        _forked.append(os.getpid())
-
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=limit)
+        os.register_at_fork(after_in_child=lambda: library.MKL_Set_Num_Threads(1))
 
 
 @cache
