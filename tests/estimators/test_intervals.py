@@ -116,7 +116,15 @@ def test_a_value_that_nearly_all_targets_have(model):
     assert (high[:, 0] < 0.2).all()
     # The proportion of this value is below the confidence level.
     ends = model.predict_quantiles(X, [0.005, 0.995])
-    np.testing.assert_array_equal(model.predict_interval(X, 0.99), ends)
+    np.testing.assert_allclose(model.predict_interval(X, 0.99), ends, rtol=1e-12)
+
+
+def test_equal_targets_are_counted_although_weights_round_them():
+    X, _ = samples(500)
+    y, weight = np.where(np.arange(500) % 33, 0.0, 1.0), np.random.default_rng(0).random(500) + 0.5
+    model = clone(TANH).set_params(alpha="auto").fit(X, y, weight)
+    share = weight[y == 0].sum() / weight.sum()
+    assert model.residual_distribution_.mode_share == pytest.approx(share)
 
 
 def test_accurate_predictions_of_rare_values_have_narrow_intervals():

@@ -206,9 +206,10 @@ def _modes(Y, weight):
     """Return the most frequent value of each column of Y, and its share of the weights."""
     modes, shares = np.empty(Y.shape[1]), np.empty(Y.shape[1])
     for k, column in enumerate(Y.T):
-        values, codes = np.unique(column, return_inverse=True)
+        # Equal y may differ by a rounding error, if they have been multiplied by weights.
+        _, first, codes = np.unique(column.round(12), return_index=True, return_inverse=True)
         totals = np.bincount(codes, weight)
-        modes[k], shares[k] = values[totals.argmax()], totals.max() / weight.sum()
+        modes[k], shares[k] = column[first[totals.argmax()]], totals.max() / weight.sum()
     return modes, shares
 
 
