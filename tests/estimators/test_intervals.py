@@ -102,6 +102,39 @@ def test_levels_of_weighted_residuals():
     assert high == pytest.approx(1, abs=0.01)
 
 
+@pytest.mark.parametrize("model", [TANH, RBF, STACKED], ids=lambda m: type(m).__name__)
+def test_a_value_that_nearly_all_targets_have(model):
+    """Of nearly constant predictions, all its residuals are just beyond it."""
+    X, _ = samples(200)
+    y = np.where(np.arange(200) % 40, 0.1, 7.3)
+    parameters = [name for name in model.get_params() if name.endswith("alpha")]
+    model = clone(model).set_params(**dict.fromkeys(parameters, 1e9))
+    model.fit(X, np.column_stack([y, 3 - 1e8 * y]))
+    low, high = np.moveaxis(model.predict_interval(X), 2, 0)
+    assert (low <= [0.1, 3 - 1e7]).all()
+    assert (high >= [0.1, 3 - 1e7]).all()
+    assert (high[:, 0] < 0.2).all()
+    # The proportion of this value is below the confidence level.
+    ends = model.predict_quantiles(X, [0.005, 0.995])
+    np.testing.assert_allclose(model.predict_interval(X, 0.99), ends, rtol=1e-12)
+
+
+def test_equal_targets_are_counted_although_weights_round_them():
+    X, _ = samples(500)
+    y, weight = np.where(np.arange(500) % 33, 0.0, 1.0), np.random.default_rng(0).random(500) + 0.5
+    model = clone(TANH).set_params(alpha="auto").fit(X, y, weight)
+    share = weight[y == 0].sum() / weight.sum()
+    assert model.residual_distribution_.mode_share == pytest.approx(share)
+
+
+def test_accurate_predictions_of_rare_values_have_narrow_intervals():
+    X, _ = samples(400)
+    y = np.where(X[:, 0] > 0.9, 1.0, 0.0)
+    model = clone(TANH).set_params(n_hidden=200, alpha=1e-3).fit(X, y)
+    assert np.mean(y == 0) > 0.9
+    assert (model.predict_interval(X[X[:, 0] > 0.95])[:, 0] > 0).all()
+
+
 def test_intervals_of_incremental_fits():
     X, y = samples(noise="local")
     model = clone(TANH).partial_fit(X[:700], y[:700]).partial_fit(X[700:], y[700:])

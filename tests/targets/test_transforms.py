@@ -92,6 +92,15 @@ def test_the_logarithm_of_counts():
     ).tolist() == ([[0.0]] * 3)
 
 
+@pytest.mark.parametrize("least", [0, 1])
+def test_the_inverse_of_the_least_logarithm_is_exact(least):
+    """Rounded up, the lower end of an interval would be above all y that are 0."""
+    y = np.arange(least, 9.0)[:, None] * [0.01, 0.1, 0.7, 3.1, 10.0]
+    transformer = TargetTransformer(["log"] * 5).fit(y)
+    inverse = transformer.inverse_quantile(np.full((100, 5), -99.0))
+    np.testing.assert_array_equal(inverse, np.tile(y.min(axis=0), (100, 1)))
+
+
 def test_the_mean_over_residuals():
     transformer = TargetTransformer(["log", None]).fit(np.hstack([PRICES, PRICES]))
     z, residuals = np.zeros((1, 2)), np.array([[-0.5, 9], [0.5, 9]])

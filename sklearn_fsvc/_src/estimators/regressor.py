@@ -30,7 +30,8 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
     """Mixin: the methods of a fitted regressor, a single network or a stacked ensemble."""
 
     _score: Callable[..., float]
-    # ``_predict_quantiles(X, probabilities)`` returns an array (n_samples, ..., n_quantiles).
+    # ``_predict_quantiles(X, probabilities, mode_share=None)`` returns an array (n_samples, ...,
+    # n_quantiles): the mode of y is between two quantiles if it is at least that share of y.
     _predict_quantiles: Callable[..., npt.NDArray]
 
     def score(self, X, y=None, sample_weight=None):
@@ -55,7 +56,9 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
         """Predict intervals that contain the target of a new sample with a given probability.
 
         The ends are the quantiles ``(1 - confidence_level) / 2`` and
-        ``(1 + confidence_level) / 2`` of `predict_quantiles`.
+        ``(1 + confidence_level) / 2`` of `predict_quantiles`. If at least `confidence_level` of y
+        are equal, an interval that does not contain the prediction is extended to this value,
+        unless the prediction is nearer.
 
         Parameters
         ----------
@@ -89,7 +92,7 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
         >>> bool(high[1] - low[1] > 4 * (high[0] - low[0]))
         True
         """
-        return self._predict_quantiles(X, _interval_ends(confidence_level))
+        return self._predict_quantiles(X, _interval_ends(confidence_level), confidence_level)
 
     @on_snapshot
     @lazy_on_dask
@@ -293,7 +296,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         empty = super()._empty_output(method, dtype, **options)
         return (empty, empty) if options.get("return_std") else empty
 
-    def _predict_quantiles(self, X, probabilities):
+    def _predict_quantiles(self, X, probabilities, mode_share=None):
         distribution = self._check_residuals(self._parts().readout.residual_distribution_)
         with self._open_prediction(X, "predict") as run:
             target = run.parts.target
@@ -311,7 +314,9 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
                 return Consumer(take, row_bytes=24 * len(distribution.coef))
 
             run.scores(consume, make_consumer)
-        return target.format_quantiles(scores, scale, distribution.quantiles(probabilities))
+        mode = None if mode_share is None else distribution.frequent_mode(mode_share)
+        quantiles = distribution.quantiles(probabilities)
+        return target.format_quantiles(scores, scale, quantiles, mode)
 
     def _raise_no_posterior(self) -> NoReturn:
         check_is_fitted(self)

@@ -57,6 +57,10 @@ class ResidualDistribution(NamedTuple):
     bounds: npt.NDArray  # (2, n_outputs): of the logarithm of the scale
     values: npt.NDArray  # (n_residuals, n_outputs): residuals over their scale, ascending
     levels: npt.NDArray  # (n_residuals, n_outputs): their probabilities
+    # (n_outputs,): the most frequent value of y, and the proportion of samples that have it. The
+    # defaults are for models that an earlier version saved.
+    mode: npt.NDArray | float = 0.0
+    mode_share: npt.NDArray | float = 0.0
 
     def scale(self, H: npt.NDArray, predictions: npt.NDArray) -> npt.NDArray:
         """Return the scale of the residuals of some samples, (n_samples, n_outputs).
@@ -76,6 +80,10 @@ class ResidualDistribution(NamedTuple):
         """Return quantiles of the residuals over their scale, (n_outputs, n_quantiles)."""
         pairs = zip(self.levels.T, self.values.T, strict=True)
         return np.stack([np.interp(probabilities, levels, values) for levels, values in pairs])
+
+    def frequent_mode(self, share: float) -> npt.NDArray:
+        """Return the mode of y, nan for outputs of which it is less than a share."""
+        return np.where(np.greater_equal(self.mode_share, share), self.mode, np.nan)
 
 
 def max_residuals(n_outputs: int) -> int:
@@ -135,7 +143,7 @@ def fit_residual_distribution(
     bounds = np.stack([log_scale.min(axis=0), log_scale.max(axis=0)])
     distribution = ResidualDistribution(
         H.shape[1], knots, hinge_coef, coef / unit, intercept + change, bounds,
-        np.take_along_axis(values, order, axis=0), _levels(weight[order]),
+        np.take_along_axis(values, order, axis=0), _levels(weight[order]), *_modes(Y, weight),
     )  # fmt: skip
     return {"residual_distribution_": distribution}
 
@@ -192,6 +200,17 @@ def _levels(weight):
     total = weight.sum(axis=0)
     unit = np.square(weight).sum(axis=0) / total
     return (np.cumsum(weight, axis=0) + (unit - weight) / 2) / (total + unit)
+
+
+def _modes(Y, weight):
+    """Return the most frequent value of each column of Y, and its share of the weights."""
+    modes, shares = np.empty(Y.shape[1]), np.empty(Y.shape[1])
+    for k, column in enumerate(Y.T):
+        # Equal y may differ by a rounding error, if they have been multiplied by weights.
+        _, first, codes = np.unique(column.round(12), return_index=True, return_inverse=True)
+        totals = np.bincount(codes, weight)
+        modes[k], shares[k] = column[first[totals.argmax()]], totals.max() / weight.sum()
+    return modes, shares
 
 
 @limit_blas_threads(1)

@@ -309,6 +309,6 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
         """
         return self._compute_output(X, "predict", out)
 
-    def _predict_quantiles(self, X, probabilities):
+    def _predict_quantiles(self, X, probabilities, mode_share=None):
         self._check_residuals(self._stacked_parts().weighting.residual_distribution_)
-        return self._open_prediction(X).quantiles(probabilities)
+        return self._open_prediction(X).quantiles(probabilities, mode_share)

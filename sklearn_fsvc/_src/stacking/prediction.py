@@ -56,8 +56,11 @@ class StackedPrediction:
             buffer.take(part, self._format(method, self._scores(X), **options))
         return buffer.result
 
-    def quantiles(self, probabilities: npt.NDArray) -> npt.NDArray:
-        """Return quantiles of y, with the number of quantiles as the last dimension."""
+    def quantiles(self, probabilities: npt.NDArray, mode_share: float | None = None) -> npt.NDArray:
+        """Return quantiles of y, with the number of quantiles as the last dimension.
+
+        The mode of y is between two quantiles if it is at least `mode_share` of y.
+        """
         target: Any = self.parts.target
         weighting: Any = self.parts.weighting
         distribution = weighting.residual_distribution_
@@ -65,12 +68,13 @@ class StackedPrediction:
         networks = list(self.parts.base.named_estimators_.values())
         network = networks[weighting.weights_.argmax()]
         quantiles, buffer = distribution.quantiles(probabilities), OutputBuffer(len(self.X))
+        mode = None if mode_share is None else distribution.frequent_mode(mode_share)
         for part, X in self._blocks():
             scores = self._scores(X)
             with network._open_prediction(X, "predict") as run:
                 H = first_activations(run.job, run.layer, run.X, distribution.n_units)
             scale = distribution.scale(H, target.standardise(scores))
-            buffer.take(part, target.format_quantiles(scores, scale, quantiles))
+            buffer.take(part, target.format_quantiles(scores, scale, quantiles, mode))
         return buffer.result
 
     def contributions(self, output: int) -> npt.NDArray:

@@ -246,7 +246,11 @@ class NumericTarget(TargetSpec):
         return (scores - self.mean) / self.scale
 
     def format_quantiles(
-        self, scores: npt.NDArray, scale: npt.NDArray, quantiles: npt.NDArray
+        self,
+        scores: npt.NDArray,
+        scale: npt.NDArray,
+        quantiles: npt.NDArray,
+        mode: npt.NDArray | None = None,
     ) -> npt.NDArray:
         """Return quantiles of y, (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles).
 
@@ -258,9 +262,15 @@ class NumericTarget(TargetSpec):
             Scale of the residuals of standardised y.
         quantiles : ndarray of shape (n_outputs, n_quantiles)
             Of residuals over their scale.
+        mode : ndarray of shape (n_outputs,), optional
+            Of standardised y, for two quantiles, between which it is, or nan.
         """
-        spread = scale * np.atleast_1d(self.scale)
-        values = scores[..., None] + spread[..., None] * quantiles
+        unit = np.atleast_1d(self.scale)
+        values = scores[..., None] + (scale * unit)[..., None] * quantiles
+        if mode is not None:
+            origin = np.atleast_1d(self.mean)
+            rounding = 8 * np.finfo(float).eps * (np.abs(origin) + np.abs(unit * mode))
+            _extend_to_mode(values, scores, origin + unit * mode, rounding)
         if self.transformer is not None:
             for k in range(quantiles.shape[1]):
                 values[..., k] = self.transformer.inverse_quantile(values[..., k])
@@ -370,6 +380,21 @@ def _distinct_rows(X, targets, weight):
     samples = merge_copies(Samples(X, targets, weight))
     present = samples.rows_with_weight
     return present if samples.rows is None else samples.rows[present]
+
+
+def _extend_to_mode(intervals, predictions, mode, rounding):
+    """Extend intervals (n_samples, n_outputs, 2) that are between the mode and the prediction.
+
+    If nearly all y are equal and predictions are nearly constant, nearly all residuals are equal,
+    too. They exceed the distance of y from the prediction, because a sample that is left out does
+    not draw the prediction to its y. So the interval of such residuals is narrow and just beyond y.
+    """
+    low, high = intervals[..., 0], intervals[..., 1]
+    distances = (np.maximum(low - y, y - high) for y in (mode, predictions))
+    mode_distance, distance = (np.maximum(d, 0) for d in distances)
+    is_near = mode_distance < distance
+    low[is_near] = np.minimum(low, mode - rounding)[is_near]
+    high[is_near] = np.maximum(high, mode + rounding)[is_near]
 
 
 def _standardise(y, weight, transformer=None):

@@ -67,7 +67,11 @@ class ShiftedLog(TransformerMixin, BaseEstimator):
         return np.log(np.maximum(y, self.min_) + self.shift_)
 
     def inverse_transform(self, z: npt.NDArray) -> npt.NDArray:
-        return np.exp(z) - self.shift_
+        # Return the least y exactly: rounded up, it would be excluded from all intervals; rounded
+        # down from 0, it would be negative. NumPy rounds logarithms of long arrays differently.
+        least = self.transform(self.min_)
+        is_least = z <= least + 4 * np.spacing(np.abs(least))
+        return np.where(is_least, self.min_, np.exp(z) - self.shift_)
 
 
 class MedianScaler(TransformerMixin, BaseEstimator):
