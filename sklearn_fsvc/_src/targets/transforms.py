@@ -70,7 +70,7 @@ class ShiftedLog(TransformerMixin, BaseEstimator):
         # Return the least y exactly: rounded up, it would be excluded from all intervals; rounded
         # down from 0, it would be negative. NumPy rounds logarithms of long arrays differently.
         least = self.transform(self.min_)
-        is_least = z <= least + 4 * np.spacing(np.abs(least))
+        is_least = np.abs(z - least) <= 4 * np.spacing(np.abs(least))
         return np.where(is_least, self.min_, np.exp(z) - self.shift_)
 
 
