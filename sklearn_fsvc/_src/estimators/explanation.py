@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.streaming import Consumer, stream
-from ..readouts.linear import find_nearest_units
+from ..readouts.uncovered import find_nearest_units
 from ..utils.parameters import check_output, check_positive_integer
 from .network import Network
 from .state import on_snapshot

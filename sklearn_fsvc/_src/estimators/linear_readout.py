@@ -9,9 +9,10 @@ import numpy.typing as npt
 from ..parts.base import UNSET
 from ..parts.readout import Readout, ReadoutTraining
 from ..readouts.draw_sample import unrepeated_rows
-from ..readouts.linear import Solution, shrink_to_intercept, warn_of
+from ..readouts.linear import Solution, warn_of
 from ..readouts.penalty_search import PenaltySearchResult, train_held_out
 from ..readouts.statistics import RidgeStatistics
+from ..readouts.uncovered import shrink_to_intercept
 from ..utils.parameters import (
     check_choice,
     check_positive,

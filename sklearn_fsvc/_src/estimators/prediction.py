@@ -16,7 +16,8 @@ from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.streaming import Consumer, raise_overflow, stream
 from ..data.validation import check_no_overlap
 from ..parts.composition import Parts
-from ..readouts.linear import ScoreQueue, score_uncovered
+from ..readouts.linear import ScoreQueue
+from ..readouts.uncovered import score_uncovered
 
 # Part of the memory of a device for scores that are not copied to the host yet.
 _QUEUE_SHARE = 32

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream
 from .leave_one_out import HeldOutScores
-from .linear import LinearReadout, Solution, score_uncovered, shrink_to_intercept
+from .linear import LinearPredictor, Solution
+from .uncovered import score_uncovered, shrink_to_intercept
 
 
 def score_validation(
@@ -43,7 +44,7 @@ def score_validation(
     nearest = None
     if center_outputs is not None and layer.has_compact_support:
         nearest = shrink_to_intercept(center_outputs, b, alpha)
-    readout = LinearReadout(job.engine, W, b, layer.hidden_dtype, nearest is not None)
+    readout = LinearPredictor(job.engine, W, b, layer.hidden_dtype, nearest is not None)
     scores = np.empty((len(X), len(b)))
 
     def take(part, H):

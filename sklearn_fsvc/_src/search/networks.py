@@ -27,8 +27,9 @@ from ..kernels import get_kernel
 from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
 from ..readouts.cross_validation import CVStatistics, make_folds, n_validation_units, select_folds
-from ..readouts.linear import LinearReadout, score_uncovered
+from ..readouts.linear import LinearPredictor
 from ..readouts.penalty_search import PenaltySearchResult, SearchHistory, search_penalty
+from ..readouts.uncovered import score_uncovered
 from ..utils.parameters import is_option
 from .wrappers import last_step, parameter_prefix, with_last_step
 
@@ -417,7 +418,7 @@ class _JoinedReadout:
         self._size, self._networks = W.shape[1], networks
         nearest = [parts_of(model).nearest_scores for model in models]
         self._nearest = None if nearest[0] is None else np.concatenate(nearest, axis=1)
-        self._readout = LinearReadout(engine, W, b, dtype, self._nearest is not None)
+        self._readout = LinearPredictor(engine, W, b, dtype, self._nearest is not None)
         self._scores = np.empty((n_rows, len(b)), max(b.dtype, dtype))
 
     @property
