@@ -1,7 +1,7 @@
 """Dask collections: blocks of samples are processed where they are, and never gathered.
 
-Two directions: `open_input` makes a `DaskBlocks` source of a Dask array that a model is fitted
-to, and `lazy_on_dask` makes a method return a Dask array, whose blocks are computed later.
+`open_input` makes a `DaskBlocks` source of a Dask array that a model is fitted to. Predictions of
+Dask arrays are in `estimators/dask_predictions.py`.
 
 The current Dask client computes, or Dask's threads without one. Dask is not imported before an
 array of it is given, and only its stable functions are used: `to_delayed`, `delayed`, `compute`
@@ -12,20 +12,18 @@ added in a binary tree over the block numbers: the result does not depend on the
 their number.
 """
 
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..engines import get_engine
@@ -302,7 +300,7 @@ def check(
 ) -> npt.NDArray[Any]:
     """Return a block, or some rows of it, as a finite C-ordered array of `dtype`."""
     check_unmasked(X=block)
-    block = np.asarray(to_host(_dense(block)))
+    block = np.asarray(to_host(dense_block(block)))
     if block.shape != shape:
         raise ValueError(
             f"The block of X that begins at row {first} has shape {block.shape}, and by its chunks "
@@ -315,7 +313,7 @@ def check(
     return np.require(block, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _dense(block: Any) -> Any:
+def dense_block(block: Any) -> Any:
     """Return a block; raise TypeError, with the remedy, for a sparse matrix."""
     if issparse(block):
         raise TypeError(
@@ -384,77 +382,3 @@ def _is_local() -> bool:
     except ValueError:
         return True
     return False
-
-
-# Lazy predictions.
-
-
-def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that maps Dask arrays to Dask arrays, and others as `method` does.
-
-    The estimator declares dtype and shape of its result by ``_empty_output(name, dtype)``.
-    """
-
-    @wraps(method)
-    def predict(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_dask_collection(X):
-            return method(self, X, *args, **options)
-        options = dict(inspect.signature(method).bind(self, X, *args, **options).arguments)
-        if options.pop("out", None) is not None:
-            raise TypeError(
-                f"{method.__name__} of a Dask array takes no out; use dask.array.store, or to_zarr "
-                "of the result."
-            )
-        del options["self"], options["X"]
-        return _lazy(self, method.__name__, X, options)
-
-    return predict
-
-
-def _lazy(model: Any, name: str, X: Any, options: dict[str, Any]) -> Any:
-    """Return the Dask array of a method, or a list or tuple of them for several results."""
-    check_is_fitted(model)
-    array, names = as_array(X)
-    validate_data(model, array if names is None else names, skip_check_array=True, reset=False)
-    empty = model._empty_output(name, array.dtype, **options)
-    model_on_blocks = copy(model)
-    if hasattr(model_on_blocks, "feature_names_in_"):
-        del model_on_blocks.feature_names_in_  # blocks are arrays without names
-    model_node = constant(model_on_blocks)
-    if isinstance(empty, np.ndarray):
-        return _mapped(array, model_node, name, options, empty)
-    return type(empty)(
-        _mapped(array, model_node, name, options, e, number) for number, e in enumerate(empty)
-    )
-
-
-def _mapped(
-    array: Any,
-    model_node: Any,
-    name: str,
-    options: dict[str, Any],
-    empty: npt.NDArray[Any],
-    number: int | None = None,
-) -> Any:
-    columns = [(size,) for size in empty.shape[1:]]
-    return array.map_blocks(
-        _predict_block, model=model_node, method=name, options=options, empty=empty,
-        number=number, dtype=empty.dtype, chunks=(array.chunks[0], *columns), meta=empty,
-        drop_axis=[1] if empty.ndim == 1 else None, new_axis=[2] if empty.ndim == 3 else None,
-    )  # fmt: skip
-
-
-def _predict_block(
-    block: Any,
-    model: Any,
-    method: str,
-    options: dict[str, Any],
-    empty: npt.NDArray[Any],
-    number: int | None,
-) -> Any:
-    """Return the result of a method for one block, or one of its results."""
-    if not len(_dense(block)):
-        return empty
-    with limited():
-        result = getattr(model, method)(to_host(block), **options)
-    return result if number is None else result[number]

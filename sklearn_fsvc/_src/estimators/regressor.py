@@ -9,7 +9,6 @@ import numpy.typing as npt
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.dask_blocks import lazy_on_dask
 from ..data.memory_plan import check_fits
 from ..data.streaming import Consumer
 from ..parts.base import UNSET
@@ -17,6 +16,7 @@ from ..readouts.linear import Deviations, Posterior
 from ..utils.availability import available_if
 from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_bool, check_confidence_level
+from .dask_predictions import lazy_on_dask
 from .partial_fit import IncrementalNetwork
 from .shared_docs import FIT
 from .state import on_snapshot
