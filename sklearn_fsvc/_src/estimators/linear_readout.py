@@ -33,12 +33,12 @@ class Linear(Readout):
         Parameters of `RBFClassifier`. Other estimators may have some of them.
     choices : tuple of str
         Valid values of `readout`; empty if that is not a parameter.
-    sample : Sample or None
+    sample : RowSample or None
         The rows that calibrate, if they are given by a stacked ensemble. It reads their
         leave-one-out scores, `HeldOutScores`, from ``left_out_``.
     folds : ndarray of int or None
         The fold of each row of that sample, for `HeldOutScores.oof_scores`.
-    validation_sample : Sample or None
+    validation_sample : RowSample or None
         Some of the given validation samples, whose scores are then those of `left_out_`.
     """
 

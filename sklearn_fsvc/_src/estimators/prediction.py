@@ -40,11 +40,8 @@ class PredictionRun:
         **options: Any,
     ) -> Any:
         """Return the output of a method, in new arrays or in `out`; see `scores`."""
-        target, readout, output = (
-            self.parts.target,
-            self.parts.readout,
-            OutputBuffer(len(self.X), out),
-        )
+        target, readout = self.parts.target, self.parts.readout
+        output = OutputBuffer(len(self.X), out)
         if out is not None:
             empty = empty_output(self.parts, self.layer, method)
             target.check_out(out, (len(self.X), *empty.shape[1:]))

@@ -27,7 +27,7 @@ def score_validation(
     ----------
     job : Job
     layer : RBFLayer or another layer
-    sample : Sample
+    sample : RowSample
         Of the validation samples.
     solution : Solution
         The readout.

@@ -57,12 +57,9 @@ class StackedParts:
         self.base.reserve_memory(pairs, final, training_set.sample)
         report = FitReport(f"{self.base.owner} fit", self.base.verbose)
         left_out = fit_base_estimators(pairs, training_set, fit_task, report)
-        networks = [network for _, network in pairs]
         for (name, network), scores in zip(pairs, left_out, strict=True):
             _check_interpolation(name, network, scores)
-        for network in networks:
-            if samples.rows is not None and hasattr(network, "support_"):
-                network.support_ = samples.rows[network.support_]
+            _restore_row_numbers(network, samples.rows)
         by_fold = samples.groups is not None and validation is None
         weighting = self.weighting
         ensemble = weighting.combine(target, left_out, training_set.scored_sample, by_fold)
@@ -82,8 +79,8 @@ class StackedParts:
             final_estimator_=ensemble.final_estimator,
         )
         scored = training_set.scored_sample.rows.X
+        names, networks = zip(*pairs, strict=True)
         weighting = weighting.with_ensemble(target, ensemble, scored, networks)
-        names = [name for name, _ in pairs]
         report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
         return StackedParts(target, base, weighting)
 
@@ -181,6 +178,12 @@ def _check_interpolation(name, network, left_out):
             "training samples, and an ensemble cannot compute its out-of-fold scores; pass a "
             'larger alpha, or alpha="auto".'
         )
+
+
+def _restore_row_numbers(network, rows):
+    """Replace row numbers of samples without copies, in `support_`, by those in X, if any."""
+    if rows is not None and hasattr(network, "support_"):
+        network.support_ = rows[network.support_]
 
 
 def _importances_of(name, network):
