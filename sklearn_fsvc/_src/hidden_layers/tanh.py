@@ -284,7 +284,6 @@ def fit_tanh_layer(
             algebra, X, samples.rows_with_weight, samples.weight, random_state, feature_weights
         )
         sample.check(dtype)
-
     if units.needs_classes:
         data = LabelledSamples(job, X, samples.rows_with_weight, codes, sample.mean, dtype)
         W = _combine_samples(units, data, sample.spread, weight_seed)
