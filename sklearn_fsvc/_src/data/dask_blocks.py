@@ -46,7 +46,7 @@ def is_dask_collection(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and not isinstance(X, type)
 
 
-def fetched(value: Any) -> Any:
+def compute_if_dask(value: Any) -> Any:
     """Return the array or table of a Dask collection, with masks and names; others as they are."""
     return value.compute() if is_dask_collection(value) else value
 
@@ -58,18 +58,18 @@ def open_input(
 
     y and the weights are fetched in full. Lengths of blocks that are unknown are computed.
     """
-    y, sample_weight = fetched(y), fetched(sample_weight)
+    y, sample_weight = compute_if_dask(y), compute_if_dask(sample_weight)
     check_unmasked(X=X, y=y, sample_weight=sample_weight)
     if not is_dask_collection(X):
         return open_source(X, max_memory, y, sample_weight)
-    array, names = as_array(X)
+    array, names = as_dask_array(X)
     if np.isnan(array.chunks[0]).any():
         array = array.copy()  # `compute_chunk_sizes` modifies it, and X belongs to the user
         array.compute_chunk_sizes()
     return DaskBlocks(array, device, max_memory, names), y, sample_weight
 
 
-def as_array(X: Any) -> tuple[Any, Any]:
+def as_dask_array(X: Any) -> tuple[Any, Any]:
     """Return (a Dask array whose blocks have all features, an empty table with names or None)."""
     names = None
     if not hasattr(X, "_meta"):  # a `Delayed` has all other attributes
@@ -132,7 +132,7 @@ class DaskBlocks(Source):
         return DaskBlocks(self._array[rows], self._device, self._max_memory, self.names)
 
     def pieces(self, rows: Any) -> Generator[tuple[int, npt.NDArray[Any]], None, None]:
-        block_numbers, _ = self.owners(np.asarray(rows))
+        block_numbers, _ = self.locate_rows(np.asarray(rows))
         for i in np.unique(block_numbers):
             yield int(self._starts[i]), self._compute([self._checked(i)])[0]
 
@@ -140,14 +140,14 @@ class DaskBlocks(Source):
         """Return rows in any order; no others are transferred."""
         rows = np.asarray(rows)
         result = np.empty((len(rows), self.shape[1]), dtype or self.dtype)
-        block_numbers, rows_in_block = self.owners(rows)
+        block_numbers, rows_in_block = self.locate_rows(rows)
         positions = {i: np.flatnonzero(block_numbers == i) for i in np.unique(block_numbers)}
         tasks = [self._checked(i, rows_in_block[where]) for i, where in positions.items()]
         for where, taken in zip(positions.values(), self._compute(tasks), strict=True):
             result[where] = taken
         return result
 
-    def owners(
+    def locate_rows(
         self, rows: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Return (the number of the block, the row number in the block) of each row."""
@@ -157,11 +157,10 @@ class DaskBlocks(Source):
     def map_reduce(self, samples: Any, work: Any, rows: npt.NDArray[np.intp] | None = None) -> Any:
         """Return the result of a `MapReduce` for all samples, or for the row numbers `rows`."""
         rows = None if rows is None else np.sort(rows)
-        shared_work, n_operations = constant(work), self._count_operations(work)
-        nodes = []
+        shared_work, n_operations = shared_node(work), self._count_operations(work)
+        nodes, ends = [], self._starts + self._lengths
         for start, stop in self._leaves():
-            first, end = int(self._starts[start]), int(self._starts[stop - 1])
-            end += int(self._lengths[stop - 1])
+            first, end = int(self._starts[start]), int(ends[stop - 1])
             rows_in_leaf = None
             if rows is not None:
                 rows_in_leaf = rows[slice(*np.searchsorted(rows, [first, end]))] - first
@@ -169,15 +168,15 @@ class DaskBlocks(Source):
                     continue
             subset = replace(samples.with_rows(None, slice(first, end)), order=None)
             blocks = [self._checked(i) for i in range(start, stop) if self._lengths[i]]
-            leaf = task(work_on, self._settings, n_operations, subset, rows_in_leaf)
+            leaf = delay(reduce_blocks, self._settings, n_operations, subset, rows_in_leaf)
             nodes.append(leaf(shared_work, *blocks))
-        add_pair = task(add_results, work.add)
+        add_pair = delay(add_results, work.add)
         while len(nodes) > 1:  # one level of the binary tree
             pairs = [nodes[i : i + 2] for i in range(0, len(nodes), 2)]
             nodes = [add_pair(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
         return self._compute(nodes)[0]
 
-    def each(
+    def map_blocks(
         self, function: Callable[..., Any], n_units: int, states: dict[int, Any], *shared: Any
     ) -> dict[int, Any]:
         """Call ``function(job, block, state, *shared)`` of some blocks; results stay there.
@@ -186,18 +185,18 @@ class DaskBlocks(Source):
         """
         import dask
 
-        shared_nodes = [constant(value) for value in shared]
+        shared_nodes = [shared_node(value) for value in shared]
         n_operations = self.shape[0] * self.shape[1] * n_units
-        on_block = task(call, self._settings, n_operations, function)
+        on_block = delay(call_on_block, self._settings, n_operations, function)
         tasks = [
-            on_block(self._checked(i), node(state), *shared_nodes) for i, state in states.items()
+            on_block(self._checked(i), as_node(state), *shared_nodes) for i, state in states.items()
         ]
-        with _without_warning(), self._limit_threads():
+        with _without_graph_warning(), self._limit_threads():
             return dict(zip(states, dask.persist(*tasks), strict=True))
 
-    def fetch(self, results: dict[int, Any], pick: Callable[[Any], Any]) -> dict[int, Any]:
-        """Return ``pick`` of each result of `each`, transferred to this process."""
-        picked = self._compute([task(pick)(result) for result in results.values()])
+    def gather_results(self, results: dict[int, Any], pick: Callable[[Any], Any]) -> dict[int, Any]:
+        """Return ``pick`` of each result of `map_blocks`, transferred to this process."""
+        picked = self._compute([delay(pick)(result) for result in results.values()])
         return dict(zip(results, picked, strict=True))
 
     @property
@@ -210,7 +209,7 @@ class DaskBlocks(Source):
     def _checked(self, i: int, rows: npt.NDArray[np.intp] | None = None) -> Any:
         """Return a task that validates a block, and selects rows of it."""
         shape = int(self._lengths[i]), self.shape[1]
-        return task(check, self.dtype, shape, int(self._starts[i]), rows)(self._blocks[i])
+        return delay(validate_block, self.dtype, shape, int(self._starts[i]), rows)(self._blocks[i])
 
     def _leaves(self) -> Iterator[tuple[int, int]]:
         """Yield (start, stop) of neighbouring blocks that are one task."""
@@ -240,7 +239,7 @@ class DaskBlocks(Source):
     def _compute(self, tasks: list[Any]) -> tuple[Any, ...]:
         import dask
 
-        with _without_warning(), self._limit_threads():
+        with _without_graph_warning(), self._limit_threads():
             return dask.compute(*tasks)
 
 
@@ -257,11 +256,11 @@ class WorkerSettings:
     @contextmanager
     def job(self, n_operations: int) -> Iterator[Job]:
         """Enter an engine for so much work in all, and yield a `Job` on it."""
-        with limited(), get_engine(self.device, n_operations) as engine:
+        with limit_task_threads(), get_engine(self.device, n_operations) as engine:
             yield Job(engine, self.max_memory)
 
 
-def limited() -> AbstractContextManager[Any]:
+def limit_task_threads() -> AbstractContextManager[Any]:
     """Return a context in which a task uses its share of the threads.
 
     Threads of Dask's local pool run concurrently, and use one thread each. Tasks of a worker, and
@@ -272,26 +271,26 @@ def limited() -> AbstractContextManager[Any]:
     return nullcontext() if has_all_threads else threadpool_limits(1, "openmp")
 
 
-def task(function: Callable[..., Any], *arguments: Any) -> Any:
+def delay(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return a `delayed` function with its first arguments bound, which Dask does not traverse."""
     from dask import delayed
 
     return delayed(partial(function, *arguments), pure=False)
 
 
-def constant(value: Any) -> Any:
+def shared_node(value: Any) -> Any:
     """Return a value as a node of the graph that several tasks share."""
     from dask import delayed
 
     return delayed(value, pure=False, traverse=False)
 
 
-def node(state: Any) -> Any:
+def as_node(state: Any) -> Any:
     """Return a node of the graph for a value, or the node that it is."""
-    return state if hasattr(state, "__dask_graph__") else constant(state)
+    return state if hasattr(state, "__dask_graph__") else shared_node(state)
 
 
-def check(
+def validate_block(
     dtype: np.dtype,
     shape: tuple[int, int],
     first: int,
@@ -300,7 +299,7 @@ def check(
 ) -> npt.NDArray[Any]:
     """Return a block, or some rows of it, as a finite C-ordered array of `dtype`."""
     check_unmasked(X=block)
-    block = np.asarray(to_host(dense_block(block)))
+    block = np.asarray(to_host(check_dense(block)))
     if block.shape != shape:
         raise ValueError(
             f"The block of X that begins at row {first} has shape {block.shape}, and by its chunks "
@@ -313,7 +312,7 @@ def check(
     return np.require(block, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def dense_block(block: Any) -> Any:
+def check_dense(block: Any) -> Any:
     """Return a block; raise TypeError, with the remedy, for a sparse matrix."""
     if issparse(block):
         raise TypeError(
@@ -324,7 +323,7 @@ def dense_block(block: Any) -> Any:
     return block
 
 
-def work_on(
+def reduce_blocks(
     settings: WorkerSettings,
     n_operations: int,
     samples: Any,
@@ -339,7 +338,7 @@ def work_on(
         return work.to_host(work(job, samples, rows))
 
 
-def call(
+def call_on_block(
     settings: WorkerSettings,
     n_operations: int,
     function: Callable[..., Any],
@@ -357,7 +356,7 @@ def add_results(add: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
     return add(deepcopy(first), second)
 
 
-def _without_warning() -> AbstractContextManager[Any]:
+def _without_graph_warning() -> AbstractContextManager[Any]:
     """Return a context without the warning of Dask's clients about large graphs.
 
     Only if `distributed` is imported already, which alone has clients: its import would add

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.dask_blocks import as_array, constant, dense_block, is_dask_collection, limited
+from ..data.dask_blocks import (
+    as_dask_array,
+    check_dense,
+    is_dask_collection,
+    limit_task_threads,
+    shared_node,
+)
 from ..data.validation import to_host
 
 
@@ -39,13 +45,13 @@ def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
 def _lazy(model: Any, name: str, X: Any, options: dict[str, Any]) -> Any:
     """Return the Dask array of a method, or a list or tuple of them for several results."""
     check_is_fitted(model)
-    array, names = as_array(X)
+    array, names = as_dask_array(X)
     validate_data(model, array if names is None else names, skip_check_array=True, reset=False)
     empty = model._empty_output(name, array.dtype, **options)
     model_on_blocks = copy(model)
     if hasattr(model_on_blocks, "feature_names_in_"):
         del model_on_blocks.feature_names_in_  # blocks are arrays without names
-    model_node = constant(model_on_blocks)
+    model_node = shared_node(model_on_blocks)
     if isinstance(empty, np.ndarray):
         return _mapped(array, model_node, name, options, empty)
     return type(empty)(
@@ -78,8 +84,8 @@ def _predict_block(
     number: int | None,
 ) -> Any:
     """Return the result of a method for one block, or one of its results."""
-    if not len(dense_block(block)):
+    if not len(check_dense(block)):
         return empty
-    with limited():
+    with limit_task_threads():
         result = getattr(model, method)(to_host(block), **options)
     return result if number is None else result[number]

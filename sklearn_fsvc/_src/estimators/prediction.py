@@ -76,11 +76,11 @@ class PredictionRun:
 
     def _score_share(self, consume, make_consumer, job, share):
         """Score the samples of one engine; return the rows that no unit covers."""
-        readout = self.parts.readout.make_predictor(
+        predictor = self.parts.readout.make_predictor(
             job.engine, self.layer.hidden_dtype, self.parts.uses_nearest_unit
         )
         other = None if make_consumer is None else make_consumer(job)
-        fixed_bytes, row_bytes = 0, readout.row_bytes
+        fixed_bytes, row_bytes = 0, predictor.row_bytes
         if other is not None:
             fixed_bytes, row_bytes = other.fixed_bytes, row_bytes + other.row_bytes
 
@@ -96,7 +96,7 @@ class PredictionRun:
         is_queued = other is None and job.engine.xp is not np
         max_bytes = job.memory_limit // _QUEUE_SHARE if is_queued else 0
         queue = ScoreQueue(
-            readout, lambda part, scores: consume(rows_of(part), scores), explain, max_bytes
+            predictor, lambda part, scores: consume(rows_of(part), scores), explain, max_bytes
         )
 
         def take(part, H):
@@ -107,7 +107,7 @@ class PredictionRun:
         consumer = Consumer(take, fixed_bytes + queue.nbytes, row_bytes)
         stream(job, self.layer, slice_rows(self.X, share), consumer)
         queue.flush()
-        return share.start + readout.uncovered
+        return share.start + predictor.uncovered
 
 
 class OutputBuffer:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.memory_plan import check_fits
 from ..data.streaming import Consumer
 from ..parts.base import UNSET
-from ..readouts.linear import Deviations, Posterior
+from ..readouts.linear import Posterior, StdPredictor
 from ..utils.availability import available_if
 from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_bool, check_confidence_level
@@ -344,13 +344,13 @@ def check_quantiles(quantiles: Any) -> npt.NDArray[np.float64]:
 
 def _std_consumer(posterior, dtype, std, job):
     """Return the `Consumer` of a job that writes standard deviations (n_samples, n_outputs)."""
-    readout = Deviations(job.engine, posterior, dtype)
-    check_fits("return_std=True", readout.fixed_bytes, job.memory_limit)
+    predictor = StdPredictor(job.engine, posterior, dtype)
+    check_fits("return_std=True", predictor.fixed_bytes, job.memory_limit)
 
     def take(rows, H):
-        std[rows] = readout.of(H)
+        std[rows] = predictor.std(H)
 
-    return Consumer(take, readout.fixed_bytes, readout.row_bytes)
+    return Consumer(take, predictor.fixed_bytes, predictor.row_bytes)
 
 
 class _PredictionWithStd(tuple):

@@ -131,7 +131,7 @@ class ScoreQueue:
 
     Parameters
     ----------
-    readout : LinearPredictor
+    predictor : LinearPredictor
     consume : callable
         ``consume(part, scores)``.
     raise_overflow : callable
@@ -142,19 +142,19 @@ class ScoreQueue:
 
     def __init__(
         self,
-        readout: LinearPredictor,
+        predictor: LinearPredictor,
         consume: Callable[[slice, npt.NDArray], None],
         raise_overflow: Callable[[slice], NoReturn],
         max_bytes: int,
     ):
-        self._readout, self._consume, self._raise_overflow = readout, consume, raise_overflow
+        self._predictor, self._consume, self._raise_overflow = predictor, consume, raise_overflow
         self.nbytes = min(max_bytes, _MAX_QUEUE_BYTES)
         self._pending: list[tuple[slice, Any]] = []
 
     def put(self, part: slice, H: Any) -> None:
         if not self.nbytes:
-            return self._consume(part, self._readout.scores(part, H))
-        products = self._readout.multiply(H)
+            return self._consume(part, self._predictor.scores(part, H))
+        products = self._predictor.multiply(H)
         self._pending.append((part, products))
         # A further tile must fit.
         n_bytes = (len(self._pending) + 1) * products.nbytes
@@ -166,7 +166,7 @@ class ScoreQueue:
         pending, self._pending = self._pending, []
         for part, products in pending:
             try:
-                scores = self._readout.scores_of_products(part, products)
+                scores = self._predictor.scores_of_products(part, products)
             except NaNOutputError:
                 self._raise_overflow(part)
             self._consume(part, scores)
@@ -188,7 +188,7 @@ class Posterior(NamedTuple):
     noise: Any  # (n_outputs,): standard deviation of the noise
 
 
-class Deviations:
+class StdPredictor:
     """Standard deviations of the outputs of tiles of H, by a `Posterior` of host arrays."""
 
     def __init__(self, engine: Any, posterior: Posterior, dtype: Any):
@@ -206,7 +206,7 @@ class Deviations:
         """Bytes for a row of H."""
         return sum(self._posterior.root.shape) * self._dtype.itemsize + 24
 
-    def of(self, H: Any) -> npt.NDArray:
+    def std(self, H: Any) -> npt.NDArray:
         """Return standard deviations (n_rows, n_outputs) on the host, in float64.
 
         H is overwritten.
