@@ -154,7 +154,7 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
     ndarray of shape (n_features,), float64
         The maximum is 1. All are 1 if all features are constant.
     """
-    deviations = _standard_deviations(samples, engine)
+    deviations = _deviations_or_zero(samples, engine)
     varies = ~(deviations == 0)  # True also for NaN, which is refused
     if not varies.any():
         return np.ones(len(deviations))
@@ -165,7 +165,7 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
 
 
 @limit_blas_threads(1)
-def _standard_deviations(samples, engine):
+def _deviations_or_zero(samples, engine):
     """Return the standard deviations of the features, 0 up to rounding errors."""
     X = samples.X
     algebra, n = engine.algebra_of(X), len(X)
