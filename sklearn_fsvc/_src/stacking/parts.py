@@ -67,11 +67,8 @@ class StackedParts:
         if final is not None and training_set.has_all_classes:
             report.begin("fitting the final network")
             self.base.set_final_penalty(final, pairs)
-            rows = training_set.sample.rows
-            weighting = weighting.with_scale_of(rows.X, rows.weight)
-            extend = partial(ExtendedSamples.of, self.base, weighting, target)
-            ensemble = self._add_final(
-                extend, ensemble, final, training_set, fit_task.subtask("final")
+            weighting, ensemble = self._add_final(
+                target, ensemble, final, training_set, fit_task.subtask("final")
             )
             report.time_stage("final network")
         base = self.base.with_fitted(
@@ -136,14 +133,16 @@ class StackedParts:
             folds = assign_folds(sample, samples.groups_of(sample.numbers))
         return TrainingSet(samples, y, sample, folds, validation, validation_sample)
 
-    def _add_final(self, extend, ensemble, final, training_set, fit_task):
-        """Return the ensemble with a final estimator fitted to the sample, if that gains.
+    def _add_final(self, target, ensemble, final, training_set, fit_task):
+        """Return the weighting, and the ensemble with a final estimator if that gains.
 
-        ``extend(samples, sample, scores)`` returns its `ExtendedSamples`. The features are those of
-        X, and out-of-fold scores. Leave-one-out scores would leak the target: they equal the scores
-        of the fit to all samples minus the influence of the sample itself, which a network can
-        infer from the other features.
+        It is fitted to the sample. The features are those of X, and out-of-fold scores.
+        Leave-one-out scores would leak the target: they equal the scores of the fit to all samples
+        minus the influence of the sample itself, which a network can infer from the other features.
         """
+        rows = training_set.sample.rows
+        weighting = self.weighting.with_scale_of(rows.X, rows.weight)
+        extend = partial(ExtendedSamples.of, self.base, weighting, target)
         samples, validation = training_set.samples, training_set.validation
         ensemble_scores = ensemble.oof_scores if validation is None else ensemble.scores
         trained = extend(samples, training_set.sample, ensemble.oof_scores)
@@ -165,8 +164,8 @@ class StackedParts:
         scores = left_out.oof_scores if validation is None else left_out.scores
         assert scores is not None
         places = scored.places
-        return ensemble.with_final(
-            final, places, ensemble_scores[places], scores, self.weighting.min_gain
+        return weighting, ensemble.with_final(
+            final, places, ensemble_scores[places], scores, weighting.min_gain
         )
 
 
