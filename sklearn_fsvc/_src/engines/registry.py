@@ -110,7 +110,7 @@ def get_engine(device: str, work: float | None = None, rows_per_unit: float = ma
     >>> get_engine("jit").name
     'jit'
     """
-    engine = _make(device, work, rows_per_unit)
+    engine = _make_engine(device, work, rows_per_unit)
     reason = engine.why_unavailable()
     if reason:
         raise RuntimeError(f"device={device!r} cannot be used: {reason}.")
@@ -146,7 +146,7 @@ def _is_redefinition(old, new):
     return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
-def _make(device, work, rows_per_unit):
+def _make_engine(device, work, rows_per_unit):
     if device == "auto":
         work = work or 0
         engine = accelerator(work) or ENGINES[CPU]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ..parts.base import UNSET
 from ..parts.readout import Readout, ReadoutTraining
 from ..readouts.draw_sample import unrepeated_rows
-from ..readouts.linear import Solution, warn_of
+from ..readouts.linear import Solution, warn_of_problem
 from ..readouts.penalty_search import PenaltySearchResult, train_held_out
 from ..readouts.statistics import RidgeStatistics
 from ..readouts.uncovered import shrink_to_intercept
@@ -148,7 +148,7 @@ class Linear(Readout):
 
     def with_solution(self, training: ReadoutTraining, solution: Solution, **fitted: Any) -> Self:
         """Return the trained readout, and warn of a problem of the solution."""
-        warn_of(solution.problem)
+        warn_of_problem(solution.problem)
         engine, dtype = training.job.engine, training.layer.hidden_dtype
         return self.solved(engine, solution, training.target, dtype, **fitted)
 

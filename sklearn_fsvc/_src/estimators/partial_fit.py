@@ -13,7 +13,7 @@ from ..data.memory_plan import host_memory_limit
 from ..engines.algebra import HOST
 from ..parts.composition import Parts
 from ..readouts.drift import WINDOW
-from ..readouts.linear import warn_of
+from ..readouts.linear import warn_of_problem
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.running_statistics import InvalidRemoval
 from ..utils.parameters import is_option
@@ -432,7 +432,7 @@ class IncrementalNetwork(BufferedNetwork):
         state = replace(state, solved_for=penalty, solution=(solution.W, solution.b))
         parts = replace(parts, readout=readout)
         self._store_state(parts, state, evaluate.device, search_results)
-        warn_of(solution.problem)
+        warn_of_problem(solution.problem)
 
 
 def _layer_hash(layer: Any) -> str:

@@ -39,7 +39,7 @@ class Whitening(NamedTuple):
     is_triangular: bool = False  # whether the basis is 0 below its diagonal
 
 
-def warn_of(problem: str) -> None:
+def warn_of_problem(problem: str) -> None:
     """Warn of a `Solution.problem`, if there is one."""
     if problem:
         warn(problem, ConvergenceWarning)

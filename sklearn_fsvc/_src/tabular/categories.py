@@ -439,7 +439,7 @@ def _classify_numbers(present):
     """Return the key in `_ADVICE` for values that are numbers, most of them; None for others."""
     numbers = [value for value in present if _is_number(value)]
     n_others = len(present) - len(numbers)
-    if n_others <= min(_MAX_MARKERS, len(numbers) // 10) and _are_numbers(numbers):
+    if n_others <= min(_MAX_MARKERS, len(numbers) // 10) and _are_quantities(numbers):
         return "marked" if n_others else "numbers"
     n_symbols = sum(map(_is_number_with_symbols, present))
     return "symbols" if n_symbols and n_others - n_symbols <= _MAX_MARKERS else None
@@ -460,7 +460,7 @@ def _is_number_with_symbols(value):
     return is_other_text and _NUMBER_WITH_SYMBOLS.fullmatch(value) is not None
 
 
-def _are_numbers(values):
+def _are_quantities(values):
     """Return whether numbers, some as texts, are not codes, as ZIP codes are."""
     texts = [value for value in values if isinstance(value, str)]
     if not texts or not all(text.isdigit() for text in texts):

@@ -133,7 +133,7 @@ def _spread_rows(n_rows: int) -> Iterator[npt.NDArray[np.int64]]:
         start, stop = stop, 2 * stop
 
 
-def check_features(features: Any) -> Any:
+def check_categorical_features(features: Any) -> Any:
     """Return `categorical_features` as a list, None or "from_dtype"; TypeError for others."""
     if features is None or (isinstance(features, str) and features == "from_dtype"):
         return features
