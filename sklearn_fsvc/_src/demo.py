@@ -65,27 +65,30 @@ def run(
         f"{'t_syn':>14}"
     )
     models = {}
-    for model in (
-        RBFClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
-        TanhClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
-    ):
-        name = type(model).__name__
-        models[name] = model
-        if sys.stdout.isatty():  # overwritten by the line of results
-            print(f"{name:16} training ...", end="\r", flush=True)
-        fit = _time(model.fit, X, y)
-        predict = _time(model.predict, X_test)
-        n_units = model.readout_coef_.shape[1]
-        # The unit of the source paper, time per operation of the layer: t_syn = t / (N M n).
-        t_syn = predict / (len(X_test) * n_units * X.shape[1])
-        print(
-            f"{name:16}{n_units:6}{model.score(X_test, y_test):10.2%}{fit:8.2f}s{predict:8.3f}s"
-            f"{len(X_test) / predict:11,.0f}{t_syn * 1e12:11.2f} ps"
-        )
+    for network in (RBFClassifier, TanhClassifier):
+        model = network(n_hidden, random_state=0, device=device, verbose=verbose)
+        models[network.__name__] = model
+        _fit_and_score(model, X, y, X_test, y_test)
     print("t_syn: time to predict per sample, hidden unit and feature, in picoseconds")
     if path is not None:
         plot_errors(models, X_test, y_test, shape, path)
         print(f"figure: {path}")
+
+
+def _fit_and_score(model, X, y, X_test, y_test):
+    """Fit a network, and print its accuracy and times."""
+    name = type(model).__name__
+    if sys.stdout.isatty():  # overwritten by the line of results
+        print(f"{name:16} training ...", end="\r", flush=True)
+    fit = _time(model.fit, X, y)
+    predict = _time(model.predict, X_test)
+    n_units = model.readout_coef_.shape[1]
+    # The unit of the source paper, time per operation of the layer: t_syn = t / (N M n).
+    t_syn = predict / (len(X_test) * n_units * X.shape[1])
+    print(
+        f"{name:16}{n_units:6}{model.score(X_test, y_test):10.2%}{fit:8.2f}s{predict:8.3f}s"
+        f"{len(X_test) / predict:11,.0f}{t_syn * 1e12:11.2f} ps"
+    )
 
 
 def load_images(

@@ -278,10 +278,25 @@ class Tuner:
         return replace(tuned, load=max(before, after))
 
     def _search(self, kind, layer, default, end):
-        settings, engine = dict(default), self.engine
+        """Return the fastest settings: each by itself, unless all together are not faster."""
+        settings = self._search_each(kind, layer, default, end)
+        # Measure all of them together, with more rounds.
+        seconds = max(0.0, end - time.perf_counter())
+        both = [default] if settings == default else [default, settings]
+        before, *others = self._synaptic_times(kind, both, self.repeats + 2, seconds)
+        after = others[0] if others else before
+        self.engine.tuned = {}
+        if not self._is_faster(after, before, GAIN):
+            precision = {k: v for k, v in settings.items() if k == "statistics"}
+            settings, after = {**default, **precision}, before
+        return Tuned(settings, float(np.median(before)), float(np.median(after)))
+
+    def _search_each(self, kind, layer, default, end):
+        """Return the settings with each replaced by the fastest value, one after the other."""
+        settings = dict(default)
         tunables = {
             name: values
-            for name, values in engine.tunables(layer).items()
+            for name, values in self.engine.tunables(layer).items()
             # Sums of integers are exact.
             if len(values) > 1 and not (name == "statistics" and layer.quantizer)
         }
@@ -299,16 +314,7 @@ class Tuner:
             gain = GAIN_STATISTICS if is_statistics else GAIN
             if self._is_faster(times[best], times[settings[name]], gain):
                 settings[name] = best
-        # Each setting was faster by itself: measure all of them together, with more rounds.
-        seconds = max(0.0, end - time.perf_counter())
-        both = [default] if settings == default else [default, settings]
-        before, *others = self._synaptic_times(kind, both, self.repeats + 2, seconds)
-        after = others[0] if others else before
-        engine.tuned = {}
-        if not self._is_faster(after, before, GAIN):
-            precision = {k: v for k, v in settings.items() if k == "statistics"}
-            settings, after = {**default, **precision}, before
-        return Tuned(settings, float(np.median(before)), float(np.median(after)))
+        return settings
 
     def _is_faster(self, times, others, gain):
         has_enough = len(times) >= min(_MIN_ROUNDS, self.repeats)

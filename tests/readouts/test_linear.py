@@ -7,13 +7,13 @@ import pytest
 
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.readouts import linear
-from sklearn_fsvc._src.readouts.linear import LinearReadout, ScoreQueue
+from sklearn_fsvc._src.readouts.linear import LinearPredictor, ScoreQueue
 
 ENGINE = SimpleNamespace(xp=None, algebra=HOST, to_device=np.asarray, to_host=np.asarray)
 
 
 def make_queue(max_bytes, W, finds_uncovered=False):
-    readout = LinearReadout(ENGINE, W, np.ones(len(W)), np.float64, finds_uncovered)
+    readout = LinearPredictor(ENGINE, W, np.ones(len(W)), np.float64, finds_uncovered)
     consumed = []
 
     def raise_overflow(part):

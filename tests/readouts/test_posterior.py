@@ -13,7 +13,7 @@ from fake_sources import TiledArray
 from peak_memory import MIB, PER_ROW, peak
 from readouts.brute_force import unit_at_sample, without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc._src.readouts.linear import Deviations, Posterior
+from sklearn_fsvc._src.readouts.linear import Posterior, StdPredictor
 from sklearn_fsvc.engines import get_engine
 
 REGRESSORS = [
@@ -205,7 +205,7 @@ def test_results_do_not_depend_on_tiles(regressor, rows, size):
 
 def test_a_memory_error_halves_the_tile(regressor, rows, monkeypatch):
     X, Y, _, new = rows
-    model, deviations_of = regressor.fit(X, Y), Deviations.of
+    model, deviations_of = regressor.fit(X, Y), StdPredictor.std
     whole = model.predict(new, return_std=True)
 
     def fail_for_large_tiles(self, H):
@@ -214,7 +214,7 @@ def test_a_memory_error_halves_the_tile(regressor, rows, monkeypatch):
             raise MemoryError
         return deviations_of(self, H)
 
-    monkeypatch.setattr(Deviations, "of", fail_for_large_tiles)
+    monkeypatch.setattr(StdPredictor, "std", fail_for_large_tiles)
     np.testing.assert_allclose(model.predict(new, return_std=True), whole, rtol=1e-9)
 
 
@@ -245,7 +245,7 @@ def test_deviations_do_not_overwrite_the_posterior(rng):
     posterior = Posterior(rng.random((4, 3)), rng.random(4), 5.0, np.ones(2))
     before = [np.copy(each) for each in posterior]
     with get_engine("jit") as engine:
-        actual = Deviations(engine, posterior, np.dtype(float)).of(rng.random((6, 4)))
+        actual = StdPredictor(engine, posterior, np.dtype(float)).std(rng.random((6, 4)))
     assert actual.shape == (6, 2)
     for each, copy in zip(posterior, before, strict=True):
         np.testing.assert_array_equal(each, copy)

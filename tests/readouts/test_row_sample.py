@@ -22,7 +22,7 @@ from sklearn_fsvc._src.readouts.calibration import fit_calibration
 from sklearn_fsvc._src.readouts.draw_sample import UniqueSamplePass, sample_by_hash, sample_unique
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import Sample
+from sklearn_fsvc._src.readouts.row_sample import RowSample
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -63,11 +63,11 @@ def check(sample, expected_rows):
 def test_samples_of_parts_merge_in_any_order(rows):
     X, y, weight = rows
     parts = np.array_split(np.random.default_rng(0).permutation(120), 7)
-    samples = [Sample(CAPACITY).update(samples_of(X, y, weight, part)) for part in parts]
+    samples = [RowSample(CAPACITY).update(samples_of(X, y, weight, part)) for part in parts]
     merged = samples[0]
     for other in samples[1:]:
         merged = merged.merge(other)
-    sequential = Sample(CAPACITY)
+    sequential = RowSample(CAPACITY)
     for part in reversed(parts):
         sequential = sequential.update(samples_of(X, y, weight, part))
     for sample in (merged, sequential):
@@ -77,7 +77,7 @@ def test_samples_of_parts_merge_in_any_order(rows):
 def test_removed_rows(rows):
     X, y, weight = rows
     sample = (
-        Sample(CAPACITY)
+        RowSample(CAPACITY)
         .update(samples_of(X, y, weight))
         .forget(samples_of(X, y, weight, slice(50)))
     )
@@ -91,7 +91,7 @@ def test_removed_rows(rows):
 def after_removal(rng):
     """Return X, y, a sample of the first 2000, and the same after the first 1600 were removed."""
     X, y = rng.normal(size=(2300, 3)), rng.integers(0, 3, 2300)
-    whole = Sample(CAPACITY).update(samples_of(X, y, part=slice(2000)))
+    whole = RowSample(CAPACITY).update(samples_of(X, y, part=slice(2000)))
     return X, y, whole, whole.forget(samples_of(X, y, part=slice(1600)))
 
 
@@ -119,7 +119,7 @@ def test_replacement_does_not_depend_on_order_or_parts(after_removal):
     sequential, separate = left, []
     for part in np.array_split(np.random.default_rng(0).permutation(later), 7):
         sequential = sequential.update(samples_of(X, y, part=part))
-        separate.append(Sample(CAPACITY).update(samples_of(X, y, part=part)))
+        separate.append(RowSample(CAPACITY).update(samples_of(X, y, part=part)))
     are_equal(sequential, at_once)
     merged = left
     for each in separate:
@@ -134,26 +134,26 @@ def test_prior_rows_only_if_rows_are_missing(after_removal, rows):
     X, y, whole, left = after_removal
     assert whole.prior_rows == 0
     assert left.prior_rows == pytest.approx(30 * (1 - left.n_rows / CAPACITY))
-    assert Sample(CAPACITY).merge(left).prior_rows == left.prior_rows
+    assert RowSample(CAPACITY).merge(left).prior_rows == left.prior_rows
     assert left.update(samples_of(X, y, part=slice(2000, None))).prior_rows == 0
     none = left.forget(samples_of(X, y, part=slice(1600, 2000)))
     assert none.is_empty
     assert none.prior_rows == 30
     assert none.update(samples_of(X, y, part=slice(2000, 2005))).prior_rows == 22.5
     # The sample contained all rows before the removal, so that none is missing.
-    small = Sample(CAPACITY).update(samples_of(X, y, part=slice(15)))
+    small = RowSample(CAPACITY).update(samples_of(X, y, part=slice(15)))
     assert small.forget(samples_of(X, y, part=slice(10))).prior_rows == 0
 
 
 def test_decay_alone_leaves_no_rows_missing(rng):
     X, y = rng.normal(size=(2000, 3)), rng.integers(0, 3, 2000)
-    sample = Sample(CAPACITY)
+    sample = RowSample(CAPACITY)
     for part in np.array_split(np.arange(1000), 9):
         decays = np.log(0.99) * np.arange(len(part) - 1, -1, -1)
         sample = sample.decayed(len(part) * np.log(0.99)).update(
             samples_of(X, y, part=part), decays
         )
-    sample = sample.merge(Sample(CAPACITY).update(samples_of(X, y, part=slice(1000, None))))
+    sample = sample.merge(RowSample(CAPACITY).update(samples_of(X, y, part=slice(1000, None))))
     assert sample.n_rows == CAPACITY
     assert sample.key_limit < np.inf
     assert sample.prior_rows == 0
@@ -172,14 +172,16 @@ def test_removed_copies_that_were_not_sampled(after_removal):
 
 def test_part_of_a_weight_is_removed(rows):
     X, y, weight = rows
-    sample = Sample(CAPACITY).update(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
+    sample = (
+        RowSample(CAPACITY).update(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
+    )
     check(sample, expected_sample(X, y, weight / 2))
 
 
 def test_decayed_rows_are_replaced_by_new_ones(rng):
     """Weights decay as those of the sums, and most of the sampled rows are recent."""
     X, y, factor = rng.normal(size=(2000, 3)), rng.integers(0, 3, 2000), 0.98
-    sample = Sample(CAPACITY)
+    sample = RowSample(CAPACITY)
     for part in np.array_split(np.arange(2000), 40):
         decays = np.log(factor) * np.arange(len(part) - 1, -1, -1)
         sample = sample.decayed(len(part) * np.log(factor)).update(
@@ -214,7 +216,7 @@ def test_a_sample_is_drawn_in_one_pass(rows, kind):
         whole = map_reduce(Job(engine), samples, sample_pass)
         part = map_reduce(Job(engine), samples, sample_pass, np.arange(10, 90))
     dense = whole.rows.X.take(slice(None)) if kind == "sparse" else whole.rows.X
-    check(Sample(CAPACITY, replace(whole.rows, X=dense)), expected_sample(X, y, weight))
+    check(RowSample(CAPACITY, replace(whole.rows, X=dense)), expected_sample(X, y, weight))
     assert part.rows.hashes.tolist() == list(expected_sample(X[10:90], y[10:90], weight[10:90]))
 
 

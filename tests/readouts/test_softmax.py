@@ -26,7 +26,7 @@ from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import softmax, softmax_penalty
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
-from sklearn_fsvc._src.readouts.linear import warn_of
+from sklearn_fsvc._src.readouts.linear import warn_of_problem
 from sklearn_fsvc._src.readouts.log_loss import LogLoss
 from sklearn_fsvc._src.readouts.newton import (
     CachedRows,
@@ -320,7 +320,7 @@ def test_no_convergence_warns():
         result = train_softmax(Job(engine), tanh_layer(), samples_of(X, y), 1e-3, 1e-9, max_iter=2)
     assert result.n_iter == 2
     with pytest.warns(ConvergenceWarning, match=r"in 2 steps: .* Increase alpha, or"):
-        warn_of(result.solution.problem)
+        warn_of_problem(result.solution.problem)
 
 
 def test_rounding_of_float32_is_reported():

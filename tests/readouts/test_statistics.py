@@ -10,7 +10,7 @@ import naive
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.readouts import packed_symmetric
-from sklearn_fsvc._src.readouts.linear import warn_of
+from sklearn_fsvc._src.readouts.linear import warn_of_problem
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc.engines import get_engine
@@ -42,7 +42,7 @@ def statistics(H, Y, weight=None, step=1000, engine=JIT, dtype=None):
 
 def solve_on_host(statistics, alpha, engine):
     W, b, problem = statistics.solve(alpha)
-    warn_of(problem)
+    warn_of_problem(problem)
     return engine.to_host(W), engine.to_host(b)
 
 

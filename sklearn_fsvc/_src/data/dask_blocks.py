@@ -1,7 +1,7 @@
 """Dask collections: blocks of samples are processed where they are, and never gathered.
 
-Two directions: `open_input` makes a `DaskBlocks` source of a Dask array that a model is fitted
-to, and `lazy_on_dask` makes a method return a Dask array, whose blocks are computed later.
+`open_input` makes a `DaskBlocks` source of a Dask array that a model is fitted to. Predictions of
+Dask arrays are in `estimators/dask_predictions.py`.
 
 The current Dask client computes, or Dask's threads without one. Dask is not imported before an
 array of it is given, and only its stable functions are used: `to_delayed`, `delayed`, `compute`
@@ -12,20 +12,18 @@ added in a binary tree over the block numbers: the result does not depend on the
 their number.
 """
 
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..engines import get_engine
@@ -48,7 +46,7 @@ def is_dask_collection(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and not isinstance(X, type)
 
 
-def fetched(value: Any) -> Any:
+def compute_if_dask(value: Any) -> Any:
     """Return the array or table of a Dask collection, with masks and names; others as they are."""
     return value.compute() if is_dask_collection(value) else value
 
@@ -60,18 +58,18 @@ def open_input(
 
     y and the weights are fetched in full. Lengths of blocks that are unknown are computed.
     """
-    y, sample_weight = fetched(y), fetched(sample_weight)
+    y, sample_weight = compute_if_dask(y), compute_if_dask(sample_weight)
     check_unmasked(X=X, y=y, sample_weight=sample_weight)
     if not is_dask_collection(X):
         return open_source(X, max_memory, y, sample_weight)
-    array, names = as_array(X)
+    array, names = as_dask_array(X)
     if np.isnan(array.chunks[0]).any():
         array = array.copy()  # `compute_chunk_sizes` modifies it, and X belongs to the user
         array.compute_chunk_sizes()
     return DaskBlocks(array, device, max_memory, names), y, sample_weight
 
 
-def as_array(X: Any) -> tuple[Any, Any]:
+def as_dask_array(X: Any) -> tuple[Any, Any]:
     """Return (a Dask array whose blocks have all features, an empty table with names or None)."""
     names = None
     if not hasattr(X, "_meta"):  # a `Delayed` has all other attributes
@@ -134,7 +132,7 @@ class DaskBlocks(Source):
         return DaskBlocks(self._array[rows], self._device, self._max_memory, self.names)
 
     def pieces(self, rows: Any) -> Generator[tuple[int, npt.NDArray[Any]], None, None]:
-        block_numbers, _ = self.owners(np.asarray(rows))
+        block_numbers, _ = self.locate_rows(np.asarray(rows))
         for i in np.unique(block_numbers):
             yield int(self._starts[i]), self._compute([self._checked(i)])[0]
 
@@ -142,14 +140,14 @@ class DaskBlocks(Source):
         """Return rows in any order; no others are transferred."""
         rows = np.asarray(rows)
         result = np.empty((len(rows), self.shape[1]), dtype or self.dtype)
-        block_numbers, rows_in_block = self.owners(rows)
+        block_numbers, rows_in_block = self.locate_rows(rows)
         positions = {i: np.flatnonzero(block_numbers == i) for i in np.unique(block_numbers)}
         tasks = [self._checked(i, rows_in_block[where]) for i, where in positions.items()]
         for where, taken in zip(positions.values(), self._compute(tasks), strict=True):
             result[where] = taken
         return result
 
-    def owners(
+    def locate_rows(
         self, rows: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Return (the number of the block, the row number in the block) of each row."""
@@ -159,11 +157,10 @@ class DaskBlocks(Source):
     def map_reduce(self, samples: Any, work: Any, rows: npt.NDArray[np.intp] | None = None) -> Any:
         """Return the result of a `MapReduce` for all samples, or for the row numbers `rows`."""
         rows = None if rows is None else np.sort(rows)
-        shared_work, n_operations = constant(work), self._count_operations(work)
-        nodes = []
+        shared_work, n_operations = shared_node(work), self._count_operations(work)
+        nodes, ends = [], self._starts + self._lengths
         for start, stop in self._leaves():
-            first, end = int(self._starts[start]), int(self._starts[stop - 1])
-            end += int(self._lengths[stop - 1])
+            first, end = int(self._starts[start]), int(ends[stop - 1])
             rows_in_leaf = None
             if rows is not None:
                 rows_in_leaf = rows[slice(*np.searchsorted(rows, [first, end]))] - first
@@ -171,15 +168,15 @@ class DaskBlocks(Source):
                     continue
             subset = replace(samples.with_rows(None, slice(first, end)), order=None)
             blocks = [self._checked(i) for i in range(start, stop) if self._lengths[i]]
-            leaf = task(work_on, self._settings, n_operations, subset, rows_in_leaf)
+            leaf = delay(reduce_blocks, self._settings, n_operations, subset, rows_in_leaf)
             nodes.append(leaf(shared_work, *blocks))
-        add_pair = task(add_results, work.add)
+        add_pair = delay(add_results, work.add)
         while len(nodes) > 1:  # one level of the binary tree
             pairs = [nodes[i : i + 2] for i in range(0, len(nodes), 2)]
             nodes = [add_pair(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
         return self._compute(nodes)[0]
 
-    def each(
+    def map_blocks(
         self, function: Callable[..., Any], n_units: int, states: dict[int, Any], *shared: Any
     ) -> dict[int, Any]:
         """Call ``function(job, block, state, *shared)`` of some blocks; results stay there.
@@ -188,18 +185,18 @@ class DaskBlocks(Source):
         """
         import dask
 
-        shared_nodes = [constant(value) for value in shared]
+        shared_nodes = [shared_node(value) for value in shared]
         n_operations = self.shape[0] * self.shape[1] * n_units
-        on_block = task(call, self._settings, n_operations, function)
+        on_block = delay(call_on_block, self._settings, n_operations, function)
         tasks = [
-            on_block(self._checked(i), node(state), *shared_nodes) for i, state in states.items()
+            on_block(self._checked(i), as_node(state), *shared_nodes) for i, state in states.items()
         ]
-        with _without_warning(), self._limit_threads():
+        with _without_graph_warning(), self._limit_threads():
             return dict(zip(states, dask.persist(*tasks), strict=True))
 
-    def fetch(self, results: dict[int, Any], pick: Callable[[Any], Any]) -> dict[int, Any]:
-        """Return ``pick`` of each result of `each`, transferred to this process."""
-        picked = self._compute([task(pick)(result) for result in results.values()])
+    def gather_results(self, results: dict[int, Any], pick: Callable[[Any], Any]) -> dict[int, Any]:
+        """Return ``pick`` of each result of `map_blocks`, transferred to this process."""
+        picked = self._compute([delay(pick)(result) for result in results.values()])
         return dict(zip(results, picked, strict=True))
 
     @property
@@ -212,7 +209,7 @@ class DaskBlocks(Source):
     def _checked(self, i: int, rows: npt.NDArray[np.intp] | None = None) -> Any:
         """Return a task that validates a block, and selects rows of it."""
         shape = int(self._lengths[i]), self.shape[1]
-        return task(check, self.dtype, shape, int(self._starts[i]), rows)(self._blocks[i])
+        return delay(validate_block, self.dtype, shape, int(self._starts[i]), rows)(self._blocks[i])
 
     def _leaves(self) -> Iterator[tuple[int, int]]:
         """Yield (start, stop) of neighbouring blocks that are one task."""
@@ -242,7 +239,7 @@ class DaskBlocks(Source):
     def _compute(self, tasks: list[Any]) -> tuple[Any, ...]:
         import dask
 
-        with _without_warning(), self._limit_threads():
+        with _without_graph_warning(), self._limit_threads():
             return dask.compute(*tasks)
 
 
@@ -259,11 +256,11 @@ class WorkerSettings:
     @contextmanager
     def job(self, n_operations: int) -> Iterator[Job]:
         """Enter an engine for so much work in all, and yield a `Job` on it."""
-        with limited(), get_engine(self.device, n_operations) as engine:
+        with limit_task_threads(), get_engine(self.device, n_operations) as engine:
             yield Job(engine, self.max_memory)
 
 
-def limited() -> AbstractContextManager[Any]:
+def limit_task_threads() -> AbstractContextManager[Any]:
     """Return a context in which a task uses its share of the threads.
 
     Threads of Dask's local pool run concurrently, and use one thread each. Tasks of a worker, and
@@ -274,26 +271,26 @@ def limited() -> AbstractContextManager[Any]:
     return nullcontext() if has_all_threads else threadpool_limits(1, "openmp")
 
 
-def task(function: Callable[..., Any], *arguments: Any) -> Any:
+def delay(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return a `delayed` function with its first arguments bound, which Dask does not traverse."""
     from dask import delayed
 
     return delayed(partial(function, *arguments), pure=False)
 
 
-def constant(value: Any) -> Any:
+def shared_node(value: Any) -> Any:
     """Return a value as a node of the graph that several tasks share."""
     from dask import delayed
 
     return delayed(value, pure=False, traverse=False)
 
 
-def node(state: Any) -> Any:
+def as_node(state: Any) -> Any:
     """Return a node of the graph for a value, or the node that it is."""
-    return state if hasattr(state, "__dask_graph__") else constant(state)
+    return state if hasattr(state, "__dask_graph__") else shared_node(state)
 
 
-def check(
+def validate_block(
     dtype: np.dtype,
     shape: tuple[int, int],
     first: int,
@@ -302,7 +299,7 @@ def check(
 ) -> npt.NDArray[Any]:
     """Return a block, or some rows of it, as a finite C-ordered array of `dtype`."""
     check_unmasked(X=block)
-    block = np.asarray(to_host(_dense(block)))
+    block = np.asarray(to_host(check_dense(block)))
     if block.shape != shape:
         raise ValueError(
             f"The block of X that begins at row {first} has shape {block.shape}, and by its chunks "
@@ -315,7 +312,7 @@ def check(
     return np.require(block, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _dense(block: Any) -> Any:
+def check_dense(block: Any) -> Any:
     """Return a block; raise TypeError, with the remedy, for a sparse matrix."""
     if issparse(block):
         raise TypeError(
@@ -326,7 +323,7 @@ def _dense(block: Any) -> Any:
     return block
 
 
-def work_on(
+def reduce_blocks(
     settings: WorkerSettings,
     n_operations: int,
     samples: Any,
@@ -341,7 +338,7 @@ def work_on(
         return work.to_host(work(job, samples, rows))
 
 
-def call(
+def call_on_block(
     settings: WorkerSettings,
     n_operations: int,
     function: Callable[..., Any],
@@ -359,7 +356,7 @@ def add_results(add: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
     return add(deepcopy(first), second)
 
 
-def _without_warning() -> AbstractContextManager[Any]:
+def _without_graph_warning() -> AbstractContextManager[Any]:
     """Return a context without the warning of Dask's clients about large graphs.
 
     Only if `distributed` is imported already, which alone has clients: its import would add
@@ -384,77 +381,3 @@ def _is_local() -> bool:
     except ValueError:
         return True
     return False
-
-
-# Lazy predictions.
-
-
-def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that maps Dask arrays to Dask arrays, and others as `method` does.
-
-    The estimator declares dtype and shape of its result by ``_empty_output(name, dtype)``.
-    """
-
-    @wraps(method)
-    def predict(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_dask_collection(X):
-            return method(self, X, *args, **options)
-        options = dict(inspect.signature(method).bind(self, X, *args, **options).arguments)
-        if options.pop("out", None) is not None:
-            raise TypeError(
-                f"{method.__name__} of a Dask array takes no out; use dask.array.store, or to_zarr "
-                "of the result."
-            )
-        del options["self"], options["X"]
-        return _lazy(self, method.__name__, X, options)
-
-    return predict
-
-
-def _lazy(model: Any, name: str, X: Any, options: dict[str, Any]) -> Any:
-    """Return the Dask array of a method, or a list or tuple of them for several results."""
-    check_is_fitted(model)
-    array, names = as_array(X)
-    validate_data(model, array if names is None else names, skip_check_array=True, reset=False)
-    empty = model._empty_output(name, array.dtype, **options)
-    model_on_blocks = copy(model)
-    if hasattr(model_on_blocks, "feature_names_in_"):
-        del model_on_blocks.feature_names_in_  # blocks are arrays without names
-    model_node = constant(model_on_blocks)
-    if isinstance(empty, np.ndarray):
-        return _mapped(array, model_node, name, options, empty)
-    return type(empty)(
-        _mapped(array, model_node, name, options, e, number) for number, e in enumerate(empty)
-    )
-
-
-def _mapped(
-    array: Any,
-    model_node: Any,
-    name: str,
-    options: dict[str, Any],
-    empty: npt.NDArray[Any],
-    number: int | None = None,
-) -> Any:
-    columns = [(size,) for size in empty.shape[1:]]
-    return array.map_blocks(
-        _predict_block, model=model_node, method=name, options=options, empty=empty,
-        number=number, dtype=empty.dtype, chunks=(array.chunks[0], *columns), meta=empty,
-        drop_axis=[1] if empty.ndim == 1 else None, new_axis=[2] if empty.ndim == 3 else None,
-    )  # fmt: skip
-
-
-def _predict_block(
-    block: Any,
-    model: Any,
-    method: str,
-    options: dict[str, Any],
-    empty: npt.NDArray[Any],
-    number: int | None,
-) -> Any:
-    """Return the result of a method for one block, or one of its results."""
-    if not len(_dense(block)):
-        return empty
-    with limited():
-        result = getattr(model, method)(to_host(block), **options)
-    return result if number is None else result[number]

@@ -191,10 +191,8 @@ class PassTask:
     def _begin_tile(self) -> None:
         self._tile = None
         if self._stop < self._total:
-            self._tile, self._stop = (
-                self._task.subtask("tile").begin(),
-                self._stop + self._tile_rows,
-            )
+            self._tile = self._task.subtask("tile").begin()
+            self._stop += self._tile_rows
 
     def advance(self, done: int) -> None:
         """End all tiles of the first `done` rows."""

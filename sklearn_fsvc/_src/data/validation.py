@@ -113,8 +113,13 @@ def validate_samples(estimator: Any, engine: Engine, X: Any, *, reset: bool) -> 
         return X
     if not reset and _is_valid(estimator, X):
         return X
-    if not is_on_other_device(X):
-        return validate_on_host(estimator, to_host(X), reset=reset)
+    if is_on_other_device(X):
+        return _validate_on_device(estimator, engine, X, reset)
+    return validate_on_host(estimator, to_host(X), reset=reset)
+
+
+def _validate_on_device(estimator: Any, engine: Engine, X: Any, reset: bool) -> Any:
+    """Return validated X as an array of the engine, whose device it is on; raise if it is not."""
     device_type = X.__dlpack_device__()[0]
     if device_type not in engine.dlpack_types:
         raise TypeError(

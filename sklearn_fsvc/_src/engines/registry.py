@@ -110,7 +110,7 @@ def get_engine(device: str, work: float | None = None, rows_per_unit: float = ma
     >>> get_engine("jit").name
     'jit'
     """
-    engine = _make(device, work, rows_per_unit)
+    engine = _make_engine(device, work, rows_per_unit)
     reason = engine.why_unavailable()
     if reason:
         raise RuntimeError(f"device={device!r} cannot be used: {reason}.")
@@ -146,7 +146,7 @@ def _is_redefinition(old, new):
     return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
-def _make(device, work, rows_per_unit):
+def _make_engine(device, work, rows_per_unit):
     if device == "auto":
         work = work or 0
         engine = accelerator(work) or ENGINES[CPU]
@@ -157,15 +157,23 @@ def _make(device, work, rows_per_unit):
     name, colon, index = device.partition(":") if isinstance(device, str) else ("", "", "")
     # Other packages are imported only if the name is not one of ours.
     engines = ENGINES if name in ENGINES else known_engines()
-    if name in engines and not colon:
-        return engines[name]()
-    if name in engines and engines[name].is_numbered and (numbers := _parse_numbers(device, index)):
+    engine = engines.get(name)
+    if engine is None:
+        raise ValueError(_explain_unknown(device, engines))
+    if not colon:
+        return engine()
+    if engine.is_numbered and (numbers := _parse_numbers(device, index)):
         # A small job is faster on one device: threads and transfers would cost more than they save.
-        if numbers == "all" and work is not None and engines[name].group_work is not None:
-            numbers = numbers if _gains_by_group(engines[name], work, rows_per_unit) else [0]
-        return _make_numbered(engines[name], numbers)
-    if name in engines and _is_device(engines[name], index):
-        return engines[name](index)
+        if numbers == "all" and work is not None and engine.group_work is not None:
+            numbers = numbers if _gains_by_group(engine, work, rows_per_unit) else [0]
+        return _make_numbered(engine, numbers)
+    if _is_device(engine, index):
+        return engine(index)
+    raise ValueError(_explain_unknown(device, engines))
+
+
+def _explain_unknown(device, engines):
+    """Return the message for a device that is not known, with all that are."""
     known = ", ".join(map(repr, (*ALIASES, *engines)))
     known += "".join(f", '{e.name}:{kind}'" for e in engines.values() for kind in e.device_types)
     numbered = (name for name, engine in engines.items() if engine.is_numbered)
@@ -173,7 +181,7 @@ def _make(device, work, rows_per_unit):
         f'; "{name}:1" is the second one, "{name}:0,1" two of them, "{name}:all" all'
         for name in numbered
     )
-    raise ValueError(f"device={device!r} is not known; choose one of {known}{examples}.")
+    return f"device={device!r} is not known; choose one of {known}{examples}."
 
 
 def _is_device(engine: Any, text: str) -> bool:

@@ -6,10 +6,10 @@ from typing import Any
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
 from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_confidence_level, is_option
+from .dask_predictions import lazy_on_dask
 from .partial_fit import IncrementalNetwork
 from .shared_docs import FIT
 from .state import on_snapshot

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.streaming import Consumer, stream
-from ..readouts.linear import find_nearest_units
+from ..readouts.uncovered import find_nearest_units
 from ..utils.parameters import check_output, check_positive_integer
 from .network import Network
 from .state import on_snapshot
@@ -179,7 +179,7 @@ class _Explainer:
         readout, engine = self._parts.readout, self._job.engine
         W, dtype = readout.readout_coef_, self._layer.hidden_dtype
         self._intercept = readout.readout_intercept_
-        self._readout = readout.make_predictor(engine, dtype, self._parts.uses_nearest_unit)
+        self._predictor = readout.make_predictor(engine, dtype, self._parts.uses_nearest_unit)
         # Coefficients of regressors are in float64 and of any size. They are divided by the largest
         # of their output, so that products in the dtype of H neither overflow nor underflow.
         self._scale = np.abs(W).max(axis=1).astype(np.float64)
@@ -193,7 +193,7 @@ class _Explainer:
     def explanation(self) -> Explanation:
         stream(self._job, self._layer, self._X, self._consumer())
         find_nearest_units(
-            self._job, self._layer, self._X, self._readout.uncovered, self._take_nearest
+            self._job, self._layer, self._X, self._predictor.uncovered, self._take_nearest
         )
         units, centers = self._units, self._parts.units.support
         support = targets = None
@@ -209,12 +209,12 @@ class _Explainer:
     def _consumer(self):
         (n_scores, m), itemsize = self._W.shape, self._layer.hidden_dtype.itemsize
         # The contributions, their absolute values, and the indices of `argpartition`.
-        row_bytes = self._readout.row_bytes + m * (2 * itemsize + 8)
+        row_bytes = self._predictor.row_bytes + m * (2 * itemsize + 8)
         return Consumer(self._take, 2 * n_scores * m * itemsize, row_bytes)
 
     def _take(self, part, H):
         xp, to_host = self._job.engine.xp, self._job.engine.to_host
-        columns, signs = self._store_predictions(part, self._readout.scores(part, H))
+        columns, signs = self._store_predictions(part, self._predictor.scores(part, H))
         contributions = self._W[self._job.engine.to_device(columns)]
         contributions *= H
         size = xp.abs(contributions)

@@ -33,7 +33,7 @@ from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution
 from ..readouts.penalty_search import SearchHistory, search_penalty, squared_error
 from ..readouts.ridge import gather
-from ..readouts.row_sample import Sample, sample_capacity
+from ..readouts.row_sample import RowSample, sample_capacity
 from ..readouts.running_statistics import BufferedSamples, RunningStatistics
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import is_option, parse_penalty
@@ -91,7 +91,7 @@ class IncrementalState:
         # Probabilities and prediction intervals are calibrated on a random sample of the data.
         sample = None
         if target.needs_loo_scores or target.estimates_residuals:
-            sample = Sample(sample_capacity(memory_limit, layer.n_features))
+            sample = RowSample(sample_capacity(memory_limit, layer.n_features))
         statistics = RunningStatistics(
             max_rows=max(_MIN_BUFFER_ROWS, _BUFFER_ROWS_PER_UNIT * layer.n_units),
             max_bytes=min(sums_bytes, int(_BUFFER_FRACTION * memory_limit)),

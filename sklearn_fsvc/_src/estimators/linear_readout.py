@@ -9,9 +9,10 @@ import numpy.typing as npt
 from ..parts.base import UNSET
 from ..parts.readout import Readout, ReadoutTraining
 from ..readouts.draw_sample import unrepeated_rows
-from ..readouts.linear import Solution, shrink_to_intercept, warn_of
+from ..readouts.linear import Solution, warn_of_problem
 from ..readouts.penalty_search import PenaltySearchResult, train_held_out
 from ..readouts.statistics import RidgeStatistics
+from ..readouts.uncovered import shrink_to_intercept
 from ..utils.parameters import (
     check_choice,
     check_positive,
@@ -32,12 +33,12 @@ class Linear(Readout):
         Parameters of `RBFClassifier`. Other estimators may have some of them.
     choices : tuple of str
         Valid values of `readout`; empty if that is not a parameter.
-    sample : Sample or None
+    sample : RowSample or None
         The rows that calibrate, if they are given by a stacked ensemble. It reads their
         leave-one-out scores, `HeldOutScores`, from ``left_out_``.
     folds : ndarray of int or None
         The fold of each row of that sample, for `HeldOutScores.oof_scores`.
-    validation_sample : Sample or None
+    validation_sample : RowSample or None
         Some of the given validation samples, whose scores are then those of `left_out_`.
     """
 
@@ -147,7 +148,7 @@ class Linear(Readout):
 
     def with_solution(self, training: ReadoutTraining, solution: Solution, **fitted: Any) -> Self:
         """Return the trained readout, and warn of a problem of the solution."""
-        warn_of(solution.problem)
+        warn_of_problem(solution.problem)
         engine, dtype = training.job.engine, training.layer.hidden_dtype
         return self.solved(engine, solution, training.target, dtype, **fitted)
 

@@ -8,12 +8,12 @@ import joblib
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.dask_blocks import fetched
+from ..data.dask_blocks import compute_if_dask
 from ..data.memory_plan import host_memory_limit
 from ..engines.algebra import HOST
 from ..parts.composition import Parts
 from ..readouts.drift import WINDOW
-from ..readouts.linear import warn_of
+from ..readouts.linear import warn_of_problem
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.running_statistics import InvalidRemoval
 from ..utils.parameters import is_option
@@ -79,7 +79,7 @@ class IncrementalNetwork(BufferedNetwork):
         return True
 
     def _partial_fit(self, X, y, sample_weight, classes=None):
-        batch = fetched(X), fetched(y), fetched(sample_weight)
+        batch = compute_if_dask(X), compute_if_dask(y), compute_if_dask(sample_weight)
         atomic_update(self, lambda copied: copied._add_samples(*batch, classes))
         return self
 
@@ -163,7 +163,7 @@ class IncrementalNetwork(BufferedNetwork):
         >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)
         True
         """
-        batch = fetched(X), fetched(y), fetched(sample_weight)
+        batch = compute_if_dask(X), compute_if_dask(y), compute_if_dask(sample_weight)
         atomic_update(self, lambda copied: copied._remove_samples(*batch))
         return self
 
@@ -432,7 +432,7 @@ class IncrementalNetwork(BufferedNetwork):
         state = replace(state, solved_for=penalty, solution=(solution.W, solution.b))
         parts = replace(parts, readout=readout)
         self._store_state(parts, state, evaluate.device, search_results)
-        warn_of(solution.problem)
+        warn_of_problem(solution.problem)
 
 
 def _layer_hash(layer: Any) -> str:

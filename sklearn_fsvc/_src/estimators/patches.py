@@ -58,6 +58,7 @@ class PatchClassifier(NetworkClassifier):
     %(shift_)s
     %(readout_coef_)s
     %(readout_intercept_)s
+    %(n_iter_)s
     %(alpha_)s
     %(mean_weight_)s
     %(alphas_)s

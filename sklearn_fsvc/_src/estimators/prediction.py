@@ -16,7 +16,8 @@ from ..data.sharded_rows import slice_rows, split_into_shares
 from ..data.streaming import Consumer, raise_overflow, stream
 from ..data.validation import check_no_overlap
 from ..parts.composition import Parts
-from ..readouts.linear import ScoreQueue, score_uncovered
+from ..readouts.linear import ScoreQueue
+from ..readouts.uncovered import score_uncovered
 
 # Part of the memory of a device for scores that are not copied to the host yet.
 _QUEUE_SHARE = 32
@@ -39,11 +40,8 @@ class PredictionRun:
         **options: Any,
     ) -> Any:
         """Return the output of a method, in new arrays or in `out`; see `scores`."""
-        target, readout, output = (
-            self.parts.target,
-            self.parts.readout,
-            OutputBuffer(len(self.X), out),
-        )
+        target, readout = self.parts.target, self.parts.readout
+        output = OutputBuffer(len(self.X), out)
         if out is not None:
             empty = empty_output(self.parts, self.layer, method)
             target.check_out(out, (len(self.X), *empty.shape[1:]))
@@ -78,11 +76,11 @@ class PredictionRun:
 
     def _score_share(self, consume, make_consumer, job, share):
         """Score the samples of one engine; return the rows that no unit covers."""
-        readout = self.parts.readout.make_predictor(
+        predictor = self.parts.readout.make_predictor(
             job.engine, self.layer.hidden_dtype, self.parts.uses_nearest_unit
         )
         other = None if make_consumer is None else make_consumer(job)
-        fixed_bytes, row_bytes = 0, readout.row_bytes
+        fixed_bytes, row_bytes = 0, predictor.row_bytes
         if other is not None:
             fixed_bytes, row_bytes = other.fixed_bytes, row_bytes + other.row_bytes
 
@@ -98,7 +96,7 @@ class PredictionRun:
         is_queued = other is None and job.engine.xp is not np
         max_bytes = job.memory_limit // _QUEUE_SHARE if is_queued else 0
         queue = ScoreQueue(
-            readout, lambda part, scores: consume(rows_of(part), scores), explain, max_bytes
+            predictor, lambda part, scores: consume(rows_of(part), scores), explain, max_bytes
         )
 
         def take(part, H):
@@ -109,7 +107,7 @@ class PredictionRun:
         consumer = Consumer(take, fixed_bytes + queue.nbytes, row_bytes)
         stream(job, self.layer, slice_rows(self.X, share), consumer)
         queue.flush()
-        return share.start + readout.uncovered
+        return share.start + predictor.uncovered
 
 
 class OutputBuffer:

@@ -99,7 +99,8 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     %(classes_)s
     %(multilabel_)s
     %(centers_)s
-    %(center_labels_)s
+    center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
+        Classes of the centres. Like `support_`, it does not exist with `layer`.
     %(support_)s
     n_support_ : ndarray of shape (n_classes,)
         Number of centres of each class; only for a single output.
@@ -285,7 +286,8 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
     Attributes
     ----------
     %(centers_)s
-    %(center_targets_)s
+    center_targets_ : ndarray of shape (n_units,) or (n_units, n_outputs)
+        Targets of the centres. Like `support_`, it does not exist with `layer`.
     %(support_)s
     %(radius_)s
     %(metric_)s

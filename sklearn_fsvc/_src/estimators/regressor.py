@@ -9,14 +9,14 @@ import numpy.typing as npt
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.dask_blocks import lazy_on_dask
 from ..data.memory_plan import check_fits
 from ..data.streaming import Consumer
 from ..parts.base import UNSET
-from ..readouts.linear import Deviations, Posterior
+from ..readouts.linear import Posterior, StdPredictor
 from ..utils.availability import available_if
 from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_bool, check_confidence_level
+from .dask_predictions import lazy_on_dask
 from .partial_fit import IncrementalNetwork
 from .shared_docs import FIT
 from .state import on_snapshot
@@ -349,13 +349,13 @@ def check_quantiles(quantiles: Any) -> npt.NDArray[np.float64]:
 
 def _std_consumer(posterior, dtype, std, job):
     """Return the `Consumer` of a job that writes standard deviations (n_samples, n_outputs)."""
-    readout = Deviations(job.engine, posterior, dtype)
-    check_fits("return_std=True", readout.fixed_bytes, job.memory_limit)
+    predictor = StdPredictor(job.engine, posterior, dtype)
+    check_fits("return_std=True", predictor.fixed_bytes, job.memory_limit)
 
     def take(rows, H):
-        std[rows] = readout.of(H)
+        std[rows] = predictor.std(H)
 
-    return Consumer(take, readout.fixed_bytes, readout.row_bytes)
+    return Consumer(take, predictor.fixed_bytes, predictor.row_bytes)
 
 
 class _PredictionWithStd(tuple):

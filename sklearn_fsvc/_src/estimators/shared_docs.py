@@ -300,12 +300,6 @@ RBF_UNITS = read_entries(
     centers_ : ndarray of shape (n_units, n_features)
         The centres: training samples without feature weights, in the order of presentation.
 
-    center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
-        Classes of the centres. Like `support_`, it does not exist with `layer`.
-
-    center_targets_ : ndarray of shape (n_units,) or (n_units, n_outputs)
-        Targets of the centres. Like `support_`, it does not exist with `layer`.
-
     support_ : ndarray of shape (n_units,)
         Indices of the centres in the training data; with `partial_fit`, in the samples from which
         the layer was chosen, in order of arrival.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from ..data.dask_blocks import is_dask_collection, lazy_on_dask
+from ..data.dask_blocks import is_dask_collection
 from ..data.map_reduce import run_parallel
 from ..data.rows import write_rows
 from ..data.sharded_rows import slice_rows, split_into_shares
@@ -15,6 +15,7 @@ from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, stream, stream_into
 from ..data.validation import check_no_overlap, check_out
 from ..parts.composition import layer_of
+from .dask_predictions import lazy_on_dask
 from .network import Network
 from .state import on_snapshot
 

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 
 from ..formulas import EXP, IDENTITY, TANH, as_finite
 from ..parts.composition import layer_of, parts_of
-from ..readouts.linear import least_activity
+from ..readouts.uncovered import least_activity
 from ..version import __version__
 from .c_constants import STRING, Table, ctype_of, format_literal
 from .unwrap import InputTransform, unwrap

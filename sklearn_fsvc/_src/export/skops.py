@@ -19,7 +19,8 @@ TRUSTED = (
     "sklearn_fsvc._src.readouts.linear.Posterior",
     "sklearn_fsvc._src.readouts.conformal.ConformityScores",
     "sklearn_fsvc._src.readouts.residuals.ResidualDistribution",
-    "sklearn_fsvc._src.readouts.row_sample.Sample",
+    "sklearn_fsvc._src.readouts.row_sample.RowSample",
+    "sklearn_fsvc._src.readouts.row_sample.Sample",  # in models saved earlier
     "sklearn_fsvc._src.readouts.row_sample.SampledRows",
     "sklearn_fsvc._src.readouts.statistics.RidgeStatistics",
     "sklearn_fsvc._src.readouts.running_statistics._Values",

@@ -68,6 +68,20 @@ def unwrap(model: Any) -> tuple[Any, InputTransform]:
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
     *scalers, network = (step for step in steps_of(model) if step not in (None, "passthrough"))
+    _check_supported(scalers, network)
+    network = network._snapshot()
+    if scalers:
+        transform = InputTransform.of_scaler(scalers[0])
+    else:
+        transform = InputTransform.identity(network.n_features_in_)
+    layer = layer_of(network)
+    if layer.weights is None or layer.is_mapped:
+        return network, transform
+    return network, transform.weighted(np.asarray(layer.weights, np.float64))
+
+
+def _check_supported(scalers, network):
+    """Raise for several scalers, and for networks on patches or of a transformed y, or others."""
     parts = parts_of(network)
     if parts is None or parts.readout is None or isinstance(parts.units.layer, PatchLayer):
         raise TypeError(
@@ -84,15 +98,6 @@ def unwrap(model: Any) -> tuple[Any, InputTransform]:
             "target_transform=None, or fit it to a transformed y and transform the predictions of "
             "the exported model back."
         )
-    network = network._snapshot()
-    if scalers:
-        transform = InputTransform.of_scaler(scalers[0])
-    else:
-        transform = InputTransform.identity(network.n_features_in_)
-    layer = layer_of(network)
-    if layer.weights is None or layer.is_mapped:
-        return network, transform
-    return network, transform.weighted(np.asarray(layer.weights, np.float64))
 
 
 def steps_of(model: Any) -> list[Any]:

@@ -222,7 +222,7 @@ class RemoteCandidates:
         self._X: Any = ordered.X
         self._states: dict[int, Any] = {}
         self._counts: dict[int, tuple[int, int]] = {}  # candidates and unread samples of each block
-        owner, rows = self._X.owners(ordered.order)
+        owner, rows = self._X.locate_rows(ordered.order)
         index_dtype = np.int32 if len(owner) < 2**31 else np.int64
         for i in map(int, np.unique(owner)):
             ranks = np.flatnonzero(owner == i)
@@ -284,9 +284,11 @@ class RemoteCandidates:
         units = np.concatenate(centers) if centers else None
         ordered = replace(self._ordered, engine=None, X=None, order=None)  # to be sent
         n_centers = sum(map(len, self._centers))
-        updated = self._X.each(_execute_step, n_centers, states, ordered, self._rule, units, step)
+        updated = self._X.map_blocks(
+            _execute_step, n_centers, states, ordered, self._rule, units, step
+        )
         self._states |= updated
-        summaries = self._X.fetch(updated, attrgetter("summary"))
+        summaries = self._X.gather_results(updated, attrgetter("summary"))
         self._counts |= {i: counts for i, (counts, _) in summaries.items()}
         return [candidates for _, candidates in summaries.values()]
 

@@ -140,7 +140,6 @@ def n_gradient_samples(subset: Samples) -> int:
     return min(len(subset), max(_MIN_GRADIENT_SAMPLES, _MAX_GRADIENTS // gradients_per_sample))
 
 
-@limit_blas_threads(1)
 def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
     """Return weights that give all features the same standard deviation; 0 for constant ones.
 
@@ -155,6 +154,19 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
     ndarray of shape (n_features,), float64
         The maximum is 1. All are 1 if all features are constant.
     """
+    deviations = _deviations_or_zero(samples, engine)
+    varies = ~(deviations == 0)  # True also for NaN, which is refused
+    if not varies.any():
+        return np.ones(len(deviations))
+    dtype = hidden_dtype(samples.X.dtype)
+    _check_deviations(np.where(varies, deviations, deviations.max()), dtype)
+    smallest = deviations[varies].min()
+    return np.divide(smallest, deviations, out=np.zeros(len(deviations)), where=varies)
+
+
+@limit_blas_threads(1)
+def _deviations_or_zero(samples, engine):
+    """Return the standard deviations of the features, 0 up to rounding errors."""
     X = samples.X
     algebra, n = engine.algebra_of(X), len(X)
     xp = algebra.xp
@@ -177,12 +189,7 @@ def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
         magnitude = xp.abs(X[0, columns].astype(np.float64) + mean)
         deviation[deviation <= rounding * magnitude] = 0
         deviations[columns] = algebra.to_host(deviation)
-    varies = ~(deviations == 0)  # True also for NaN, which is refused
-    if not varies.any():
-        return np.ones(len(deviations))
-    _check_deviations(np.where(varies, deviations, deviations.max()), hidden_dtype(X.dtype))
-    smallest = deviations[varies].min()
-    return np.divide(smallest, deviations, out=np.zeros(len(deviations)), where=varies)
+    return deviations
 
 
 def invert_weights(weights: npt.NDArray) -> npt.NDArray:

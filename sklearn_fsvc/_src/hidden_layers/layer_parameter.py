@@ -58,7 +58,7 @@ def centers_of(layer: Any, X: Any) -> npt.NDArray:
     return centers.astype(X.dtype, copy=False) if X.dtype.kind == "f" else centers
 
 
-def check_features(units: npt.NDArray, X: Any) -> None:
+def check_n_features(units: npt.NDArray, X: Any) -> None:
     """Raise ValueError if a given layer and X have different numbers of features."""
     if units.shape[1] != X.shape[1]:
         raise ValueError(

@@ -261,18 +261,7 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
     _check_squares(P)
     # The first patches are the same for every number of units, so the statistics are, too.
     mean_variance = variance[:_MAX_PATCHES].mean()
-    layer = PatchLayer(grid, None, units.response)
-    if units.normalises(grid):
-        floor = float(_FLOOR * mean_variance)
-        layer = replace(layer, floor=floor)
-        for part in _row_slices(P):
-            normalise(P[part], floor, np)
-    if units.whitening is not None:
-        arrays = _fit_whitening(P[:_MAX_PATCHES], units.whitening)
-        Z, shift = (array.astype(dtype) for array in arrays)
-        layer = replace(layer, whitening=Z, shift=shift)
-        for part in _row_slices(P):
-            P[part] = P[part] @ Z - shift
+    layer = _fit_normalisation(units, grid, P, mean_variance)
     is_constant = variance <= _CONSTANT * mean_variance
     if is_constant.all():  # constant images: use the patches as they are
         is_constant[:] = False
@@ -282,6 +271,23 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
     selected = _select_patches(units, job, P, random_state)
     layer = _add_units(units, layer, P[:n_statistics], P[selected])
     return layer, _take_patches(windows, indices[selected])
+
+
+def _fit_normalisation(units, grid, P, mean_variance):
+    """Normalise and whiten patches in place, and return the layer that does so, without units."""
+    layer = PatchLayer(grid, None, units.response)
+    if units.normalises(grid):
+        floor = float(_FLOOR * mean_variance)
+        layer = replace(layer, floor=floor)
+        for part in _row_slices(P):
+            normalise(P[part], floor, np)
+    if units.whitening is not None:
+        arrays = _fit_whitening(P[:_MAX_PATCHES], units.whitening)
+        Z, shift = (array.astype(P.dtype) for array in arrays)
+        layer = replace(layer, whitening=Z, shift=shift)
+        for part in _row_slices(P):
+            P[part] = P[part] @ Z - shift
+    return layer
 
 
 def _row_slices(P: npt.NDArray) -> Iterator[slice]:

@@ -23,7 +23,7 @@ from .feature_weights_parameter import (
     weight_attributes,
     weights_method,
 )
-from .layer_parameter import centers_of, check_features, pretrained_of
+from .layer_parameter import centers_of, check_n_features, pretrained_of
 from .model_selection import SearchSpace, SelectedUnits, select_units
 from .proxy_networks import MAX_UNITS, apply_weights
 
@@ -97,7 +97,7 @@ class RBF(RBFParameters, Units):
     def fit(self, job: Job, samples: Samples, history: SearchHistory) -> "RBF":
         pretrained = self.pretrained
         if pretrained is not None:
-            check_features(pretrained.centers_, samples.X)
+            check_n_features(pretrained.centers_, samples.X)
             return self.with_layer_of(parts_of(pretrained).units)
         # Centres first: they are selected with the given feature weights, and with the triangular
         # kernel if several kernels are tried. Kernel, width and weights are searched afterwards.
@@ -147,7 +147,7 @@ class RBF(RBFParameters, Units):
     def _read_centers(self, samples):
         """Return the fitted attributes of centres that are given as an array."""
         centers = centers_of(self.given_layer, samples.X)
-        check_features(centers, samples.X)
+        check_n_features(centers, samples.X)
         centers = centers.astype(self.distance_dtype(centers), copy=False)
         return {"centers_": centers, "radius_": self.radius}
 

@@ -36,7 +36,7 @@ from .feature_weights_parameter import (
     weight_attributes,
     weights_method,
 )
-from .layer_parameter import check_features, pretrained_of
+from .layer_parameter import check_n_features, pretrained_of
 from .linear_map import learn_map
 from .linear_units import linear_units, select_layer, suits_linear_units
 from .model_selection import select_feature_weights
@@ -163,7 +163,7 @@ class Tanh(Units):
     def fit(self, job: Job, samples: Samples, history: SearchHistory) -> "Tanh":
         pretrained = self.pretrained
         if pretrained is not None:
-            check_features(pretrained.components_, samples.X)
+            check_n_features(pretrained.components_, samples.X)
             return self.with_layer_of(parts_of(pretrained).units)
         codes = samples.targets.groups if self.needs_classes else None
         if self.needs_classes and codes is None:
@@ -284,7 +284,6 @@ def fit_tanh_layer(
             algebra, X, samples.rows_with_weight, samples.weight, random_state, feature_weights
         )
         sample.check(dtype)
-
     if units.needs_classes:
         data = LabelledSamples(job, X, samples.rows_with_weight, codes, sample.mean, dtype)
         W = _combine_samples(units, data, sample.spread, weight_seed)

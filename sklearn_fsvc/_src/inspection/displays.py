@@ -285,13 +285,11 @@ class HiddenSizeDisplay:
             raise ValueError(f"{size}=None is the only size; search several of them, to plot them.")
 
         values = _unique_in_order(candidates[i][by] for i in rows) if by else [None]
-        means, spreads = np.full((2, len(values), len(sizes)), np.nan)
-        for i in rows:
-            line = values.index(candidates[i][by] if by else None)
-            position = line, sizes.searchsorted(widths[i])
-            mean = results[f"mean_test_{score}"][i]
-            if not mean <= means[position]:  # better, or the first one: NaN compares as False
-                means[position], spreads[position] = mean, results[f"std_test_{score}"][i]
+        positions = {
+            i: (values.index(candidates[i][by] if by else None), sizes.searchsorted(widths[i]))
+            for i in rows
+        }
+        means, spreads = _best_scores(results, score, positions, (len(values), len(sizes)))
         labels = [f"{by.rpartition('__')[2]} = {value}" for value in values] if by else None
         is_size = np.isfinite(sizes)
         display = cls(
@@ -344,6 +342,16 @@ def _parameter_key(results: Mapping[str, Any], names: Sequence[str]) -> str:
             f"match one of them: {known}."
         )
     return matches[0]
+
+
+def _best_scores(results, score, positions, shape):
+    """Return means and spreads, of a shape, of the best candidate at each of the positions."""
+    means, spreads = np.full((2, *shape), np.nan)
+    for i, position in positions.items():
+        mean = results[f"mean_test_{score}"][i]
+        if not mean <= means[position]:  # better, or the first one: NaN compares as False
+            means[position], spreads[position] = mean, results[f"std_test_{score}"][i]
+    return means, spreads
 
 
 def _score_key(search, scoring):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.streaming import cast_layer
-from ..readouts.linear import LinearReadout
+from ..readouts.linear import LinearPredictor
 from ..readouts.penalty_search import SearchHistory
 from .base import UNSET, Part
 from .target import TargetSpec
@@ -123,8 +123,8 @@ class Readout(Part, ABC):
         """
         return None
 
-    def make_predictor(self, engine: Any, dtype: Any, finds_uncovered: bool) -> LinearReadout:
+    def make_predictor(self, engine: Any, dtype: Any, finds_uncovered: bool) -> LinearPredictor:
         """Return the object that computes scores of tiles of H of a dtype."""
-        return LinearReadout(
+        return LinearPredictor(
             engine, self.readout_coef_, self.readout_intercept_, dtype, finds_uncovered
         )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.samples import Samples
 from ..readouts.draw_sample import sample_unmerged
-from ..readouts.row_sample import ROWS, Sample
+from ..readouts.row_sample import ROWS, RowSample
 from .base import Part
 from .units import Units
 
@@ -206,12 +206,12 @@ class TargetSpec(Part, ABC):
 
     def draw_sample(
         self, job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None = None
-    ) -> Sample:
-        """Return the `Sample` of which scores are left out for `calibrate`; of a subset `rows`."""
+    ) -> RowSample:
+        """Return the `RowSample` whose scores `calibrate` is given; of a subset `rows`."""
         return sample_unmerged(job, samples, ROWS, rows)
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
-        """Return fitted attributes that are computed from the `HeldOutScores` of a `Sample`.
+        """Return fitted attributes that are computed from the `HeldOutScores` of a `RowSample`.
 
         The scores are those of the leading units of the layer.
         """

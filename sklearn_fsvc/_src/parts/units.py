@@ -178,7 +178,7 @@ class Units(Part, ABC):
         return None
 
     def unit_at_sample(self, sample: Any) -> npt.NDArray[np.intp]:
-        """Return the unit that is centred at each row of a `Sample`, -1 for none."""
+        """Return the unit that is centred at each row of a `RowSample`, -1 for none."""
         return np.full(sample.n_rows, -1)
 
     def leading(self, n_columns: int) -> Self:

@@ -1,4 +1,4 @@
-"""Drawing of a `Sample` from the rows of a fit.
+"""Drawing of a `RowSample` from the rows of a fit.
 
 There are three kinds:
 
@@ -24,7 +24,7 @@ from .row_sample import (
     HOST_BLOCK,
     ROWS,
     SPARSE_ROWS,
-    Sample,
+    RowSample,
     SampledRows,
     keys_of,
     sample_blocks,
@@ -44,8 +44,8 @@ _HASHING_BYTES = 64
 
 def sample_unique(
     job: Job, samples: Samples, rows: npt.NDArray | None = None, n_rows: int | None = None
-) -> Sample:
-    """Return the `Sample` of a job's rows, or of a subset, in one pass; no layer is evaluated.
+) -> RowSample:
+    """Return the `RowSample` of a job's rows, or of a subset, in one pass; no layer is evaluated.
 
     It has `n_rows` distinct rows, `ROWS` by default; more if weights are unequal.
     """
@@ -60,8 +60,8 @@ def sample_by_hash(
     n_rows: int,
     rows: npt.NDArray | None = None,
     is_exact: bool = False,
-) -> Sample:
-    """Return a `Sample` of a job's rows, or of a subset, in which equal rows are kept apart.
+) -> RowSample:
+    """Return a `RowSample` of a job's rows, or of a subset, in which equal rows are kept apart.
 
     It has `n_rows` rows; unless that `is_exact`, fewer if they do not fit into memory and more if
     weights are unequal. Without equal rows it is that of `sample_unique`.
@@ -81,8 +81,8 @@ def sample_by_hash(
 
 def sample_unmerged(
     job: Job, samples: Samples, n_rows: int, rows: npt.NDArray | None = None, is_exact: bool = False
-) -> Sample:
-    """Return a `Sample` in one pass, or if there are equal rows, one that keeps these apart.
+) -> RowSample:
+    """Return a `RowSample` in one pass, or if there are equal rows, one that keeps these apart.
 
     See `sample_by_hash`; of very many rows `sample_at_random`.
     """
@@ -99,8 +99,8 @@ def sample_unmerged(
 
 def sample_at_random(
     job: Job, samples: Samples, n_rows: int, rows: npt.NDArray | None = None
-) -> Sample:
-    """Return a `Sample` of random row numbers: nothing is hashed, and no other row is read.
+) -> RowSample:
+    """Return a `RowSample` of random row numbers: nothing is hashed, and no other row is read.
 
     It has `n_rows` rows, of a subset if `rows` are given; more if weights are unequal.
     """
@@ -123,7 +123,7 @@ def unrepeated_rows(
 
 
 def find_sampled_rows(
-    job: Job, samples: Samples, sample: Sample
+    job: Job, samples: Samples, sample: RowSample
 ) -> tuple[npt.NDArray, npt.NDArray]:
     """Return the row numbers of all copies of rows of a sample, and the index there of each."""
     if sample.numbers is not None:
@@ -156,7 +156,7 @@ class UniqueSamplePass(MapReduce):
     def __call__(self, job, samples, rows=None):
         block_size = self.block_size or _block_size(job, samples)
         blocks = sample_blocks(samples, rows, block_size, self.sparse_rows)
-        return Sample(self.capacity).combine(blocks, job=job)
+        return RowSample(self.capacity).combine(blocks, job=job)
 
     @staticmethod
     def add(first, second):
@@ -196,7 +196,7 @@ def _copies(hashes):
 
 
 def _of_numbers(job, samples, capacity, numbers, hashes):
-    """Return the `Sample` of row numbers, given a number for each that is unlike all others."""
+    """Return the `RowSample` of row numbers, given a number for each that is unlike all others."""
     X = samples.X
     if isinstance(X, SparseSource):
         X = X.part(numbers)
@@ -205,7 +205,7 @@ def _of_numbers(job, samples, capacity, numbers, hashes):
     weight = samples.weight_or_ones(numbers).astype(np.float64)
     sums = samples.targets.matrix(numbers) * weight[:, None]
     of_rows = SampledRows(X, hashes, keys_of(hashes), weight, sums)
-    return Sample(capacity, of_rows, numbers=numbers)
+    return RowSample(capacity, of_rows, numbers=numbers)
 
 
 def _capacity(job, samples, weight, n_rows):

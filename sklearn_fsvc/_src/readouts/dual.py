@@ -6,7 +6,7 @@ of the rows: the dual form of ridge regression (C. Saunders, A. Gammerman and V.
 All rows of H are kept in memory; they are smaller than H'H.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -202,6 +202,14 @@ class HatComplement:
         block = HOST.multiply_transposed(E, E) - np.outer(u, u)
         return residuals, block + outer @ solved
 
+    def score_folds(
+        self, folds: Sequence[npt.NDArray], targets: npt.NDArray, root: npt.NDArray
+    ) -> Iterator[tuple[npt.NDArray, npt.NDArray | None]]:
+        """Yield the rows of each fold, and their scores as of `leave_fold_out`."""
+        for fold in folds:
+            residuals, block = self.without_units_of(fold)
+            yield fold, leave_fold_out(targets[fold], residuals, block, root[fold])
+
 
 def _inner_of_columns(A, B):
     """Return the inner product of each column of A with that of B."""
@@ -297,15 +305,16 @@ class DualProblem:
         if dual is None:
             return np.inf
         rows, total = np.concatenate(parts), 0.0
-        root, no_units = np.sqrt(self.weight[rows])[:, None], np.full(len(rows), -1)
-        left_out = dual.hat_complement(self.H, rows, np.arange(len(rows)), root, no_units)
-        for part in np.split(np.arange(len(rows)), np.cumsum([len(p) for p in parts[:-1]])):
-            Y, (residuals, block) = self.Y[rows[part]], left_out.without_units_of(part)
-            scores = leave_fold_out(Y, residuals, block, root[part])
+        places, no_units = np.arange(len(rows)), np.full(len(rows), -1)
+        Y, weight = self.Y[rows], self.weight[rows]
+        root = np.sqrt(weight)[:, None]
+        left_out = dual.hat_complement(self.H, rows, places, root, no_units)
+        folds = np.split(places, np.cumsum([len(part) for part in parts[:-1]]))
+        for fold, scores in left_out.score_folds(folds, Y, root):
             if scores is None:
                 return np.inf
-            total += self.weight[rows[part]] @ np.square(Y - scores).sum(axis=1)
-        return total / self.weight[rows].sum()
+            total += weight[fold] @ np.square(Y[fold] - scores).sum(axis=1)
+        return total / weight.sum()
 
 
 @dataclass(eq=False)
@@ -344,11 +353,9 @@ class DualLOO(LeaveOneOut):
         interpolates = False
         if self.folds is not None:
             oof_scores = np.empty(Y.shape)
-            for fold in self._rows_of_folds:
-                of_fold, block = left_out.without_units_of(fold)
-                found = leave_fold_out(Y[fold], of_fold, block, root[fold])
-                interpolates |= found is None
-                oof_scores[fold] = mean_y if found is None else found
+            for fold, of_fold in left_out.score_folds(self._rows_of_folds, Y, root):
+                interpolates |= of_fold is None
+                oof_scores[fold] = mean_y if of_fold is None else of_fold
         first = rows[np.unique(groups, return_index=True)[1]]
         for uncovered in self.uncovered_rows(H.shape[1]).values():
             if not uncovered.is_known:

@@ -145,7 +145,7 @@ def leave_fold_out(
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Scores of the rows of a `Sample`, left out or for validation, by the readout of `n_units`."""
+    """Scores of rows of a `RowSample`, left out or for validation, by the readout of `n_units`."""
 
     n_units: int
     scores: npt.NDArray  # (n_rows, n_outputs)
@@ -164,7 +164,7 @@ class LeaveOneOut:
     ----------
     job : Job
     layer : RBFLayer or TanhLayer
-    sample : Sample
+    sample : RowSample
         If its rows are distinct, a row that occurs several times is one row with the sum of the
         weights and the mean of the targets, so that the formula leaves all copies out.
     folds : ndarray of int of shape (n_rows,), optional

@@ -8,18 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from ..data.job import Job
-from ..data.streaming import Consumer, stream
 from ..data.validation import NaNOutputError, check_no_nan
 from ..utils.user_warnings import warn
+from .uncovered import least_activity
 
 # Rows of a tile up to which NumPy sums the activations.
 _MAX_SUMMED_ROWS = 8
 # Tiles whose scores are copied from a device together, and their bytes.
 _MAX_QUEUE_TILES, _MAX_QUEUE_BYTES = 16, 2**25
-# Engines flush small activations to 0 at different distances. All of them compute those whose sum
-# is more than this many times the smallest normal number.
-_FLUSH_MARGIN = 64
 
 
 class Solution(NamedTuple):
@@ -43,13 +39,13 @@ class Whitening(NamedTuple):
     is_triangular: bool = False  # whether the basis is 0 below its diagonal
 
 
-def warn_of(problem: str) -> None:
+def warn_of_problem(problem: str) -> None:
     """Warn of a `Solution.problem`, if there is one."""
     if problem:
         warn(problem, ConvergenceWarning)
 
 
-class LinearReadout:
+class LinearPredictor:
     """Outputs ``H W' + b`` of tiles of H, and the rows that no unit covers.
 
     Parameters
@@ -135,7 +131,7 @@ class ScoreQueue:
 
     Parameters
     ----------
-    readout : LinearReadout
+    predictor : LinearPredictor
     consume : callable
         ``consume(part, scores)``.
     raise_overflow : callable
@@ -146,19 +142,19 @@ class ScoreQueue:
 
     def __init__(
         self,
-        readout: LinearReadout,
+        predictor: LinearPredictor,
         consume: Callable[[slice, npt.NDArray], None],
         raise_overflow: Callable[[slice], NoReturn],
         max_bytes: int,
     ):
-        self._readout, self._consume, self._raise_overflow = readout, consume, raise_overflow
+        self._predictor, self._consume, self._raise_overflow = predictor, consume, raise_overflow
         self.nbytes = min(max_bytes, _MAX_QUEUE_BYTES)
         self._pending: list[tuple[slice, Any]] = []
 
     def put(self, part: slice, H: Any) -> None:
         if not self.nbytes:
-            return self._consume(part, self._readout.scores(part, H))
-        products = self._readout.multiply(H)
+            return self._consume(part, self._predictor.scores(part, H))
+        products = self._predictor.multiply(H)
         self._pending.append((part, products))
         # A further tile must fit.
         n_bytes = (len(self._pending) + 1) * products.nbytes
@@ -170,73 +166,10 @@ class ScoreQueue:
         pending, self._pending = self._pending, []
         for part, products in pending:
             try:
-                scores = self._readout.scores_of_products(part, products)
+                scores = self._predictor.scores_of_products(part, products)
             except NaNOutputError:
                 self._raise_overflow(part)
             self._consume(part, scores)
-
-
-# Samples that no unit covers: their activations are 0, or too small to be the same on all engines.
-# A readout gives them its intercept. Classifiers may give them the output of the nearest unit.
-
-
-def least_activity(dtype: npt.DTypeLike) -> float:
-    """Return the sum of activations of a dtype up to which a sample is not covered."""
-    return _FLUSH_MARGIN * float(np.finfo(dtype).tiny)
-
-
-def shrink_to_intercept(targets: npt.NDArray, intercept: npt.NDArray, alpha: float) -> npt.NDArray:
-    """Return scores of uncovered samples, given the targets of the centre of the nearest unit.
-
-    Shrunk by the factor of a ridge of this penalty for a unit that its centre alone activates.
-    """
-    return intercept + (targets - intercept) / (1 + alpha)
-
-
-def find_nearest_units(
-    job: Job,
-    layer: Any,
-    X: Any,
-    rows: npt.NDArray,
-    consume: Callable[[npt.NDArray, npt.NDArray], None],
-    row_bytes: int = 0,
-    are_left_out: Callable[[npt.NDArray], npt.NDArray] | None = None,
-) -> None:
-    """Call ``consume(rows, units)`` with the nearest unit of each of some rows of X, by tiles.
-
-    `row_bytes` are those that `consume` allocates for a row. ``are_left_out(rows)`` returns which
-    units (n_rows, n_units) are ignored.
-    """
-
-    def consume_distances(part, D):
-        if are_left_out is not None:
-            D[job.engine.to_device(are_left_out(rows[part]))] = np.inf
-        consume(rows[part], job.engine.to_host(D.argmin(axis=1)))
-
-    if len(rows):
-        consumer = Consumer(consume_distances, row_bytes=24 + row_bytes)
-        stream(job, layer.distances, X, consumer, rows)
-
-
-def score_uncovered(
-    job: Job,
-    layer: Any,
-    X: Any,
-    rows: npt.NDArray,
-    nearest_scores: npt.NDArray | None,
-    consume: Callable[[npt.NDArray, npt.NDArray], None],
-) -> None:
-    """Call ``consume(rows, scores)`` for uncovered rows, with the scores of their nearest unit.
-
-    `nearest_scores` has the shape (n_units, n_scores); None keeps the intercept.
-    """
-    if nearest_scores is None:
-        return
-
-    def consume_units(rows, units):
-        consume(rows, nearest_scores[units])
-
-    find_nearest_units(job, layer, X, rows, consume_units, 24 * nearest_scores.shape[1])
 
 
 class Posterior(NamedTuple):
@@ -255,7 +188,7 @@ class Posterior(NamedTuple):
     noise: Any  # (n_outputs,): standard deviation of the noise
 
 
-class Deviations:
+class StdPredictor:
     """Standard deviations of the outputs of tiles of H, by a `Posterior` of host arrays."""
 
     def __init__(self, engine: Any, posterior: Posterior, dtype: Any):
@@ -273,7 +206,7 @@ class Deviations:
         """Bytes for a row of H."""
         return sum(self._posterior.root.shape) * self._dtype.itemsize + 24
 
-    def of(self, H: Any) -> npt.NDArray:
+    def std(self, H: Any) -> npt.NDArray:
         """Return standard deviations (n_rows, n_outputs) on the host, in float64.
 
         H is overwritten.

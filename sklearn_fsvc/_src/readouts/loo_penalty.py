@@ -200,7 +200,7 @@ def suits_loo(samples: Any, units: Any, is_stacked: bool) -> bool:
 
 
 def draw_penalty_sample(job: Job, samples: Any) -> Any:
-    """Return the `Sample` by which `search_loo` selects a penalty.
+    """Return the `RowSample` by which `search_loo` selects a penalty.
 
     It does not depend on the memory limit, as the penalty, and with it the model, must not.
     """
@@ -221,7 +221,7 @@ def train_loo(
 
     Parameters
     ----------
-    sample : Sample
+    sample : RowSample
     history : SearchHistory
         Gives the first penalty, and records those that are evaluated.
     units, prefers_large, center_outputs
@@ -254,7 +254,7 @@ def search_loo(
 
     Parameters
     ----------
-    sample : Sample
+    sample : RowSample
     statistics : RidgeStatistics
         Of all samples.
     units : Units

@@ -302,22 +302,18 @@ class LOOScorer:
         xp, U = self.algebra.xp, self.algebra.xp.empty(H_parts[0].shape, self.dtype)
         results: list[list] = []
         for basis in self.bases:
-
-            def readout(A, basis=basis):
-                products = self.algebra.multiply(A, basis.readouts).astype(np.float64)
-                return products.reshape(len(A), -1, n_outputs)
-
-            def scaled(A, basis=basis):
-                return (A @ basis.scale).astype(np.float64)
-
             basis.transform(H_parts, U, self.algebra)
-            result = [readout(U)]
+            result = [basis.outputs(U, n_outputs, self.algebra)]
             if unit_at_sample is not None:
                 # The whitened unit vectors of the own units are rows of the basis.
                 V = basis.vectors[xp.asarray(np.maximum(unit_at_sample, 0))]
                 V *= xp.asarray((unit_at_sample >= 0)[:, None])
-                result += [scaled(U * V), readout(V), scaled(xp.multiply(V, V, out=V))]
-            result.append(scaled(xp.multiply(U, U, out=U)))
+                result += [
+                    basis.inner_products(U * V),
+                    basis.outputs(V, n_outputs, self.algebra),
+                    basis.inner_products(xp.multiply(V, V, out=V)),
+                ]
+            result.append(basis.inner_products(xp.multiply(U, U, out=U)))
             results.append(result)
         of_all, *own, leverage = (
             xp.concatenate(each, axis=1) for each in zip(*results, strict=True)
@@ -359,6 +355,18 @@ class _Basis:
     def moved(self, move):
         """Return the same basis with ``move(array)`` for each array."""
         return _Basis(move(self.vectors), move(self.scale), move(self.readouts), self.is_triangular)
+
+    def outputs(self, U, n_outputs, algebra):
+        """Return outputs (n_rows, n_penalties, n_outputs) of rows U in this basis, in float64."""
+        products = algebra.multiply(U, self.readouts).astype(np.float64)
+        return products.reshape(len(U), -1, n_outputs)
+
+    def inner_products(self, UV):
+        """Return ``u' (A + alpha I)^-1 v``, (n_rows, n_penalties), of rows in this basis.
+
+        Given ``u * v`` of each pair of rows.
+        """
+        return (UV @ self.scale).astype(np.float64)
 
     def transform(self, H_parts, U, algebra):
         """Write rows in this basis into U; `H_parts` are the rows, split by ``algebra.split``.

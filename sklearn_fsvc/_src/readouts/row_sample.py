@@ -22,7 +22,7 @@ from .moments import CANCELLATION_ERROR
 
 # Distinct rows of a sample.
 ROWS = 512
-# Rows that a prior counts as if hardly any row of the sample is left: see `Sample.prior_rows`.
+# Rows that a prior counts as if hardly any row of the sample is left: see `RowSample.prior_rows`.
 PRIOR_ROWS = 30
 # Part of the memory that a sample may take.
 _MEMORY_SHARE = 1 / 16
@@ -76,7 +76,7 @@ class SampledRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class RowSample:
     """Distinct rows, with the total weight and targets of all copies of each; or single rows.
 
     Immutable: methods return another sample.
@@ -127,7 +127,7 @@ class Sample:
         """Weight of a prior in rows: the more, the more rows are missing."""
         return PRIOR_ROWS * (1 - self.n_rows / self.capacity) if self.lacks_rows else 0.0
 
-    def leading(self, n_rows: int) -> "Sample":
+    def leading(self, n_rows: int) -> "RowSample":
         """Return the sample that would have the capacity `n_rows`."""
         if self.n_rows <= n_rows:
             return self
@@ -171,7 +171,7 @@ class Sample:
             unit_at_sample[self.is_repeated] = -1
         return unit_at_sample
 
-    def update(self, samples: Samples, log_decay: npt.NDArray | None = None) -> "Sample":
+    def update(self, samples: Samples, log_decay: npt.NDArray | None = None) -> "RowSample":
         """Return the sample with more rows.
 
         Parameters
@@ -182,7 +182,7 @@ class Sample:
         """
         return self.combine(sample_blocks(samples), log_decay)
 
-    def forget(self, samples: Samples) -> "Sample":
+    def forget(self, samples: Samples) -> "RowSample":
         """Return the sample without rows that were added before.
 
         Rows that are added later may take their place. Later rows are thus sampled more often than
@@ -195,9 +195,9 @@ class Sample:
             return left
         return replace(left, key_limit=np.inf, lacks_rows=True)
 
-    def merge(self, other: "Sample") -> "Sample":
+    def merge(self, other: "RowSample") -> "RowSample":
         """Return the sample of the rows of both."""
-        both = Sample(
+        both = RowSample(
             min(self.capacity, other.capacity), None, min(self.key_limit, other.key_limit),
             self.lacks_rows or other.lacks_rows, self.has_copies or other.has_copies,
         )  # fmt: skip
@@ -272,6 +272,10 @@ class Sample:
         if len(kept):
             left = replace(rows.taken(first[kept]), weight=weight[kept], sums=sums[kept])
         return replace(self, rows=left, key_limit=key_limit, has_copies=has_copies)
+
+
+# The name of the class in models that were saved earlier.
+Sample = RowSample
 
 
 def sample_capacity(memory_limit: int, n_features: int, n_rows: float = ROWS) -> int:

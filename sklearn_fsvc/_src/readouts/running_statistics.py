@@ -15,7 +15,7 @@ from ..data.samples import Samples
 from ..data.sources import joined
 from .cross_validation import CVStatistics, count_parts
 from .moments import CANCELLATION_ERROR
-from .row_sample import Sample
+from .row_sample import RowSample
 from .statistics import RidgeStatistics
 
 # ``evaluate(samples, n_parts)`` returns the `CVStatistics` of samples on the host, with `n_parts`
@@ -113,7 +113,7 @@ class RunningStatistics:
     total_log_decay: float = 0.0
     n_parts: int = 0  # parts of the samples that are held out; 0 if the penalty is given
     validation: tuple = ()  # as of `CVStatistics`
-    sample: Sample | None = None  # of the rows that are not buffered, if one is needed
+    sample: RowSample | None = None  # of the rows that are not buffered, if one is needed
     # Samples that were added and removed, whatever their weight.
     n_added: int = 0
     n_removed: int = 0
@@ -130,7 +130,7 @@ class RunningStatistics:
     @property
     def emptied(self) -> "RunningStatistics":
         """Statistics without samples, and with the same settings."""
-        sample = self.sample and Sample(self.sample.capacity)
+        sample = self.sample and RowSample(self.sample.capacity)
         return RunningStatistics(self.max_rows, self.max_bytes, n_parts=self.n_parts, sample=sample)
 
     def update(self, samples: Samples, factor: float, evaluate: Evaluate) -> "RunningStatistics":
@@ -218,7 +218,7 @@ class RunningStatistics:
         left, sample = sums - removed, before.sample
         if _is_nothing(sums.total, left.total):
             return replace(
-                before, total=None, validation=(), sample=sample and Sample(sample.capacity)
+                before, total=None, validation=(), sample=sample and RowSample(sample.capacity)
             )
         _check_possible(sums.total, left.total)
         return before._with(left, sample and sample.forget(samples))

@@ -301,16 +301,15 @@ class SoftmaxTraining:
             if gap <= end or loss == 0:
                 break
             if n_iter == max_iter:
-                problem = "" if is_converged else _not_converged(max_iter, tol, gap / loss)
+                problem = _not_converged(max_iter, tol, gap / loss)
                 break
             best = self._best_step(T, D, loss, is_converged)
-            if best is None and len(history):
-                # The corrections of earlier steps may be wrong here: try the model alone.
-                history.clear()
-                continue
             if best is None:
-                dtype = self.layer.hidden_dtype
-                problem = "" if is_converged else _at_rounding(tol, gap / loss, dtype)
+                if len(history):
+                    # The corrections of earlier steps may be wrong here: try the model alone.
+                    history.clear()
+                    continue
+                problem = _at_rounding(tol, gap / loss, self.layer.hidden_dtype)
                 break
             T_new, (loss, G_new, uncertainty) = best
             if is_far:
@@ -320,7 +319,8 @@ class SoftmaxTraining:
             T, G, n_iter = T_new, G_new, n_iter + 1
         self.point = T
         relative_gap = gap / loss if loss > 0 else 0.0
-        return SoftmaxResult(self._solution(T, problem), loss, relative_gap, n_iter, self.n_passes)
+        solution = self._solution(T, "" if is_converged else problem)
+        return SoftmaxResult(solution, loss, relative_gap, n_iter, self.n_passes)
 
     def _first_readout(self):
         """Cache the first rows, and return the first readout: `start`, the prior, or the ridge."""

@@ -71,13 +71,7 @@ def search_softmax_penalty(
     """
     limits = limits or SearchLimits()
     n_rows = max(limits.rows_per_unit * layer.n_units, limits.hidden_elements // layer.n_units)
-    if samples.validation is not None:
-        job, samples, _, validation = draw_split(job, samples, n_rows, random)
-        rows, parts = np.arange(len(samples)), [validation]
-    else:
-        rows = draw_ascending(samples.rows_with_weight, n_rows, random)
-        groups, is_noisy = samples.groups_of(rows), _has_rare_classes(samples.targets, rows)
-        parts = parts_to_hold_out(np.arange(len(rows)), random, groups, is_noisy)
+    job, samples, rows, parts = _draw_parts(job, samples, n_rows, random)
     parts = list(select_folds(parts, layer.n_units))
     n_folds, job = _plan_folds(job, layer, samples.targets, len(rows), len(parts))
     parts = parts[:n_folds]
@@ -110,6 +104,20 @@ def _vertex(best, tried):
         return 0.0
     curvature = below - 2 * at_best + above
     return (below - above) / (2 * curvature) if curvature > 0 else 0.0
+
+
+def _draw_parts(job, samples, n_rows, random):
+    """Return samples, up to `n_rows` row numbers of them, and which of these rows are held out.
+
+    The last are lists of indices of these rows, one for each fold. With given validation samples,
+    the samples are as of `draw_split`, and so is the remaining job.
+    """
+    if samples.validation is not None:
+        job, samples, _, validation = draw_split(job, samples, n_rows, random)
+        return job, samples, np.arange(len(samples)), [validation]
+    rows = draw_ascending(samples.rows_with_weight, n_rows, random)
+    groups, is_noisy = samples.groups_of(rows), _has_rare_classes(samples.targets, rows)
+    return job, samples, rows, parts_to_hold_out(np.arange(len(rows)), random, groups, is_noisy)
 
 
 def _has_rare_classes(targets, rows):

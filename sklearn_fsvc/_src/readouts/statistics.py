@@ -194,15 +194,7 @@ class RidgeStatistics(Moments):
         A solution that `is_compared` with those of other penalties is not refined: it needs no more
         digits than the sums have.
         """
-        float32_above: float
-        if is_compared:
-            float32_above = _FLOAT32_SAFE
-        elif not self.may_be_copied:  # refinement needs the Gram matrix in addition to the factor
-            float32_above = np.inf
-        elif self.is_coarse and not needs_root:
-            float32_above = _FLOAT32_REFINED
-        else:
-            float32_above = _FLOAT32_SAFE
+        float32_above = self._float32_limit(needs_root, is_compared)
         is_exact = not is_compared and self.may_be_copied and self.has_exact_solution
         in_place = is_last and not is_exact
         factor = self.cholesky(alpha, is_last=in_place, float32_above=float32_above)
@@ -214,6 +206,14 @@ class RidgeStatistics(Moments):
         if in_place and not is_refined:
             self.gram = None
         return CholeskyEquations(self, alpha, factor, (len(self.h),), is_refined, is_exact)
+
+    def _float32_limit(self, needs_root, is_compared):
+        """Return the `float32_above` of `cholesky` for the factor of `try_cholesky`."""
+        if is_compared:
+            return _FLOAT32_SAFE
+        if not self.may_be_copied:  # refinement needs the Gram matrix in addition to the factor
+            return np.inf
+        return _FLOAT32_REFINED if self.is_coarse and not needs_root else _FLOAT32_SAFE
 
     def factorise_leading(
         self, alpha: float, sizes: Sequence[int], needs_root: bool = False

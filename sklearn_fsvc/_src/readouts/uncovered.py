@@ -1,10 +1,13 @@
-"""Scores of rows that no unit covers once the units centred at them are left out with them.
+"""Scores of samples that no unit covers.
 
-Leave-one-out scores of such rows are the intercepts of readouts without them. Classifiers predict
-the class of the nearest unit for a sample that no unit covers, so that their leave-one-out scores
-are computed as `linear.shrink_to_intercept` computes predictions: of the nearest unit that is left.
+Their activations are 0, or too small to be the same on all engines. A readout gives them its
+intercept; classifiers may give them the output of the nearest unit, by `shrink_to_intercept`.
+
+Leave-one-out scores of samples that no unit covers once the units centred at them are left out with
+them are computed alike: `UncoveredRows` finds the nearest unit that is left.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +15,70 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
-from .linear import find_nearest_units, shrink_to_intercept
+from ..data.streaming import Consumer, stream
+
+# Engines flush small activations to 0 at different distances. All of them compute those whose sum
+# is more than this many times the smallest normal number.
+_FLUSH_MARGIN = 64
+
+
+def least_activity(dtype: npt.DTypeLike) -> float:
+    """Return the sum of activations of a dtype up to which a sample is not covered."""
+    return _FLUSH_MARGIN * float(np.finfo(dtype).tiny)
+
+
+def shrink_to_intercept(targets: npt.NDArray, intercept: npt.NDArray, alpha: float) -> npt.NDArray:
+    """Return scores of uncovered samples, given the targets of the centre of the nearest unit.
+
+    Shrunk by the factor of a ridge of this penalty for a unit that its centre alone activates.
+    """
+    return intercept + (targets - intercept) / (1 + alpha)
+
+
+def find_nearest_units(
+    job: Job,
+    layer: Any,
+    X: Any,
+    rows: npt.NDArray,
+    consume: Callable[[npt.NDArray, npt.NDArray], None],
+    row_bytes: int = 0,
+    are_left_out: Callable[[npt.NDArray], npt.NDArray] | None = None,
+) -> None:
+    """Call ``consume(rows, units)`` with the nearest unit of each of some rows of X, by tiles.
+
+    `row_bytes` are those that `consume` allocates for a row. ``are_left_out(rows)`` returns which
+    units (n_rows, n_units) are ignored.
+    """
+
+    def consume_distances(part, D):
+        if are_left_out is not None:
+            D[job.engine.to_device(are_left_out(rows[part]))] = np.inf
+        consume(rows[part], job.engine.to_host(D.argmin(axis=1)))
+
+    if len(rows):
+        consumer = Consumer(consume_distances, row_bytes=24 + row_bytes)
+        stream(job, layer.distances, X, consumer, rows)
+
+
+def score_uncovered(
+    job: Job,
+    layer: Any,
+    X: Any,
+    rows: npt.NDArray,
+    nearest_scores: npt.NDArray | None,
+    consume: Callable[[npt.NDArray, npt.NDArray], None],
+) -> None:
+    """Call ``consume(rows, scores)`` for uncovered rows, with the scores of their nearest unit.
+
+    `nearest_scores` has the shape (n_units, n_scores); None keeps the intercept.
+    """
+    if nearest_scores is None:
+        return
+
+    def consume_units(rows, units):
+        consume(rows, nearest_scores[units])
+
+    find_nearest_units(job, layer, X, rows, consume_units, 24 * nearest_scores.shape[1])
 
 
 class UncoveredRows:

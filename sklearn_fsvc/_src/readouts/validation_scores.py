@@ -8,7 +8,8 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream
 from .leave_one_out import HeldOutScores
-from .linear import LinearReadout, Solution, score_uncovered, shrink_to_intercept
+from .linear import LinearPredictor, Solution
+from .uncovered import score_uncovered, shrink_to_intercept
 
 
 def score_validation(
@@ -26,7 +27,7 @@ def score_validation(
     ----------
     job : Job
     layer : RBFLayer or another layer
-    sample : Sample
+    sample : RowSample
         Of the validation samples.
     solution : Solution
         The readout.
@@ -43,15 +44,15 @@ def score_validation(
     nearest = None
     if center_outputs is not None and layer.has_compact_support:
         nearest = shrink_to_intercept(center_outputs, b, alpha)
-    readout = LinearReadout(job.engine, W, b, layer.hidden_dtype, nearest is not None)
+    predictor = LinearPredictor(job.engine, W, b, layer.hidden_dtype, nearest is not None)
     scores = np.empty((len(X), len(b)))
 
     def take(part, H):
-        scores[part] = readout.scores(part, H)
+        scores[part] = predictor.scores(part, H)
 
     def replace_rows(rows, outputs):
         scores[rows] = outputs
 
-    stream(job, layer, X, Consumer(take, row_bytes=readout.row_bytes))
-    score_uncovered(job, layer, X, readout.uncovered, nearest, replace_rows)
+    stream(job, layer, X, Consumer(take, row_bytes=predictor.row_bytes))
+    score_uncovered(job, layer, X, predictor.uncovered, nearest, replace_rows)
     return HeldOutScores(layer.n_units, scores, np.ones(len(X), bool), oof_scores)

@@ -27,8 +27,9 @@ from ..kernels import get_kernel
 from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
 from ..readouts.cross_validation import CVStatistics, make_folds, n_validation_units, select_folds
-from ..readouts.linear import LinearReadout, score_uncovered
+from ..readouts.linear import LinearPredictor
 from ..readouts.penalty_search import PenaltySearchResult, SearchHistory, search_penalty
+from ..readouts.uncovered import score_uncovered
 from ..utils.parameters import is_option
 from .wrappers import last_step, parameter_prefix, with_last_step
 
@@ -417,16 +418,16 @@ class _JoinedReadout:
         self._size, self._networks = W.shape[1], networks
         nearest = [parts_of(model).nearest_scores for model in models]
         self._nearest = None if nearest[0] is None else np.concatenate(nearest, axis=1)
-        self._readout = LinearReadout(engine, W, b, dtype, self._nearest is not None)
+        self._predictor = LinearPredictor(engine, W, b, dtype, self._nearest is not None)
         self._scores = np.empty((n_rows, len(b)), max(b.dtype, dtype))
 
     @property
     def row_bytes(self) -> int:
-        return self._readout.row_bytes
+        return self._predictor.row_bytes
 
     def take(self, part: slice, H: Any) -> None:
         """Score the samples `part`; H has the activations of all units of the layer."""
-        self._scores[part] = self._readout.scores(part, H[:, : self._size])
+        self._scores[part] = self._predictor.scores(part, H[:, : self._size])
 
     def score_uncovered(self, job: Job, layer: Any, X: Any) -> None:
         """Score the samples that no unit of these networks covers by the nearest unit."""
@@ -434,7 +435,7 @@ class _JoinedReadout:
         def take(rows: Any, scores: npt.NDArray[Any]) -> None:
             self._scores[rows] = scores
 
-        leading, rows = layer.part(slice(self._size)), self._readout.uncovered
+        leading, rows = layer.part(slice(self._size)), self._predictor.uncovered
         score_uncovered(job, leading, X, rows, self._nearest, take)
 
     def by_candidate(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:

@@ -220,13 +220,13 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
 
     def _fit(self, X: Any, y: Any, params: dict[str, Any]) -> None:
         start = perf_counter()
-        check_estimator(self.estimator)
+        check_network(self.estimator)
         X, y, params = self._open(X, y, params)
         grid = self.param_grid
         if grid is None:
             grid = default_grid(self.estimator, _num_samples(X))
         candidates = list(ParameterGrid(grid))
-        check_scoring(self.scoring, self.estimator, candidates, y)
+        check_scorers(self.scoring, self.estimator, candidates, y)
         cache = FitCache(X, self.estimator, candidates, y, params)
         for name in _fitted_attributes(self):  # an earlier fit may have set more of them
             delattr(self, name)
@@ -387,7 +387,7 @@ def _attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Except
 # The estimator and its default grid.
 
 
-def check_estimator(estimator: Any) -> None:
+def check_network(estimator: Any) -> None:
     """Raise TypeError, with the remedy, unless the estimator ends in one network of the package."""
     last = last_step(estimator)
     if is_network(last):
@@ -438,7 +438,7 @@ def default_grid(estimator: Any, n_samples: int) -> dict[str, list[int | None]]:
 # Scorers: whether any candidate has the methods that they call.
 
 
-def check_scoring(scoring: Any, estimator: Any, candidates: list[dict[str, Any]], y: Any) -> None:
+def check_scorers(scoring: Any, estimator: Any, candidates: list[dict[str, Any]], y: Any) -> None:
     """Raise ValueError if no candidate has the method that a scorer calls, or for a wrong y.
 
     Otherwise every fit would succeed, print the traceback of its scorer, and have the score NaN.

@@ -306,18 +306,24 @@ class SharedPass:
             loo_of = partial(SampledLOO, job, sample=sample, **left_out_with)
         search_of = None
         if self._leaves_out(samples):
-            penalty_sample = draw_penalty_sample(job, samples)
-
-            def search_of(layer, statistics, start, size):
-                leading, total = layer.part(slice(size)), statistics.total.leading(size)
-                return search_loo(
-                    job, leading, penalty_sample, total, start=start,
-                    prefers_large=samples.targets.is_binary, **left_out_with,
-                )  # fmt: skip
-
+            search_of = self._search_by_loo(samples, left_out_with)
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return GroupFit(pipeline, networks, problems, fit_time=fit_time)
+
+    def _search_by_loo(self, samples, left_out_with):
+        """Return the `search_of` of `solve_group` by leave-one-out errors of a sample."""
+        job, prefers_large = self._job, samples.targets.is_binary
+        penalty_sample = draw_penalty_sample(job, samples)
+
+        def search_of(layer, statistics, start, size):
+            leading, total = layer.part(slice(size)), statistics.total.leading(size)
+            return search_loo(
+                job, leading, penalty_sample, total, start=start, prefers_large=prefers_large,
+                **left_out_with,
+            )  # fmt: skip
+
+        return search_of
 
     def score(self, split: int, fitted: GroupFit, part: range) -> GroupFit:
         """Return the same networks with the decision values of a range of the candidates."""

@@ -26,7 +26,7 @@ from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
 from ..readouts.leave_one_out import HeldOutScores, SampledLOO
 from ..readouts.ridge import gather_with_fallback
-from ..readouts.row_sample import Sample
+from ..readouts.row_sample import RowSample
 from ..readouts.validation_scores import score_validation
 from ..utils.callbacks import FitTask, propagate_callbacks
 from ..utils.parameters import check_random_state, check_verbosity, is_option
@@ -175,7 +175,7 @@ class BaseEstimators(Part):
             )
         return True
 
-    def reserve_memory(self, pairs: list[tuple[str, Any]], final: Any, sample: Sample) -> None:
+    def reserve_memory(self, pairs: list[tuple[str, Any]], final: Any, sample: RowSample) -> None:
         """Lower `max_memory` of the clones by what the ensemble holds while they are fitted.
 
         That is the leave-one-out and fold scores of all base estimators, 8 bytes each, and a 16th
@@ -217,25 +217,25 @@ class TrainingSet:
     samples : Samples
     y : ndarray
         The target of the samples as `fit` of an estimator takes it.
-    sample : Sample
+    sample : RowSample
         Some of the samples: leave-one-out scores of these are computed.
     folds : ndarray of int of shape (n_rows,) or None
         The fold of each row of `sample`, where out-of-fold scores are needed.
     validation : ValidationSet or None
         Validation samples in the form of `samples` and `y`, if given.
-    validation_sample : Sample or None
+    validation_sample : RowSample or None
         Some of them, whose scores replace leave-one-out scores.
     """
 
     samples: Samples
     y: Any
-    sample: Sample
+    sample: RowSample
     folds: npt.NDArray | None = None
     validation: ValidationSet | None = None
-    validation_sample: Sample | None = None
+    validation_sample: RowSample | None = None
 
     @property
-    def scored_sample(self) -> Sample:
+    def scored_sample(self) -> RowSample:
         """Return the sample of which `fit` returns scores."""
         return self.validation_sample or self.sample
 

@@ -11,18 +11,18 @@ from ..data.samples import Samples
 from ..data.validation import to_host
 from ..parts.target import TargetSpec
 from ..readouts.draw_sample import sample_by_hash
-from ..readouts.row_sample import Sample
+from ..readouts.row_sample import RowSample
 from .base_estimators import BaseEstimators
 from .weights import EnsembleWeighting, decision_scores
 
 
 @dataclass(frozen=True, eq=False)
 class ExtendedSamples:
-    """The rows of a `Sample` with further features, and a `Sample` of these."""
+    """The rows of a `RowSample` with further features, and a `RowSample` of these."""
 
     samples: Samples
     rows: npt.NDArray  # (n_rows,): their numbers before
-    sample: Sample
+    sample: RowSample
     places: npt.NDArray  # (n_rows,): the index of each row of `sample` in the sample before
 
     @classmethod
@@ -32,7 +32,7 @@ class ExtendedSamples:
         weighting: EnsembleWeighting,
         target: TargetSpec,
         samples: Samples,
-        sample: Sample,
+        sample: RowSample,
         scores: Any,
     ) -> "ExtendedSamples":
         """Return the rows of a sample with their scores, (n_rows, n_outputs), as features."""

@@ -57,12 +57,9 @@ class StackedParts:
         self.base.reserve_memory(pairs, final, training_set.sample)
         report = FitReport(f"{self.base.owner} fit", self.base.verbose)
         left_out = fit_base_estimators(pairs, training_set, fit_task, report)
-        networks = [network for _, network in pairs]
         for (name, network), scores in zip(pairs, left_out, strict=True):
             _check_interpolation(name, network, scores)
-        for network in networks:
-            if samples.rows is not None and hasattr(network, "support_"):
-                network.support_ = samples.rows[network.support_]
+            _restore_row_numbers(network, samples.rows)
         by_fold = samples.groups is not None and validation is None
         weighting = self.weighting
         ensemble = weighting.combine(target, left_out, training_set.scored_sample, by_fold)
@@ -70,11 +67,8 @@ class StackedParts:
         if final is not None and training_set.has_all_classes:
             report.begin("fitting the final network")
             self.base.set_final_penalty(final, pairs)
-            rows = training_set.sample.rows
-            weighting = weighting.with_scale_of(rows.X, rows.weight)
-            extend = partial(ExtendedSamples.of, self.base, weighting, target)
-            ensemble = self._add_final(
-                extend, ensemble, final, training_set, fit_task.subtask("final")
+            weighting, ensemble = self._add_final(
+                target, ensemble, final, training_set, fit_task.subtask("final")
             )
             report.time_stage("final network")
         base = self.base.with_fitted(
@@ -82,8 +76,8 @@ class StackedParts:
             final_estimator_=ensemble.final_estimator,
         )
         scored = training_set.scored_sample.rows.X
+        names, networks = zip(*pairs, strict=True)
         weighting = weighting.with_ensemble(target, ensemble, scored, networks)
-        names = [name for name, _ in pairs]
         report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
         return StackedParts(target, base, weighting)
 
@@ -139,14 +133,16 @@ class StackedParts:
             folds = assign_folds(sample, samples.groups_of(sample.numbers))
         return TrainingSet(samples, y, sample, folds, validation, validation_sample)
 
-    def _add_final(self, extend, ensemble, final, training_set, fit_task):
-        """Return the ensemble with a final estimator fitted to the sample, if that gains.
+    def _add_final(self, target, ensemble, final, training_set, fit_task):
+        """Return the weighting, and the ensemble with a final estimator if that gains.
 
-        ``extend(samples, sample, scores)`` returns its `ExtendedSamples`. The features are those of
-        X, and out-of-fold scores. Leave-one-out scores would leak the target: they equal the scores
-        of the fit to all samples minus the influence of the sample itself, which a network can
-        infer from the other features.
+        It is fitted to the sample. The features are those of X, and out-of-fold scores.
+        Leave-one-out scores would leak the target: they equal the scores of the fit to all samples
+        minus the influence of the sample itself, which a network can infer from the other features.
         """
+        rows = training_set.sample.rows
+        weighting = self.weighting.with_scale_of(rows.X, rows.weight)
+        extend = partial(ExtendedSamples.of, self.base, weighting, target)
         samples, validation = training_set.samples, training_set.validation
         ensemble_scores = ensemble.oof_scores if validation is None else ensemble.scores
         trained = extend(samples, training_set.sample, ensemble.oof_scores)
@@ -168,8 +164,8 @@ class StackedParts:
         scores = left_out.oof_scores if validation is None else left_out.scores
         assert scores is not None
         places = scored.places
-        return ensemble.with_final(
-            final, places, ensemble_scores[places], scores, self.weighting.min_gain
+        return weighting, ensemble.with_final(
+            final, places, ensemble_scores[places], scores, weighting.min_gain
         )
 
 
@@ -181,6 +177,12 @@ def _check_interpolation(name, network, left_out):
             "training samples, and an ensemble cannot compute its out-of-fold scores; pass a "
             'larger alpha, or alpha="auto".'
         )
+
+
+def _restore_row_numbers(network, rows):
+    """Replace row numbers of samples without copies, in `support_`, by those in X, if any."""
+    if rows is not None and hasattr(network, "support_"):
+        network.support_ = rows[network.support_]
 
 
 def _importances_of(name, network):

@@ -23,7 +23,7 @@ from ..parts.target import TargetSpec
 from ..readouts.calibration import Calibration, fit_offset
 from ..readouts.leave_one_out import HeldOutScores
 from ..readouts.residuals import fit_residual_distribution
-from ..readouts.row_sample import Sample
+from ..readouts.row_sample import RowSample
 from ..readouts.weighted_mean import mean_and_error
 from .weight_solvers import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 
@@ -120,7 +120,7 @@ class EnsembleWeighting(Part, ABC):
         self,
         target: TargetSpec,
         left_out: Sequence[HeldOutScores],
-        sample: Sample,
+        sample: RowSample,
         by_fold: bool = False,
     ) -> "WeightedEnsemble":
         """Return the weighted ensemble for leave-one-out or out-of-fold (`by_fold`) scores."""
@@ -292,7 +292,7 @@ class WeightedEnsemble:
         )  # fmt: skip
 
 
-def assign_folds(sample: Sample, groups: npt.NDArray | None = None) -> npt.NDArray:
+def assign_folds(sample: RowSample, groups: npt.NDArray | None = None) -> npt.NDArray:
     """Return the fold of each row of a sample.
 
     Contiguous blocks, since the order of the sample is random; or if the group of each row is

@@ -427,18 +427,22 @@ def _classify(known, is_category, n_samples, is_many):
     present = [c for c in known if c is not None and c == c]  # NaN differs from itself
     if not is_category and len(present) > 2 and all(map(resembles_date, present)):
         return "dates"
-    if not is_category and len(present) > _MIN_NUMBERS:
-        numbers = [value for value in present if _is_number(value)]
-        n_others = len(present) - len(numbers)
-        if n_others <= min(_MAX_MARKERS, len(numbers) // 10) and _are_numbers(numbers):
-            return "marked" if n_others else "numbers"
-        n_symbols = sum(map(_is_number_with_symbols, present))
-        if n_symbols and n_others - n_symbols <= _MAX_MARKERS:
-            return "symbols"
+    if not is_category and len(present) > _MIN_NUMBERS and (kind := _classify_numbers(present)):
+        return kind
     if len(present) > max(_MIN_UNIQUE, n_samples / 2):
         are_texts = all(isinstance(value, str) for value in present) and has_several_words(present)
         return "texts" if are_texts else "unique"
     return "many" if is_many else None
+
+
+def _classify_numbers(present):
+    """Return the key in `_ADVICE` for values that are numbers, most of them; None for others."""
+    numbers = [value for value in present if _is_number(value)]
+    n_others = len(present) - len(numbers)
+    if n_others <= min(_MAX_MARKERS, len(numbers) // 10) and _are_quantities(numbers):
+        return "marked" if n_others else "numbers"
+    n_symbols = sum(map(_is_number_with_symbols, present))
+    return "symbols" if n_symbols and n_others - n_symbols <= _MAX_MARKERS else None
 
 
 def _is_number(value):
@@ -456,7 +460,7 @@ def _is_number_with_symbols(value):
     return is_other_text and _NUMBER_WITH_SYMBOLS.fullmatch(value) is not None
 
 
-def _are_numbers(values):
+def _are_quantities(values):
     """Return whether numbers, some as texts, are not codes, as ZIP codes are."""
     texts = [value for value in values if isinstance(value, str)]
     if not texts or not all(text.isdigit() for text in texts):

@@ -71,20 +71,23 @@ def column_kinds(X: Any, features: Any) -> list[set[str]]:
     from_dtype = isinstance(features, str) and features == "from_dtype"
     named = np.zeros(len(names), bool) if from_dtype else _mask(features or [], names)
     result: list[set[str]] = []
-    columns = zip(iterate_columns(X), names, dtypes, kinds, strict=True)
-    for j, (column, name, dtype, kind) in enumerate(columns):
-        values = _some_values(column) if kind in ("category", "other") else []
-        if named[j]:
-            result.append({"categorical"})
-        elif kind in ("number", "datetime"):
-            result.append({"numerical" if kind == "number" else kind})
-        elif _are_dates(values):
-            result.append({"datetime"})
-        elif from_dtype and kind == "category":
-            result.append(_kinds_of_strings(values))
-        else:
+    columns = zip(iterate_columns(X), names, dtypes, kinds, named, strict=True)
+    for column, name, dtype, kind, is_named in columns:
+        kinds_of_column = {"categorical"} if is_named else _kinds_of(column, kind, from_dtype)
+        if not kinds_of_column:
             raise ValueError(explain_refused_column(name, dtype, features))
+        result.append(kinds_of_column)
     return result
+
+
+def _kinds_of(column, kind, from_dtype):
+    """Return the kinds of a column that is not named as categorical; empty if it is of none."""
+    if kind in ("number", "datetime"):
+        return {"numerical" if kind == "number" else kind}
+    values = _some_values(column)
+    if _are_dates(values):
+        return {"datetime"}
+    return _kinds_of_strings(values) if from_dtype and kind == "category" else set()
 
 
 def _are_dates(values):
@@ -130,7 +133,7 @@ def _spread_rows(n_rows: int) -> Iterator[npt.NDArray[np.int64]]:
         start, stop = stop, 2 * stop
 
 
-def check_features(features: Any) -> Any:
+def check_categorical_features(features: Any) -> Any:
     """Return `categorical_features` as a list, None or "from_dtype"; TypeError for others."""
     if features is None or (isinstance(features, str) and features == "from_dtype"):
         return features

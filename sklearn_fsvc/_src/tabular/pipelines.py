@@ -11,7 +11,7 @@ from ..estimators.rbf import RBFClassifier, RBFRegressor
 from ..stacking.estimators import StackedClassifier, StackedRegressor
 from ..utils.parameters import check_choice
 from .categories import CategoryEncoder
-from .column_selector import ColumnSelector, check_features
+from .column_selector import ColumnSelector, check_categorical_features
 from .dates import DatetimeEncoder
 from .interactions import InteractionEncoder
 from .text import TextEncoder
@@ -281,7 +281,7 @@ def make_tabular_pipeline(
         verbose=verbose,
     )  # fmt: skip
     task = _TASKS.get(_estimator_type(estimator))
-    features = check_features(categorical_features)
+    features = check_categorical_features(categorical_features)
     preprocessing = _make_preprocessing(task, features)
     name = type(estimator).__name__.lower()
     # Without metadata routing, pipelines raise an error for `transform_input`.

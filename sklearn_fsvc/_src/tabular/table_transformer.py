@@ -30,7 +30,7 @@ from ..data.columns import (
     temporal_columns,
     with_numbers,
 )
-from ..data.dask_blocks import fetched, is_dask_collection
+from ..data.dask_blocks import compute_if_dask, is_dask_collection
 from ..utils.user_warnings import warn
 
 
@@ -180,7 +180,7 @@ def _as_table(X):
             "X is a DataFrame of Dask, and the preprocessing of tables needs one in memory; pass "
             "X.compute(). A fitted model predicts by X.map_partitions(model.predict)."
         )
-    X = fetched(X)
+    X = compute_if_dask(X)
     check_unmasked(X=X)
     X = as_data_frame(X)
     if (why := explain_unsupported_container(X)) is not None:

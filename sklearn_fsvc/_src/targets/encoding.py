@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from ..data.columns import check_object_labels, check_unmasked
-from ..data.dask_blocks import fetched
+from ..data.dask_blocks import compute_if_dask
 from ..data.validation import to_dense, to_host
 
 # Bounds of the sum of sample weights, within which Gram matrices weighted by it fit float32.
@@ -248,7 +248,7 @@ def encode_groups(X: Any, groups: Any) -> npt.NDArray[np.intp] | None:
     """
     if groups is None:
         return None
-    groups = fetched(groups)
+    groups = compute_if_dask(groups)
     check_unmasked(groups=groups)
     groups = column_or_1d(to_host(groups))
     check_consistent_length(range(len(X)), groups)

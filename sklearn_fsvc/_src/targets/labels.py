@@ -79,25 +79,7 @@ class Labels:
             labels, _ = cls.infer(y)
             if labels.is_multilabel and _are_indicator_classes(classes, n_outputs):
                 return labels
-        if classes is None:
-            raise ValueError(
-                "classes must be passed on the first call to partial_fit: all classes that y may "
-                "contain, in any order; for several columns, a list with the classes of each."
-            )
-        per_output = [classes] if n_outputs == 1 else list(classes)
-        if len(per_output) != n_outputs or any(np.ndim(one) != 1 for one in per_output):
-            raise ValueError(
-                f"classes={classes!r} do not match y, which has {n_outputs} column(s); pass an "
-                "array of classes, or for several columns a list with one array for each."
-            )
-        for one in per_output:
-            check_unmasked(classes=one)
-            check_object_labels(one, "classes")
-        per_output = [np.unique(one) for one in per_output]
-        for one in per_output:
-            check_classification_targets(one)
-            if len(one) < 2:
-                raise ValueError(f"classes={classes!r}: a classifier needs two or more.")
+        per_output = _listed_classes(classes, n_outputs)
         return cls(per_output[0] if n_outputs == 1 else per_output)
 
     @property
@@ -303,6 +285,30 @@ class Labels:
         if self.is_multilabel:
             return np.stack(parts, axis=1)
         return parts[0] if self.is_single else parts
+
+
+def _listed_classes(classes, n_outputs):
+    """Return the sorted classes of each output, given those that the user lists."""
+    if classes is None:
+        raise ValueError(
+            "classes must be passed on the first call to partial_fit: all classes that y may "
+            "contain, in any order; for several columns, a list with the classes of each."
+        )
+    per_output = [classes] if n_outputs == 1 else list(classes)
+    if len(per_output) != n_outputs or any(np.ndim(one) != 1 for one in per_output):
+        raise ValueError(
+            f"classes={classes!r} do not match y, which has {n_outputs} column(s); pass an "
+            "array of classes, or for several columns a list with one array for each."
+        )
+    for one in per_output:
+        check_unmasked(classes=one)
+        check_object_labels(one, "classes")
+    per_output = [np.unique(one) for one in per_output]
+    for one in per_output:
+        check_classification_targets(one)
+        if len(one) < 2:
+            raise ValueError(f"classes={classes!r}: a classifier needs two or more.")
+    return per_output
 
 
 def join_labels(batches: list[npt.NDArray]) -> npt.NDArray:

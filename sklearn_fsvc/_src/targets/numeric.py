@@ -17,7 +17,7 @@ from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.draw_sample import random_indices, sample_at_random, sample_unique
 from ..readouts.residuals import N_RESIDUALS, fit_residual_distribution, max_residuals
-from ..readouts.row_sample import Sample
+from ..readouts.row_sample import RowSample
 from ..utils.parameters import check_bool, check_choice
 from .encoding import StandardisedTargets, as_float64, validate_weights
 from .heavy_tails import find_heavy_tails, warn_heavy_tail
@@ -98,7 +98,7 @@ class NumericTarget(TargetSpec):
 
     def draw_sample(
         self, job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None = None
-    ) -> Sample:
+    ) -> RowSample:
         # The average of the inverse is that of distinct samples.
         if self.transformer is not None:
             return sample_unique(job, samples, rows)

@@ -121,7 +121,9 @@ class TargetTransformer(BaseEstimator):
         """Fit to y of shape (n_samples, n_columns), float64, with positive sample weights."""
         columns = y.T if weight is None else [_without_weights(c, weight) for c in y.T]
         pairs = list(zip(self.kinds, columns, strict=True))
-        self.transformers_ = [kind and _make(kind, len(c)).fit(c[:, None]) for kind, c in pairs]
+        self.transformers_ = [
+            kind and _make_transformer(kind, len(c)).fit(c[:, None]) for kind, c in pairs
+        ]
         self.range_ = self.transform(np.stack([_range(*pair) for pair in pairs], axis=1))
         return self
 
@@ -166,7 +168,7 @@ class TargetTransformer(BaseEstimator):
         return total / len(residuals)
 
 
-def _make(kind, n_samples):
+def _make_transformer(kind, n_samples):
     """Return a new transformer of one column of y."""
     # Imported here: they take half as long as the rest of this package.
     from sklearn.pipeline import make_pipeline

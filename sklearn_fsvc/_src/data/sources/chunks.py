@@ -156,15 +156,7 @@ class Chunk:
                 f"{_describe(first)} is a tuple of {len(parts)}; pass X, (X, y) or (X, y, weight)."
             )
         X, *others = parts
-        if isinstance(X, list) and X and getattr(X[0], "ndim", 1) > 1:
-            raise ValueError(
-                f"{_describe(first)} is a list of arrays; pass a tuple, (X, y) or (X, y, weight)."
-            )
-        if issparse(X):
-            raise TypeError(
-                f"{_describe(first)} is sparse; pass chunk.toarray(), or all rows as one sparse "
-                "matrix."
-            )
+        _check_container(X, first)
         columns = _column_names(X)
         check_unique(_describe(first), columns or ())
         aligned_arrays = dict(zip(_ALIGNED, others, strict=False))
@@ -222,6 +214,18 @@ class Chunk:
                 rows[:, j] = column
         check_finite(rows, self.first)
         return rows
+
+
+def _check_container(X: Any, first: int) -> None:
+    """Raise for the X of a chunk that is a list of arrays, or sparse."""
+    if isinstance(X, list) and X and getattr(X[0], "ndim", 1) > 1:
+        raise ValueError(
+            f"{_describe(first)} is a list of arrays; pass a tuple, (X, y) or (X, y, weight)."
+        )
+    if issparse(X):
+        raise TypeError(
+            f"{_describe(first)} is sparse; pass chunk.toarray(), or all rows as one sparse matrix."
+        )
 
 
 def _describe(first: int) -> str:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ...data.streaming import compute_dtype
 from ...layers import hidden_dtype
 from ...parts.composition import layer_of, parts_of
-from ...readouts.linear import least_activity
+from ...readouts.uncovered import least_activity
 from ...stacking.ensemble import StackedEnsemble
 from ...targets.classes import calibrations_of
 from .graph import GraphBuilder, int64
@@ -112,7 +112,7 @@ def _add_product(graph, scores, weight):
 
 
 def _add_readout(graph, W, b, H, dtype):
-    """Add ``H W' + b``, each output relative to a unit of its own, as `LinearReadout` does.
+    """Add ``H W' + b``, each output relative to a unit of its own, as `LinearPredictor` does.
 
     Targets may be of any magnitude, and onnxruntime drops a b that float32 rounds to 0. Units are
     powers of two, and hence exact.

@@ -170,12 +170,16 @@ def _add_code(graph, name, known, codes, column, dtype):
             values_int64s=list(code_of.values()), default_int64=UNKNOWN_CODE,
         )  # fmt: skip
     values = np.array([c for c, _ in pairs if c is not None and c == c] or [np.nan])
-    codes = codes[: len(values)]
     if values.dtype.kind not in "biuf":
         raise TypeError(
             f"Column {name!r} of X has the dtype {dtype}, and was fitted with categories such as "
             f"{pairs[0][0]!r}; convert with the dtypes of fit."
         )
+    return _add_code_of_numbers(graph, values, codes[: len(values)], missing, column, dtype)
+
+
+def _add_code_of_numbers(graph, values, codes, missing, column, dtype):
+    """Add the codes of a column of numbers: those of `values`, and one of missing numbers."""
     is_integer = dtype.kind in "biu" and values.dtype.kind in "biu"
     values = values.astype(np.int64 if is_integer else np.float64)[:, None]
     column = graph.cast(column, values.dtype)
