@@ -139,9 +139,9 @@ def of_model(model, X):
 
 def novel_rows(X, radius, overlap, metric="manhattan", kernel="triangular"):
     """Return the samples that sequential novelty selection makes centres."""
-    centers = [0]
+    centers, H = [0], rbf(X, X, radius, metric, kernel)
     for i in range(1, len(X)):
-        if rbf(X[i : i + 1], X[centers], radius, metric, kernel).sum() < overlap:
+        if H[i, centers].sum() < overlap:
             centers.append(i)
     return centers
 
