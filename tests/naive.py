@@ -6,15 +6,17 @@ K = 2.5066
 
 
 def distances(X, C, metric):
-    """Return distances, row by row, since all differences at a time may take gigabytes."""
+    """Return distances, by blocks of rows, since all differences at a time may take gigabytes."""
     rows, C = X.astype(float), C.astype(float)
-    return np.array([_distances_of(x, C, metric) for x in rows]).reshape(len(X), len(C))
+    step = max(1, 2**16 // max(1, C.size))
+    blocks = [_distances_of(rows[i : i + step, None], C, metric) for i in range(0, len(X), step)]
+    return np.concatenate(blocks) if blocks else np.empty((0, len(C)))
 
 
 def _distances_of(x, C, metric):
     if metric == "manhattan":
-        return np.abs(x - C).sum(axis=1)
-    squared = ((x - C) ** 2).sum(axis=1)
+        return np.abs(x - C).sum(axis=-1)
+    squared = ((x - C) ** 2).sum(axis=-1)
     return np.sqrt(squared) if metric == "euclidean" else squared
 
 
@@ -137,9 +139,9 @@ def of_model(model, X):
 
 def novel_rows(X, radius, overlap, metric="manhattan", kernel="triangular"):
     """Return the samples that sequential novelty selection makes centres."""
-    centers = [0]
+    centers, H = [0], rbf(X, X, radius, metric, kernel)
     for i in range(1, len(X)):
-        if rbf(X[i : i + 1], X[centers], radius, metric, kernel).sum() < overlap:
+        if H[i, centers].sum() < overlap:
             centers.append(i)
     return centers
 

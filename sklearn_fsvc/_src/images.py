@@ -134,11 +134,11 @@ def augmented(
     >>> from sklearn_fsvc import PatchClassifier
     >>> from sklearn_fsvc.images import augmented
     >>> X, y = load_digits(return_X_y=True)
-    >>> source = augmented(X[:1500], y[:1500], (8, 8), shift=1)
+    >>> source = augmented(X[:500], y[:500], (8, 8), shift=1)
     >>> sum(len(rows) for rows, _ in source())
-    7500
+    2500
     >>> clf = PatchClassifier(50, alpha=1.0, random_state=0).fit(source)
-    >>> bool(clf.score(X[1500:], y[1500:]) > 0.95)
+    >>> bool(clf.score(X[500:], y[500:]) > 0.95)
     True
     """
     check_bool("flip", flip)

@@ -99,7 +99,8 @@ def test_server_of_the_page(tmp_path, monkeypatch):
     text = (DOCS / "serving.rst").read_text(encoding="utf-8")
     (code,) = re.findall(r"code-block:: python\n\n((?:    .*\n|\n)*?    HTTPServer.*\n)", text)
     table = pd.DataFrame({"a": [1.0, 2.0, None, 4.0] * 5, "b": ["x", "y", "x", "y"] * 5})
-    model = make_tabular_pipeline(RBFClassifier(random_state=0)).fit(table, table["b"])
+    model = make_tabular_pipeline(RBFClassifier(3, kernel="laplacian", alpha=1.0))
+    model.fit(table, table["b"])
     monkeypatch.chdir(tmp_path)
     joblib.dump(model, "wine.joblib")
     code = (

@@ -174,7 +174,7 @@ def test_dask_dataframes_have_feature_names(data):
     table = pd.DataFrame(X, columns=list("abcde"))
     table["y"] = np.array(["red", "green", "blue"])[y]
     lazy = dd.from_pandas(table, npartitions=3)
-    model = TanhClassifier(alpha=1.0, **SIZED)
+    model = TanhClassifier(alpha=1.0, feature_weights=None, **SIZED)
     expected = clone(model).fit(table[list("abcde")], table["y"])
     found = clone(model).fit(lazy[list("abcde")], lazy["y"])
     assert list(found.feature_names_in_) == list("abcde")

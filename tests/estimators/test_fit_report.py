@@ -187,7 +187,8 @@ def test_the_final_network_of_an_ensemble(capsys, is_used):
 
 def test_the_best_candidate_of_a_search(capsys):
     grid = {"n_hidden": [5, 40], "alpha": [1.0]}
-    search = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid, cv=2, verbose=1)
+    network = TanhClassifier(feature_weights=None, random_state=0)
+    search = HiddenSizeSearchCV(network, grid, cv=2, verbose=1)
     search.fit(DIGITS, LABELS)
     last = capsys.readouterr().out.splitlines()[-1]
     start = (

@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 3))
 Y = np.array(["a", "b", "c"])[np.arange(N) % 3]
 Z = 3 * X[:, 0] + 100
-TANH = {"n_hidden": 12, "alpha": 0.1, "random_state": 0}
+TANH = {"n_hidden": 12, "feature_weights": None, "alpha": 0.1, "random_state": 0}
 
 
 def make_labels(*n_classes):
@@ -295,7 +295,7 @@ def test_forget_and_merge_after_fit_raise(method):
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor])
 def test_partial_fit_after_fit_warns_and_keeps_the_layer(cls):
     y = Z if cls.__name__.endswith("Regressor") else Y
-    model = cls(12, alpha=0.1, random_state=0).fit(X[:60], y[:60])
+    model = cls(12, feature_weights=None, alpha=0.1, random_state=0).fit(X[:60], y[:60])
     layer = layer_of(model)
     with pytest.warns(UserWarning, match="trained by fit.*call partial_fit for the first samples"):
         model.partial_fit(X[60:100], y[60:100])

@@ -161,7 +161,8 @@ def test_a_stream_that_is_sorted_by_class(monkeypatch):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(3000, 8))
     y = (rows[:, 0] * rows[:, 1] > 0).astype(int)
-    model, train, test = RBFClassifier(100, random_state=0), slice(2000), slice(2000, None)
+    model = RBFClassifier(100, kernel="laplacian", alpha=1.0, random_state=0)
+    train, test = slice(2000), slice(2000, None)
     fitted = clone(model).fit(rows[train], y[train])
     order = np.argsort(y[train], kind="stable")
     for part in np.array_split(order, 40):
@@ -585,7 +586,7 @@ def test_drift_of_a_window_counts_new_samples_only():
 )  # fmt: skip
 def test_drift_of_provisional_layers(window):
     """Errors are compared although the layer is chosen again."""
-    model, layers, found = TanhRegressor(50, **PLAIN), set(), []
+    model, layers, found = TanhRegressor(25, **PLAIN), set(), []
     target = np.where(np.arange(N) < 1000, Z, -Z)
     for start in range(0, 1500, 20):
         train(model, np.arange(start, start + 20), 20, target).solve()

@@ -321,7 +321,8 @@ def test_targets_of_partial_fit_are_copied_once():
 @pytest.mark.parametrize(
     ("device", "model", "limit"),
     [
-        ("jit", RBFClassifier(20), 18 * MIB), ("jit", TanhClassifier(50), 18 * MIB),
+        ("jit", RBFClassifier(20, kernel="laplacian"), 18 * MIB),
+        ("jit", TanhClassifier(50), 18 * MIB),
         ("blas", TanhClassifier(50), 18 * MIB),
     ],
     ids=repr,

@@ -22,14 +22,14 @@ from sklearn_fsvc import (
 
 CLASSIFIERS = [
     RBFClassifier(), RBFClassifier(alpha="loo"), RBFClassifier(kernel="triangular"),
-    RBFClassifier(readout="softmax"), TanhClassifier(), TanhClassifier(alpha="loo"),
+    RBFClassifier(readout="softmax"), TanhClassifier(), TanhClassifier(500, alpha="loo"),
     # The same readout as RBFClassifier(readout="softmax"), with other units.
     pytest.param(TanhClassifier(readout="softmax"), marks=pytest.mark.exhaustive),
     StackedClassifier(), make_tabular_pipeline(),
 ]  # fmt: skip
 REGRESSORS = [
     RBFRegressor(), RBFRegressor(alpha="loo"), RBFRegressor(kernel="triangular"),
-    RBFRegressor(uncertainty=True), TanhRegressor(), TanhRegressor(alpha="loo"),
+    RBFRegressor(uncertainty=True), TanhRegressor(), TanhRegressor(500, alpha="loo"),
     StackedRegressor(),
     pytest.param(make_tabular_pipeline("regressor"), marks=pytest.mark.exhaustive),
 ]  # fmt: skip

@@ -95,7 +95,8 @@ def test_a_learned_map_is_used_if_it_helps(directed, metric):
 def test_a_fit_without_a_map_has_none(directed, rng):
     """If it does not help, the attribute is None, also after a fit with a map."""
     X, projection = (each[:500] for each in directed)
-    model = RBFRegressor(50, feature_weights="map", random_state=0).fit(X, np.sin(2 * projection))
+    model = RBFRegressor(50, kernel="laplacian", feature_weights="map", random_state=0)
+    model.fit(X, np.sin(2 * projection))
     assert model.feature_map_ is not None
     assert model.fit(X, rng.normal(size=500)).feature_map_ is None
     assert model.set_params(feature_weights="learned").fit(X, projection).feature_map_ is None
@@ -131,8 +132,9 @@ def test_a_pretrained_layer_has_its_map(X, y):
 @pytest.mark.parametrize("weights", ["map", MAPS["wide"]], ids=["learned", "given"])
 def test_a_search_has_the_scores_of_single_fits(X, y, weights):
     model = RBFClassifier(
-        feature_weights=weights, metric="euclidean", alpha=1.0, random_state=0, device="jit"
-    )
+        feature_weights=weights, metric="euclidean", kernel="gaussian", alpha=1.0, random_state=0,
+        device="jit",
+    )  # fmt: skip
     grid = {"n_hidden": [20, 60]}
     shared, single = (
         Search(model, grid, cv=2).fit(X, y) for Search in (HiddenSizeSearchCV, GridSearchCV)

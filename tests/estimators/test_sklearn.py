@@ -226,17 +226,25 @@ def run_check(check, estimator):
 
 
 def is_exhaustive_default(estimator, check):
-    """Return whether a check is redundant: repeated, or of input validation, which RBF networks
-    share with the others. test_bad_input.py tests messages of all classes.
+    """Return whether a check is redundant: repeated, or of input validation, which all estimators
+    share. test_bad_input.py tests messages of all classes.
     """
-    is_shared = check.func.__name__ in INPUT_CHECKS - CLASS_CHECKS
-    return is_repeated(check) or (is_shared and not type(estimator).__name__.startswith("RBF"))
+    return is_repeated(check) or check.func.__name__ in INPUT_CHECKS - CLASS_CHECKS
 
 
 @parametrize_checks(
     [made() for made in ESTIMATORS], lambda e, check: not is_exhaustive_default(e, check)
 )
 def test_scikit_learn_checks(estimator, check):
+    run_check(check, estimator)
+
+
+@parametrize_checks(
+    [RBFClassifier(10, alpha=1.0, **PARAMS), RBFRegressor(10, alpha=1.0, **PARAMS), RBFProjector()],
+    lambda e, check: check.func.__name__ in INPUT_CHECKS - CLASS_CHECKS,
+)
+def test_scikit_learn_checks_of_input(estimator, check):
+    """Nothing is searched: input is validated before."""
     run_check(check, estimator)
 
 

@@ -21,18 +21,23 @@ from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts.composition import parts_of
 
 N = 300
+GIVEN = {"feature_weights": None}
 CLASSIFIERS = {
     "RBFClassifier": RBFClassifier(random_state=0),
     "TanhClassifier": TanhClassifier(50, random_state=0),
     "loo": TanhClassifier(50, alpha="loo", random_state=0),
     "softmax": RBFClassifier(50, readout="softmax", random_state=0),
     "lms": RBFClassifier(50, readout="lms", random_state=0),
-    "StackedClassifier": StackedClassifier(random_state=0),
+    "StackedClassifier": StackedClassifier(
+        [("rbf", RBFClassifier(30, **GIVEN)), ("tanh", TanhClassifier(30, **GIVEN))], random_state=0
+    ),
 }
 REGRESSORS = {
     "RBFRegressor": RBFRegressor(random_state=0),
     "TanhRegressor": TanhRegressor(50, uncertainty=True, random_state=0),
-    "StackedRegressor": StackedRegressor(random_state=0),
+    "StackedRegressor": StackedRegressor(
+        [("rbf", RBFRegressor(30, **GIVEN)), ("tanh", TanhRegressor(30, **GIVEN))], random_state=0
+    ),
 }
 
 

@@ -136,7 +136,7 @@ def test_results_are_those_of_grid_search(seed, name):
 
 
 def test_a_random_state_instance(iris):
-    network = TanhClassifier(random_state=np.random.RandomState(3))
+    network = TanhClassifier(feature_weights=None, random_state=np.random.RandomState(3))
     compare(network, SIZES, iris, **ALL_SCORES)
 
 
@@ -263,7 +263,9 @@ def test_steps_before_the_network(digits):
         TANH,
         RBF,
         clone(PLAIN_RBF).set_params(random_state=0),
-        RBFClassifier(40, selection_radius=5.0, feature_weights=None, random_state=0),
+        RBFClassifier(
+            40, selection_radius=5.0, kernel="laplacian", feature_weights=None, random_state=0
+        ),
     ],
 )
 def test_supervised_steps_are_fitted_to_each_split(digits, network):

@@ -37,7 +37,9 @@ def test_refit_by_a_function(wine):
         return int(np.argmax(results["mean_fit_time"]))
 
     grid = {"n_hidden": [10, 20, 30], "scale": [0.1, 0.2, "auto"]}
-    ours = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid, refit=slowest, cv=2)
+    ours = HiddenSizeSearchCV(
+        TanhClassifier(feature_weights=None, random_state=0), grid, refit=slowest, cv=2
+    )
     ours.fit(*wine)
     assert ours.best_index_ == ours.cv_results_["mean_fit_time"].argmax()
     assert list(met) == list(ours.cv_results_)

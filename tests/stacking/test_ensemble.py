@@ -174,7 +174,7 @@ def test_blocks(data):
 
 
 def test_memory_limit(rng):
-    X, y = rng.normal(size=(20_000, 20)).astype(np.float32), rng.integers(0, 4, 20_000)
+    X, y = rng.normal(size=(8000, 20)).astype(np.float32), rng.integers(0, 4, 8000)
     estimators = pair(RBFClassifier, TanhClassifier, 400)
     unlimited = StackedClassifier(estimators, device="jit", random_state=0)
     model = clone(unlimited).set_params(max_memory=3 * MIB)

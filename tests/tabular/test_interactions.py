@@ -244,7 +244,8 @@ def test_additive_model_learns_an_interaction():
 
 
 def test_clone_and_pickle():
-    model = make_tabular_pipeline(RBFClassifier(20, random_state=0)).fit(X, RULE)
+    network = RBFClassifier(20, kernel="laplacian", feature_weights=None, alpha=1.0, random_state=0)
+    model = make_tabular_pipeline(network).fit(X, RULE)
     expected = model.decision_function(X)
     loaded = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(loaded.decision_function(X), expected)
@@ -279,9 +280,10 @@ def test_sample_weights():
 def test_search_fits_interactions_in_each_split():
     """As GridSearchCV does, from training samples only."""
     grid = {"tanhclassifier__alpha": [0.1, 10.0]}
-    pipeline = make_tabular_pipeline(TanhClassifier(5, feature_weights=None, random_state=0))
-    actual = HiddenSizeSearchCV(pipeline, grid, cv=3).fit(X, RULE)
-    reference = GridSearchCV(pipeline, grid, cv=3).fit(X, RULE)
+    network = TanhClassifier(5, scale=0.5, feature_weights=None, random_state=0)
+    pipeline = make_tabular_pipeline(network)
+    actual = HiddenSizeSearchCV(pipeline, grid, cv=2, refit=False).fit(X, RULE)
+    reference = GridSearchCV(pipeline, grid, cv=2, refit=False).fit(X, RULE)
     np.testing.assert_allclose(
         actual.cv_results_["mean_test_score"], reference.cv_results_["mean_test_score"]
     )

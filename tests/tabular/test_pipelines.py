@@ -69,7 +69,8 @@ def test_seeded_pipelines_are_equal(mixed):
 
 def test_representation_names_transformers(mixed):
     """No addresses of functions, before and after fit."""
-    model = make_tabular_pipeline(RBFClassifier(5), categorical_features=["color", "new"])
+    network = RBFClassifier(5, kernel="laplacian", feature_weights=None, alpha=1.0)
+    model = make_tabular_pipeline(network, categorical_features=["color", "new"])
     for fitted in (model, model.fit(*mixed)):
         for text in (repr(fitted), fitted._repr_html_()):
             assert " at 0x" not in text
@@ -321,7 +322,9 @@ def test_global_output_setting(all_kinds, library, estimator):
     module = pytest.importorskip(library)
     X, y = all_kinds
     y = y > 3 if estimator is RBFClassifier else y
-    network = estimator(50, kernel="laplacian", random_state=0)
+    network = estimator(
+        50, kernel="laplacian", radius=3.0, feature_weights=None, alpha=1.0, random_state=0
+    )
     plain = make_tabular_pipeline(network).fit(X, y)
     names = plain[:-1].get_feature_names_out().tolist()
     for part in ("mean(shop)", "plug*socket", "sold_weekday", "text_0", "missingindicator_size"):
@@ -333,7 +336,8 @@ def test_global_output_setting(all_kinds, library, estimator):
         found = explain(model, X[:3])
         numbers = make_tabular_pipeline(clone(network)).fit(X[["size", "limit"]], y)
         values = shapley_values(numbers, X[["size", "limit"]][:3], X[["size", "limit"]][:20])
-        search = HiddenSizeSearchCV(model, cv=2, error_score="raise").fit(X, y)
+        grid = {f"{model.steps[-1][0]}__n_hidden": [10, 50]}
+        search = HiddenSizeSearchCV(model, grid, cv=2, error_score="raise").fit(X, y)
     assert isinstance(H, module.DataFrame)
     assert list(H.columns) == names
     np.testing.assert_array_equal(H.to_numpy(), plain[:-1].transform(X))
@@ -361,7 +365,9 @@ def test_grid_search(mixed):
         "preprocessing__categorical__max_categories": [3, 100],
         "preprocessing__numerical__ranks__n_quantiles": [2, 1000],
     }
-    network = RBFClassifier(feature_weights=None, alpha=1.0, random_state=0)
+    network = RBFClassifier(
+        kernel="laplacian", radius=3.0, feature_weights=None, alpha=1.0, random_state=0
+    )
     pipeline = make_tabular_pipeline(network)
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
     assert len(search.cv_results_["mean_test_score"]) == 8
@@ -373,8 +379,9 @@ def test_grid_search(mixed):
 
 def test_hidden_size_search(mixed):
     X, y = mixed
-    grid = {"tanhclassifier__n_hidden": [2, 10, 30], "tanhclassifier__alpha": [0.1, 10.0]}
-    pipeline = make_tabular_pipeline(TanhClassifier(feature_weights=None, random_state=0))
+    grid = {"tanhclassifier__n_hidden": [2, 10], "tanhclassifier__alpha": [0.1, 10.0]}
+    network = TanhClassifier(scale=0.5, feature_weights=None, random_state=0)
+    pipeline = make_tabular_pipeline(network)
     actual = HiddenSizeSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
     reference = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
     np.testing.assert_allclose(

@@ -36,7 +36,7 @@ def test_the_recommended_transform_reduces_the_error(cls, name):
     X, z = make_data(900, noise=0.1)
     transform, kind = TAILS[name]
     y = transform(z)
-    model, part = cls(100, random_state=0), slice(600)
+    model, part = cls(100, feature_weights=None, random_state=0), slice(600)
     with pytest.warns(UserWarning, match="heavy tail") as caught:
         plain = model.fit(X[part], y[part])
     (message,) = (str(warning.message) for warning in caught)

@@ -223,7 +223,8 @@ class HiddenSizeDisplay:
     >>> from sklearn_fsvc.inspection import HiddenSizeDisplay
     >>> X, y = load_digits(return_X_y=True)
     >>> grid = {"n_hidden": [50, 100, 200], "alpha": [1.0, 10.0]}
-    >>> search = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid).fit(X[:600], y[:600])
+    >>> search = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid, cv=2)
+    >>> search = search.fit(X[:400], y[:400])
     >>> display = HiddenSizeDisplay.from_estimator(search, by="alpha")
     >>> [line.get_label() for line in display.lines_]
     ['alpha = 1.0', 'alpha = 10.0']

@@ -170,7 +170,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     >>> X, y = load_digits(return_X_y=True)
     >>> grid = {"n_hidden": range(50, 201, 50), "alpha": [0.1, 1.0, 10.0]}
     >>> network = TanhClassifier(feature_weights=None, random_state=0)
-    >>> search = HiddenSizeSearchCV(network, grid).fit(X[:600], y[:600])
+    >>> search = HiddenSizeSearchCV(network, grid, cv=3).fit(X[:400], y[:400])
     >>> bool(search.best_score_ > 0.9)
     True
     >>> search.cv_results_["mean_test_score"].shape

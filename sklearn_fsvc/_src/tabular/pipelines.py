@@ -236,7 +236,7 @@ def make_tabular_pipeline(
     >>> import numpy as np
     >>> from sklearn_fsvc import RBFClassifier, RBFRegressor, make_tabular_pipeline
     >>> rng = np.random.default_rng(0)
-    >>> size, color = rng.lognormal(sigma=3, size=500), rng.integers(3, size=500)
+    >>> size, color = rng.lognormal(sigma=3, size=300), rng.integers(3, size=300)
     >>> y = (size > 1) == (color == 2)
     >>> X = np.column_stack([size, color])
     >>> X[::50, 0] = np.nan
@@ -257,7 +257,7 @@ def make_tabular_pipeline(
     >>> table = pd.DataFrame({"size": size, "color": np.array(["red", "green", "blue"])[color]})
     >>> pipeline = make_tabular_pipeline(classifier).fit(table, y)
     >>> pipeline[:-1].transform(table).shape
-    (500, 5)
+    (300, 5)
 
     Dates, text and many categories:
 

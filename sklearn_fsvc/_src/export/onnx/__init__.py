@@ -91,7 +91,7 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     >>> from sklearn.preprocessing import StandardScaler
     >>> from sklearn_fsvc import TanhClassifier
     >>> from sklearn_fsvc.export.onnx import to_onnx
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), TanhClassifier(300, random_state=0)).fit(X, y)
     >>> session = onnxruntime.InferenceSession(to_onnx(model, X).SerializeToString())
     >>> (label,) = session.run(["label"], {"X": X})
