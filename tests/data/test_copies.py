@@ -116,6 +116,24 @@ def test_samples_that_are_not_copies_are_kept(rng):
         assert merge_copies(samples) is samples
 
 
+def collected(rng, *n_distinct):
+    """Return samples of continuous features, so many of which occur once, twice and so on."""
+    X = rng.normal(size=(sum(n_distinct), 4))
+    y = rng.integers(2, size=len(X))
+    n_equal = np.repeat(np.arange(1, len(n_distinct) + 1), n_distinct)
+    rows = rng.permutation(np.repeat(np.arange(len(X)), n_equal))
+    return samples_of(X[rows], y[rows])
+
+
+def test_samples_that_were_collected_repeatedly_are_kept(rng):
+    """New samples repeat them as often: in files of wines, employees, or network traffic."""
+    for samples in (
+        collected(rng, 840, 130, 30), collected(rng, 890, 50, 10, 5, 10, 40),
+        collected(rng, 670, 330), collected(rng, 150, 30, 20),
+    ):  # fmt: skip
+        assert merge_copies(samples) is samples
+
+
 def levels(rng, k, n, *columns):
     """Return samples of k levels, whose target is a function of the level, with `columns` of it."""
     level = rng.integers(k, size=n)
@@ -160,9 +178,9 @@ def test_samples_that_were_drawn_again_are_merged(rng):
     oversampled = np.concatenate([np.arange(150), rng.integers(120, 150, 90)])
     many_of_a_class = np.concatenate([np.arange(40), np.repeat(np.arange(40, 150), 5)])
     drawn = rng.integers(150, size=150)
-    half = rng.permutation(np.repeat(np.arange(150), 2))[:150]
+    most = np.concatenate([np.tile(np.arange(150), 2), np.arange(80)])
     for rows, labels in (
-        (oversampled, codes), (drawn, codes), (half, codes),
+        (oversampled, codes), (drawn, codes), (most, codes),
         (many_of_a_class, np.repeat([0, 1], [40, 110])),
     ):  # fmt: skip
         merged = merge_copies(samples_of(X[rows], labels[rows]))

@@ -8,10 +8,10 @@ equal, and if all have the target of the first one: otherwise they are repeated 
 
 Two conditions make a coincidence improbable:
 
-- The numbers of copies are those of a table that was repeated, or of a part of it (three at most),
-  of samples drawn with replacement (half of the samples, or more, occur once), or of classes that
-  were oversampled (a class has no copies). Values of a few levels occur more often, also in a
-  balanced design.
+- The numbers of copies are those of a table that was repeated, or of most of it (three at most), of
+  a bootstrap sample, or of classes that were oversampled (a class has no copies). In datasets whose
+  samples were measured or collected repeatedly, most occur once, and some often. Their new samples
+  repeat the others, too.
 - Nearly all distinct samples differ in a single continuous feature, such as a measurement, or in
   the first half of the features and also in the second half, and these have many possible values.
   Features of bytes, such as pixels, have too few values for the former. In a table of a few
@@ -31,9 +31,12 @@ from .sources import ArraySource, SparseSource
 # Fraction of the samples that have to be copies, and of distinct samples that differ in a single
 # feature or in a half of the features; fewer distinct samples are not merged.
 _MIN_COPIES, _MIN_DISTINCT, _MIN_DISTINCT_SAMPLES = 0.1, 0.9, 50
-# The largest number of equal samples in a table that was repeated; the fraction of distinct samples
-# that occur once otherwise; and the least fraction that a class without copies has of them.
-_MAX_REPEATED, _MIN_SINGLE, _MIN_CLASS = 3, 0.5, 0.1
+# The largest number of equal samples in a table that was repeated, and the fraction of its distinct
+# samples that have no copies at most; and the least fraction that a class without copies has.
+_MAX_REPEATED, _MAX_SINGLE, _MIN_CLASS = 3, 0.5, 0.1
+# In a bootstrap sample, the fraction of distinct samples, that of those which occur once, and how
+# far both may be from these. (The numbers of copies have a Poisson distribution with mean 1.)
+_BOOTSTRAP_DISTINCT, _BOOTSTRAP_SINGLE, _TOLERANCE = 1 - 1 / np.e, 1 / (np.e - 1), 0.03
 # The distances between neighbouring values of a continuous feature vary: this quantile is less than
 # this fraction of the median. (If they are exponentially distributed, 0.07.)
 _SHORT_QUANTILE, _SHORT_FRACTION = 0.05, 0.25
@@ -84,7 +87,11 @@ def _are_numbers_of_copies(n_equal, targets):
     """
     if len(n_equal) < _MIN_DISTINCT_SAMPLES:
         return False
-    if n_equal.max() <= _MAX_REPEATED or np.mean(n_equal == 1) >= _MIN_SINGLE:
+    distinct, single = len(n_equal) / n_equal.sum(), np.mean(n_equal == 1)
+    if n_equal.max() <= _MAX_REPEATED and single <= _MAX_SINGLE:
+        return True
+    deviation = max(abs(distinct - _BOOTSTRAP_DISTINCT), abs(single - _BOOTSTRAP_SINGLE))
+    if deviation <= _TOLERANCE + 1 / np.sqrt(n_equal.sum()):
         return True
     classes = np.unique(targets, return_inverse=True)[1]
     sizes, with_copies = np.bincount(classes), np.bincount(classes, n_equal > 1)
