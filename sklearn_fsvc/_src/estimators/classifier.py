@@ -100,10 +100,10 @@ class ClassifierMethods(ClassifierMixin):
     def predict_proba(self, X):
         """Predict the probabilities of the classes.
 
-        The softmax of ``arcsinh(p / score_scale_) / temperature_``, where the decision values p
-        estimate the probabilities. Both parameters are fitted to leave-one-out predictions, or to
-        those of `X_val`; after `forget`, few samples may be left for that. With the readout
-        "softmax", it is the softmax of the decision values.
+        They are the softmax of ``arcsinh(p / score_scale_) / temperature_``, where the decision
+        values p estimate the probabilities. `score_scale_` and `temperature_` are fitted to
+        leave-one-out predictions, or to the predictions for `X_val`. With the readout "softmax",
+        probabilities are the softmax of the decision values.
 
         Parameters
         ----------

@@ -154,10 +154,11 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     Hyperparameters that are "auto" are selected with small networks on at most 6000 samples, a
     sixth of which is held out: first the feature weights, then kernel and radius jointly, then the
     metric, each with its best penalty. These networks have a quarter of the samples as units, at
-    most 450 for up to 4000 samples and at most 800 for more; a network of 1000 units decides the
-    metric. Those that select the kernel, the radius and the metric never have more units than
-    `n_hidden`. The penalty of the network itself is selected last, see `alpha`; for more than 1000
-    units, and on validation sets, the first half of the units is evaluated.
+    most 450 for up to 4000 samples and at most 800 for more. If Gaussian units of Euclidean
+    distances have a lower error, larger networks decide the metric, with half as many units as
+    samples, at most 1000. Networks that select the kernel, the radius and the metric never have
+    more units than `n_hidden`. The penalty of the network itself is selected last, see `alpha`; for
+    more than 1000 units, and on validation sets, the first half of the units is evaluated.
 
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and

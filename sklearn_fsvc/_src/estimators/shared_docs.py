@@ -87,7 +87,7 @@ SHARED = read_entries(
 
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
         The candidate penalties and their leave-one-out errors, the mean over samples of
-        ``|y - score|^2``; only if leave-one-out errors were computed.
+        ``|y - score|^2``; only if `alpha` is "loo" or an array.
 
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are the softmax of logits divided by the temperature; 1 with
@@ -200,7 +200,8 @@ REGRESSION = read_entries(
 
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
         The candidate penalties and their leave-one-out errors, the mean over samples of
-        ``|(y - prediction) / target_scale_|^2``; only if leave-one-out errors were computed.
+        ``|(y - prediction) / target_scale_|^2``; only if `alpha` is "loo" or an array, or with
+        ``uncertainty=True``.
 
     search_results_ : dict of str to ndarray of shape (n_trials,)
         History of the search for hyperparameters that are "auto", as in `RBFClassifier`;

@@ -278,7 +278,7 @@ class TanhProjector(NetworkTransformer):
     ----------
     n_components : int, default=100
         Number of hidden units. With the same `random_state`, the units of a smaller layer are the
-        first ones of a larger layer. `TanhClassifier` has 1000: it never stores H.
+        first ones of a larger layer.
     scale : float or "auto", default="auto"
         A number is the length of the weight vector of each unit; of normally distributed weights,
         the expected length. It is the standard deviation of ``x . w`` for independent features of

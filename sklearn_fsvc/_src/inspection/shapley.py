@@ -103,7 +103,7 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     interventional values of [1]_, [2]_). The values and the base value, v of no feature, add up to
     the score. Laplacian units of Manhattan distances and Gaussian units of Euclidean distances are
     products over the features, for which the mean over all orders is an integral of a polynomial
-    [3]_: milliseconds per sample.
+    [3]_. It takes milliseconds per sample.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
         1 prints the plan, the progress of long passes and the best candidate; more prints each
         candidate.
     pre_dispatch : int or str, default="2*n_jobs"
-        Has no effect on what is shared.
+        Has no effect on the passes over the samples.
     error_score : "raise" or number, default=nan
         The score of a candidate whose fit fails; "raise" raises its error.
     return_train_score : bool, default=False

@@ -106,9 +106,9 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are the softmax of logits divided by the temperature.
     score_scale_ : float or ndarray of shape (n_outputs,)
-        As of `RBFClassifier`.
+        As in `RBFClassifier`.
     score_offset_ : float
-        Is subtracted from the score of two classes of which one is rare, see Notes; otherwise 0.
+        Subtracted from the score if one of two classes is rare, see Notes; otherwise 0.
     %(conformity_scores_)s
     classes_ : ndarray of shape (n_classes,), or list of ndarray
         For several outputs, those of each; for an indicator y, the indices of its columns.
@@ -126,7 +126,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
 
     Notes
     -----
-    Weights are found from at most 8192 samples, or 1024 without a final estimator, and fewer if
+    Weights are computed from at most 8192 samples, or 1024 without a final estimator, and fewer if
     there are many classes. Identical samples are left out one at a time: if a dataset has
     duplicates, new samples are as likely to repeat old ones. A sample of weight 2, however, is left
     out as a whole, so that the weights of the ensemble differ from those for two identical samples.
@@ -147,13 +147,12 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
 
     A ridge readout minimises squared errors, which hardly depend on the order of samples whose
     probability is small. So if one of two classes has less than a tenth of the weight, and at least
-    ten samples, these are weighted to be a tenth in the fit. `score_offset_` is then the score of
-    equal probabilities: the mean probability of left-out samples is the share of the class, without
-    these weights. The probabilities of `estimators_` are those with them. There are no such weights
-    if `class_weight` is given, and for three or more classes, even if only two have samples of
-    positive weight: leave out samples of weight 0.
+    ten samples, the weights of its samples are increased to a tenth of the total. `score_offset_`
+    corrects this: with it, the mean probability of left-out samples is the share of the class. The
+    probabilities of `estimators_` are not corrected. Weights are not increased if `class_weight` is
+    given, nor for three or more classes, even if only two have samples of positive weight.
 
-    There is no `partial_fit`: finding the weights needs leave-one-out scores.
+    There is no `partial_fit`, because the weights need leave-one-out scores.
 
     References
     ----------

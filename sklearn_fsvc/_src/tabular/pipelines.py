@@ -60,17 +60,15 @@ def make_tabular_pipeline(
 ) -> Pipeline:
     """Preprocess tabular data for an estimator: numbers, categories, dates and text.
 
-    Numerical features: missing values are replaced by the median, with a missing-value
-    indicator as a further feature; then a feature is transformed to the mean of its Gaussian
-    quantile and scaled rank. Regressors also get its standardised value,
-    and of fewer than 40 samples only that.
-    Categorical features are one-hot encoded, with values 0 and 0.5; those with more than 30
-    categories also get the cross-fitted mean target of the category, and those with more than
-    100 only that. If pairs of categorical features interact, their cross-fitted target encoding
-    is added, and if pairs of numerical features do, their difference, ratio, product or
-    equality. Dates become numerical features, such as the weekday, and text the components of a
-    latent semantic analysis. The result is dense, and does not depend on the units of the
-    features.
+    Numerical features: missing values are replaced by the median, with a missing-value indicator as
+    a further feature; then a feature is transformed to the mean of its Gaussian quantile and scaled
+    rank. Classifiers and regressors also get its standardised value. Categorical features are
+    one-hot encoded, with values 0 and 0.5. Those with more than 30 categories also get the
+    cross-fitted mean target of the category; of more than 100 categories, only frequent ones are
+    one-hot encoded. If pairs of categorical features interact, their cross-fitted target encoding
+    is added, and if pairs of numerical features do, their difference, ratio, product or equality.
+    Dates become numerical features, such as the weekday, and text the components of a latent
+    semantic analysis. The result is dense, and does not depend on the units of the features.
 
     Parameters
     ----------
@@ -127,8 +125,8 @@ def make_tabular_pipeline(
         numbers and dates that are stored as text, unless the columns are named in
         `categorical_features`. And about columns of integers beyond :math:`2^{53}` that are
         distinct, but equal in float64. By `predict`, about a categorical feature with two values or
-        more of which none occurred in `fit`, for example since they have another type; unless `fit`
-        has warned of its unique values.
+        more of which none occurred in `fit`, for example because they have another type; unless
+        `fit` has warned of its unique values.
 
     See Also
     --------
