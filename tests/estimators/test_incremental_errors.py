@@ -262,6 +262,12 @@ def test_merge_of_incompatible_models_raises(model, which):
         model.merge([compatible, other])
 
 
+def test_merge_needs_a_sequence(model):
+    other = copy.deepcopy(model)
+    with raises_unchanged(model, TypeError, r"models=TanhClassifier.* must be a sequence"):
+        model.merge(other)
+
+
 def test_merge_of_differently_scaled_targets_raises(regressor):
     other = TanhRegressor(**TANH).partial_fit(X[:60], 2 * Z[:60]).solve(fix_layer=True)
     with raises_unchanged(regressor, ValueError, "target_mean_.*FrozenEstimator"):

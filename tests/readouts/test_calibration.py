@@ -191,6 +191,29 @@ def test_log_probabilities_are_finite(network, n_classes):
         np.testing.assert_allclose(log_p.min(axis=1), -np.ptp(logits, axis=1) / 1e-4)
 
 
+@pytest.fixture(params=[RBFClassifier, TanhClassifier])
+def small_network(request):
+    return request.param(5, random_state=0)
+
+
+@pytest.mark.parametrize("alpha", ["auto", "loo"])
+def test_one_sample_of_each_class(small_network, alpha, rng):
+    X, y = rng.normal(size=(5, 8)), np.arange(5)
+    model = small_network.set_params(alpha=alpha)
+    with pytest.warns(UserWarning, match=r"Each class has one sample.*equal probabilities"):
+        probabilities = model.fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(probabilities, 1 / 5, rtol=1e-2)
+    assert model.score(X, y) == 1
+
+
+def test_no_warning_of_one_sample_of_each_class(small_network, rng):
+    """Validation samples have information, and to a stream samples are added."""
+    X, y = rng.normal(size=(5, 8)), np.arange(5)
+    p = small_network.fit(X, y, X_val=X, y_val=y).predict_proba(X)
+    assert p.max() > 0.5
+    clone(small_network).partial_fit(X, y).predict_proba(X)
+
+
 def test_calibration_changes_no_decision_value(network):
     X, y = rows_of(3)
     plain = clone(network).fit(X, y)

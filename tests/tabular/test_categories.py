@@ -479,6 +479,20 @@ def test_warning_for_columns_of_unknown_categories(library, fitted, values, mess
         assert len(caught) == 1
 
 
+@pytest.mark.parametrize(
+    ("fitted", "values", "message"),
+    [
+        (["a", "b", None], ["a", "b "], "'b ' did not occur in fit, .* but 'b' occurred"),
+        (["No", "Yes", "?"], ["no"], "'no' did not occur in fit, .* but 'No' occurred"),
+        ([1, 2, 3], [1, 7, "2"], "'2' did not occur in fit, .* but 2 occurred"),
+    ],
+)
+def test_warning_for_categories_in_another_spelling(fitted, values, message):
+    encoder = CategoryEncoder().fit(pd.DataFrame({"c": pd.Series(fitted, dtype=object)}))
+    with pytest.warns(UserWarning, match=f"Column 'c' of X: {message}"):
+        encoder.transform(pd.DataFrame({"c": pd.Series(values, dtype=object)}))
+
+
 @pytest.mark.parametrize("estimator", [TanhClassifier(5, random_state=0), "classifier"])
 @pytest.mark.parametrize(
     ("prefix", "what"), [("no", "unique values in most samples"), ("it is ", "texts that differ")]

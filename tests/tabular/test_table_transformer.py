@@ -237,6 +237,14 @@ def test_text_in_a_numerical_column_of_transform(library):
         fitted.transform(new)
 
 
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
+def test_bools_in_numerical_columns_of_transform(library):
+    X = np.array([[0, 1], [1, 1], [0, 0]])
+    fitted = preprocessing().fit(convert(library, X))
+    H = fitted.transform(convert(library, X.astype(bool)))
+    np.testing.assert_array_equal(H, fitted.transform(convert(library, X)))
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_missing_columns_of_transform(library):
     fitted = preprocessing().fit(make_frame(library, c=list("xyz"), a=[1.0, 2.0, 3.0], b=[1, 2, 3]))

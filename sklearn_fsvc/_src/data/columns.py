@@ -146,15 +146,16 @@ def _are_numbers(values: Any) -> bool:
 
 
 def with_numbers(X: Any, columns: Sequence[int]) -> Any:
-    """Return a table with float64 in those of some columns that contain text or objects.
+    """Return a table with float64 in those of some columns that contain text, objects or bools.
 
+    `MissingIndicator` raises an error for bools, also if these were numbers in `fit`.
     None and pandas.NA become NaN, the only missing value that transformers of numbers recognise.
     A column that is missing in all rows, as in a request of one row, consists of objects.
     """
     if not columns:
         return X
     if not hasattr(X, "columns"):
-        if X.dtype.kind not in "OU":
+        if X.dtype.kind not in "OUb":
             return X
         X = X.astype(object)
         for j in columns:
@@ -168,8 +169,8 @@ def with_numbers(X: Any, columns: Sequence[int]) -> Any:
 
 
 def _is_numeric(dtype: Any) -> bool:
-    """Return whether a dtype of pandas or polars is of numbers or bools."""
-    return dtype.is_numeric() if hasattr(dtype, "is_numeric") else dtype.kind in "iufbc"
+    """Return whether a dtype of pandas or polars is of numbers."""
+    return dtype.is_numeric() if hasattr(dtype, "is_numeric") else dtype.kind in "iufc"
 
 
 def _as_numbers(column: Any) -> npt.NDArray[np.float64]:

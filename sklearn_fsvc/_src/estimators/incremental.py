@@ -37,6 +37,7 @@ from ..readouts.row_sample import RowSample, sample_capacity
 from ..readouts.running_statistics import BufferedSamples, RunningStatistics
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import is_option, parse_penalty
+from ..utils.user_warnings import without_warnings
 from .buffer import RawSamples
 from .linear_readout import center_outputs
 
@@ -289,7 +290,8 @@ class Evaluator:
             solve = loo.solve if parts.target.needs_loo_scores else loo.solve_plain
             solution, scores = solve(alpha)
             if scores is not None:
-                fitted |= parts.target.calibrate(scores, sample, job, layer)
+                with without_warnings():  # of few samples: more may follow
+                    fitted |= parts.target.calibrate(scores, sample, job, layer)
             return solution, fitted
 
 

@@ -1,5 +1,6 @@
 """Incremental learning: `partial_fit`, `forget`, `merge` and `solve` of a network."""
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import fields, replace
 from typing import Any, ClassVar
@@ -241,6 +242,8 @@ class IncrementalNetwork(BufferedNetwork):
 
     def _merge(self, models):
         self._check_incremental_state(self._parts())
+        if not isinstance(models, Iterable):
+            raise TypeError(f"models={models!r} must be a sequence of models, such as [model].")
         for i, model in enumerate(models):  # a generator may yield one at a time
             self._merge_model(model, f"models[{i}]")
 

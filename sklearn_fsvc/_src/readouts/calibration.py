@@ -91,6 +91,22 @@ def fit_calibration(
     return Calibration(1 / log_loss.best_inverse(), scale)
 
 
+def is_uninformed(
+    calibration: Calibration,
+    scores: npt.NDArray,
+    codes: npt.NDArray,
+    weight: npt.NDArray | None = None,
+) -> bool:
+    """Return whether probabilities are equal because no two samples are of the same class.
+
+    A readout without a sample has then no sample of its class. Scores of validation samples have
+    another temperature.
+    """
+    codes = _with_weight(scores, codes, weight)[1]
+    has_largest_temperature = np.isclose(calibration.temperature, np.exp(-_BOUNDS[0]))
+    return bool(has_largest_temperature and np.bincount(codes).max() == 1)
+
+
 def fit_temperature(
     scores: npt.NDArray, codes: npt.NDArray, weight: npt.NDArray | None = None
 ) -> float:

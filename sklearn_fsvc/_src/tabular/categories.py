@@ -174,8 +174,9 @@ class CategoryEncoder(CrossFittedEncoder):
     -----
     UserWarning
         By `fit`, of columns that are hardly categorical, with the remedy. By `transform`, of
-        columns with two values or more, none of which is a category of `fit`; unless their values
-        were unique in `fit`, which has warned of them.
+        columns with two values or more, none of which is a category of `fit`, and of values that
+        differ from a category of `fit` only in type, case or outer spaces; unless the values of
+        the column were unique in `fit`, which has warned of them.
     """
 
     def __init__(
@@ -351,26 +352,45 @@ class CategoryEncoder(CrossFittedEncoder):
             warn(f"Some columns of X are treated as categorical, but contain:{''.join(lines)}")
 
     def _warn_unknown(self, X, codes):
-        """Warn of columns without any category of `fit`, as of numbers that were texts there.
+        """Warn of values that may be categories of `fit` in another type or spelling.
 
         New samples have new IDs: of columns of unique values, `fit` has warned.
         """
         for j, known in enumerate(self.encoder_.categories_):
-            if j in self.unique_ or (codes[:, j] > UNKNOWN_CODE).any():
+            is_unknown = codes[:, j] == UNKNOWN_CODE
+            if j in self.unique_ or not is_unknown.any():
                 continue
-            values, fitted = ([v for v in each if not is_missing(v)] for each in (X[:, j], known))
-            if len(values) > 1 and fitted:
-                value, category = as_python(values[0]), as_python(fitted[0])
+            values, fitted = (
+                [as_python(v) for v in each if not is_missing(v)]
+                for each in (X[is_unknown, j], known)
+            )
+            if len(values) > 1 and fitted and not (codes[:, j] > UNKNOWN_CODE).any():
                 warn(
                     f"Column {self._name(j)} of X: none of its values occurred in fit. It contains "
-                    f"{value!r}, and contained {category!r} in fit; if only the types differ, "
-                    f"convert the column to the type of fit, {type(category).__name__}."
+                    f"{values[0]!r}, and contained {fitted[0]!r} in fit; if only the types differ, "
+                    f"convert the column to the type of fit, {type(fitted[0]).__name__}."
+                )
+            elif pair := _find_similar(values, fitted):
+                warn(
+                    f"Column {self._name(j)} of X: {pair[0]!r} did not occur in fit, and is "
+                    f"encoded as unknown, but {pair[1]!r} occurred; if they are the same category, "
+                    "convert the values to those of fit."
                 )
 
     def _name(self, j):
         """Return the name of a column; in arrays, its position among the categorical ones."""
         names = getattr(self, "feature_names_in_", None)
         return f"{j} of the categorical columns" if names is None else repr(names[j])
+
+
+def _find_similar(values, fitted):
+    """Return a value and a category that differ in type, case or outer spaces only, or None."""
+    categories = {str(category).strip().casefold(): category for category in fitted}
+    for value in dict.fromkeys(values):
+        key = str(value).strip().casefold()
+        if key in categories:
+            return value, categories[key]
+    return None
 
 
 def _count_known(codes, known):

@@ -13,11 +13,13 @@ from ..data.validation import to_dense
 from ..readouts.calibration import (
     Calibration,
     fit_calibration,
+    is_uninformed,
     log_probabilities,
     probabilities,
     round_calibrated,
 )
 from ..readouts.conformal import conformity_scores, predict_codes, prediction_sets
+from ..utils.user_warnings import warn
 from .encoding import MultiOutputTargets, OneHotTargets
 
 # Integers whose range is at most this are encoded by counting instead of sorting.
@@ -212,8 +214,20 @@ class Labels:
             As for `fit_calibration`.
         is_rounded : bool
             Whether temperatures and thresholds are rounded, by `round_calibrated`.
+
+        Warns
+        -----
+        UserWarning
+            If the calibration of an output `is_uninformed`.
         """
         calibrations = [fit_calibration(*output, prior_rows) for output in outputs]
+        pairs = zip(calibrations, outputs, strict=True)
+        if any(is_uninformed(c, *output) for c, output in pairs):
+            warn(
+                "Each class has one sample: leave-one-out predictions contain no information about "
+                "it, and predict_proba returns equal probabilities. Pass more samples, or X_val "
+                "and y_val to fit."
+            )
         if is_rounded:
             calibrations = [
                 c._replace(temperature=round_calibrated(c.temperature)) for c in calibrations

@@ -73,6 +73,17 @@ def test_a_later_pass_with_other_samples_is_refused(later):
         read_all(lambda: ChunkFunction(rows[: next(sizes)])())
 
 
+def test_a_later_pass_in_another_order_is_refused():
+    orders = iter([Y, Y[::-1]])
+
+    def read():
+        order = next(orders)
+        return ChunkFunction(X[order], Y[order])()
+
+    with pytest.raises(ValueError, match=r"row 0 has another y than in the first pass.*same order"):
+        read_all(read)
+
+
 class ShrunkFile(SliceableFile):
     def __getitem__(self, key):
         return super().__getitem__(key)[: 150 - key.start]

@@ -32,6 +32,7 @@ class Iterated(Source):
     def __init__(self, function: Callable[[], Any], column_names: dict[str, str]) -> None:
         self._function, self._column_names = function, column_names
         self.shape = self.dtype = self._columns = None  # type: ignore[assignment]
+        self._y: npt.NDArray | None = None  # of the first pass
         self.read_bytes = 0
 
     @classmethod
@@ -43,6 +44,7 @@ class Iterated(Source):
         column_names = {name: value for name, value in given.items() if isinstance(value, str)}
         source = cls(function, column_names)
         read = source._first_pass(limit)
+        source._y = read["y"]
         for name, value in given.items():
             if value is not None and name not in column_names and read[name] is not None:
                 raise ValueError(
@@ -106,6 +108,7 @@ class Iterated(Source):
                 if stop > done:
                     piece = chunk.rows()
                     self._check_same_features(chunk, piece)
+                    self._check_same_targets(chunk)
                     yield chunk.first, piece
                     done = stop
                 if done == len(rows) and not needs_last_row:
@@ -114,6 +117,20 @@ class Iterated(Source):
             raise ValueError(
                 f"X() gave {end} rows in this pass, and {n_rows} in the first; it must return a "
                 "fresh iterator over the same rows each time it is called."
+            )
+
+    def _check_same_targets(self, chunk: "Chunk") -> None:
+        """Raise ValueError for a chunk whose y differs from that of the first pass.
+
+        Those targets would be of other samples, as with a function that shuffles in each pass.
+        """
+        if self._y is None:
+            return
+        y, end = chunk.aligned("y"), chunk.first + len(chunk)
+        if y is None or not np.array_equal(y, self._y[chunk.first : end]):
+            raise ValueError(
+                f"{_describe(chunk.first)} has another y than in the first pass; X() must return "
+                "the same rows in the same order each time it is called: shuffle with a fixed seed."
             )
 
     def _check_same_features(self, chunk: "Chunk", rows: npt.NDArray[Any]) -> None:
