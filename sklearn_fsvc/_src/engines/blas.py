@@ -89,9 +89,9 @@ class ProductEngine(HostEngine):
         else:
             # Blocks depend on the shape alone, as those of `HostAlgebra`: a BLAS rounds sums by
             # the shape of the product, which must not depend on the number of threads.
-            units = layer.units
+            W = layer.units
             HOST.map_blocks(
-                lambda rows, columns: self.multiply(X[rows], units[columns], H[rows, columns]),
+                lambda rows, columns: self.multiply(X[rows], W[columns], H[rows, columns]),
                 H.shape, X.shape[1], H.dtype,
             )  # fmt: skip
         self._map_blocks(lambda rows: self._activate(layer, norms, X[rows], H[rows]), H)
