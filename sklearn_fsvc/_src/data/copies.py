@@ -72,7 +72,7 @@ def merge_copies(samples: Samples) -> Samples:
         return samples
     order = np.argsort(rows)
     distinct = _take_part(X, rows[order])
-    is_whole = n_equal.min() == n_equal.max() <= _MAX_REPEATED
+    is_whole = n_equal.min() == n_equal.max()
     if not (_differ_in_one_feature(distinct, is_whole) or _differ_in_both_halves(distinct)):
         return samples
     merged = samples.with_rows(distinct, rows[order])

@@ -85,7 +85,7 @@ class ProductEngine(HostEngine):
             norms = norms if norms is None else norms[units]
         if layer.reduction == "manhattan":
             centers = prepared.float64_units[units or slice(None)]
-            self._map_blocks(lambda rows: _manhattan(X[rows], centers, H[rows]), H)
+            self._map_rows(lambda rows: _manhattan(X[rows], centers, H[rows]), H)
         else:
             # Blocks depend on the shape alone, as those of `HostAlgebra`: a BLAS rounds sums by
             # the shape of the product, which must not depend on the number of threads.
@@ -94,13 +94,13 @@ class ProductEngine(HostEngine):
                 lambda rows, columns: self.multiply(X[rows], W[columns], H[rows, columns]),
                 H.shape, X.shape[1], H.dtype,
             )  # fmt: skip
-        self._map_blocks(lambda rows: self._activate(layer, norms, X[rows], H[rows]), H)
+        self._map_rows(lambda rows: self._activate(layer, norms, X[rows], H[rows]), H)
         return out
 
     def sparse_evaluator(self):
         return SparseEvaluator(self.functions)
 
-    def _map_blocks(self, function, out):
+    def _map_rows(self, function, out):
         """Call ``function(rows)`` on slices of the rows, by threads if `out` is large."""
 
         def call(rows):
