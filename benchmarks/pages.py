@@ -24,7 +24,7 @@ PAGES = [
         "README.md",
         *(f"docs/{name}.rst" for name in (
             "index", "which", "benchmarks", "evaluate", "stacking", "distillation", "time_series",
-            "regression", "tables",
+            "regression", "tables", "probabilities",
         )),
     )
 ]  # fmt: skip
@@ -423,6 +423,33 @@ def intervals():
     return rst(heads, rows)
 
 
+def prediction_sets():
+    """Return coverage and sizes of sets, those of 90 % sets on datasets that are difficult."""
+    names = {
+        "StackedClassifier": "``StackedClassifier``", "RBFClassifier": "``RBFClassifier``",
+        "TanhClassifier": "``TanhClassifier``",
+        "MAPIE, split, RBFClassifier": "MAPIE, a fifth held out, around ``RBFClassifier``",
+        "MAPIE, 5 folds, RBFClassifier": "MAPIE, 5 folds, around ``RBFClassifier``",
+    }  # fmt: skip
+    rows = []
+    for title, name in names.items():
+        of = grouped(f"prediction sets: {title}", "zen4_2cores")
+        mean = of.pop("mean")
+        difficult = [scores for scores in of.values() if scores["accuracy, %"] < 90]
+        covered = [scores["coverage, % at 90 %"] for scores in difficult]
+        sizes = [scores["classes per set at 90 %"] for scores in difficult]
+        rows.append([
+            name, f"{min(covered):.1f} to {max(covered):.1f} %", f"{sum(sizes) / len(sizes):.2f}",
+            f"{mean['coverage, % at 99 %']:.1f} %", f"{mean['classes per set at 99 %']:.2f}",
+            f"{mean['empty sets, % at 90 %']:.1f} %",
+        ])  # fmt: skip
+    heads = [
+        "", "coverage of 90 % sets", "classes", "coverage of 99 % sets", "classes",
+        "empty 90 % sets",
+    ]  # fmt: skip
+    return rst(heads, rows)
+
+
 def large_fits():
     images = grouped("1000000 x 784 bytes, 8192 units", "h200")
     floats = grouped("10500000 x 28 float32, 8192 units", "h200")
@@ -439,6 +466,7 @@ def large_fits():
 
 BLOCKS = {
     "intervals": intervals,
+    "prediction-sets": prediction_sets,
     "large-fits": large_fits,
     "imbalance": imbalance,
     **{source: partial(packaged, source) for source in PACKAGED},
