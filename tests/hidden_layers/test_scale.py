@@ -7,7 +7,7 @@ from sklearn.base import clone
 from hidden_layers.tanh_layers import IMAGES, draw_layer
 from sklearn_fsvc import TanhProjector, TanhRegressor
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.hidden_layers.receptive_fields import ReceptiveFields
+from sklearn_fsvc._src.hidden_layers.random_weights import ReceptiveFields
 from sklearn_fsvc._src.hidden_layers.scale import ScaleSample
 from sklearn_fsvc._src.hidden_layers.tanh import WEIGHTS
 

@@ -22,7 +22,7 @@ from sklearn_fsvc._src.readouts.calibration import fit_calibration
 from sklearn_fsvc._src.readouts.draw_sample import UniqueSamplePass, sample_by_hash, sample_unique
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import RowSample
+from sklearn_fsvc._src.readouts.row_sample import RowSample, mean_and_error
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -330,3 +330,17 @@ def test_hashes_do_not_depend_on_the_engine(engine, rng, shape, dtype):
     assert len(np.unique(expected)) == len(X)
     actual = exact_hashes(engine.to_device(X), engine.algebra)
     np.testing.assert_array_equal(actual, expected)
+
+
+def test_equal_weights_have_the_standard_error_of_the_mean():
+    values = np.random.default_rng(0).normal(size=50)
+    mean, error = mean_and_error(values, np.full(50, 3.0))
+    assert mean == pytest.approx(values.mean())
+    assert error == pytest.approx(values.std() / np.sqrt(50))
+
+
+def test_weights_multiply_the_values_and_their_errors():
+    values, weight = np.array([1.0, 3.0, 5.0]), np.array([2.0, 1.0, 1.0])
+    mean, error = mean_and_error(values, weight)
+    assert mean == pytest.approx(2.5)
+    assert error == pytest.approx(np.sqrt(0.25 * 1.5**2 + 0.0625 * (0.5**2 + 2.5**2)))

@@ -18,7 +18,7 @@ from ..engines.base import Engine
 from ..engines.device_group import WorkCancelled
 from ..utils.callbacks import NO_CALLBACKS, FitTask
 from .memory_plan import check_fits, parse_memory
-from .sharded_rows import ShardedRows
+from .rows import ShardedRows
 from .sources import PrefetchedSource, Source
 
 

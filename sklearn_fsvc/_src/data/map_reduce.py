@@ -2,7 +2,7 @@
 
 A computation over samples is a `MapReduce`: a function of a share of the samples, and the sum
 of two of its results. `map_reduce` runs it where the samples are. With several devices each one
-has a contiguous share of the rows (see `sharded_rows`), and computes in a separate thread.
+has a contiguous share of the rows (see `ShardedRows`), and computes in a separate thread.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .job import Job
-from .sharded_rows import split_into_shares
+from .rows import split_into_shares
 from .sources import Source
 
 

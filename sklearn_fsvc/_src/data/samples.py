@@ -11,8 +11,7 @@ from sklearn.utils.random import sample_without_replacement
 from ..engines.algebra import HOST, float_bits
 from .job import Job
 from .map_reduce import run_parallel
-from .rows import take_rows
-from .sharded_rows import ShardedRows, slice_rows, split_into_shares
+from .rows import ShardedRows, slice_rows, split_into_shares, take_rows
 from .sources import Source, SparseSource
 from .validation import to_host
 

@@ -27,8 +27,7 @@ from ..engines.patches import make_evaluator
 from ..layers import LinearLayer, PatchLayer
 from .job import Job, Progress
 from .memory_plan import TileShape, evaluate, rows_per_tile, tile_shape_for
-from .rows import preprocess_block, row_blocks, take_rows
-from .sharded_rows import ShardedRows
+from .rows import ShardedRows, preprocess_block, row_blocks, take_rows
 from .sources import Source, SparseSource, is_evaluated_sparse
 from .validation import NaNOutputError, check_hidden, explain_overflow, find_largest
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.map_reduce import run_parallel
-from ..data.rows import write_rows
-from ..data.sharded_rows import slice_rows, split_into_shares
+from ..data.rows import slice_rows, split_into_shares, write_rows
 from ..data.streaming import Consumer, raise_overflow, stream
 from ..data.validation import check_no_overlap
 from ..parts.composition import Parts

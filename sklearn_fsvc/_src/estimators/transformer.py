@@ -9,8 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..data.dask_blocks import is_dask_collection
 from ..data.map_reduce import run_parallel
-from ..data.rows import write_rows
-from ..data.sharded_rows import slice_rows, split_into_shares
+from ..data.rows import slice_rows, split_into_shares, write_rows
 from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, stream, stream_into
 from ..data.validation import check_no_overlap, check_out

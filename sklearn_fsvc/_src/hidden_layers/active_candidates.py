@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..data.sharded_rows import split_into_shares
+from ..data.rows import split_into_shares
 from ..engines.base import Engine
 from .ordered_rows import NoveltyRule, OrderedSamples
 

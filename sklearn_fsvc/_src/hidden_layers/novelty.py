@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ..data.sharded_rows import ShardedRows
+from ..data.rows import ShardedRows
 from ..data.sources import Source
 from ..engines.base import Engine
 from .active_candidates import (

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
+from ..data.rows import ShardedRows
 from ..data.samples import Samples
-from ..data.sharded_rows import ShardedRows
 from ..data.sources import SparseSource, is_in_memory
 from ..data.validation import is_float32_resolved, is_float64_array
 from ..engines.algebra import HOST

@@ -18,7 +18,7 @@ from sklearn.utils import gen_batches
 from ..data.rows import take_rows
 from ..data.samples import draw_without_replacement
 from ..engines.threads import limit_blas_threads
-from .receptive_fields import ReceptiveFields
+from .random_weights import ReceptiveFields
 
 # Maximum numbers of samples, and of elements in them, from which the scale is estimated.
 _MAX_SAMPLES, _MAX_ELEMENTS = 1000, 2**22

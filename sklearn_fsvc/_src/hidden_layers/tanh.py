@@ -40,8 +40,13 @@ from .layer_parameter import check_n_features, pretrained_of
 from .linear_map import learn_map
 from .linear_units import linear_units, select_layer, suits_linear_units
 from .model_selection import select_feature_weights
-from .random_weights import draw_gaussian, draw_orthogonal, orthogonal_bytes
-from .receptive_fields import ReceptiveFields, read_fields
+from .random_weights import (
+    ReceptiveFields,
+    draw_gaussian,
+    draw_orthogonal,
+    orthogonal_bytes,
+    read_fields,
+)
 from .scale import ScaleSample, bias_range
 
 # Random numbers alone, and combinations of training samples, which depend on their classes.

@@ -29,8 +29,8 @@ from .penalty_search import (
 )
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
+from .row_sample import mean_and_error
 from .statistics import MAX_FACTORS, RidgeStatistics
-from .weighted_mean import mean_and_error
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
 FEW_UNITS = 2000

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.map_reduce import MapReduce, map_reduce
-from ..data.sharded_rows import ShardedRows
+from ..data.rows import ShardedRows
 from ..data.streaming import Consumer, raise_overflow, stream, stream_layers
 from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST

@@ -350,3 +350,10 @@ def _key_limit_by_sorting(keys, hashes, capacity):
 
 def _take(X, rows):
     return X.part(rows) if isinstance(X, SparseSource) else take_rows(X, rows)
+
+
+def mean_and_error(values: npt.NDArray, weight: npt.NDArray) -> tuple[float, float]:
+    """Return the weighted mean of independent values (n_rows,), and the standard error of it."""
+    share = weight / weight.sum()
+    mean = share @ values
+    return float(mean), float(np.sqrt(share**2 @ (values - mean) ** 2))

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory_plan import count_fitting
+from ..data.rows import ShardedRows
 from ..data.samples import Samples, draw_ascending
-from ..data.sharded_rows import ShardedRows
 from ..data.sources import ArraySource, Source
 from .cross_validation import draw_split, parts_to_hold_out, select_folds
 from .log_loss import LogLoss, compute_losses

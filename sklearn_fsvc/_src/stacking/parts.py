@@ -10,17 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.copies import merge_copies
+from ..data.rows import take_rows
+from ..data.samples import Samples
+from ..data.validation import to_host
 from ..estimators.fit_report import FitReport
 from ..estimators.validation_set import ValidationSet
 from ..parts.target import TargetSpec
 from ..readouts.draw_sample import sample_by_hash
+from ..readouts.row_sample import RowSample
 from ..targets.encoding import encode_groups
 from ..utils.callbacks import FitTask
 from ..utils.user_warnings import without_warnings
 from .base_estimators import BaseEstimators, TrainingSet
 from .base_fits import fit_base_estimators
-from .extended_samples import ExtendedSamples
-from .weights import EnsembleWeighting, assign_folds, sample_groups
+from .weights import EnsembleWeighting, assign_folds, decision_scores, sample_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,3 +197,36 @@ def _importances_of(name, network):
             'feature_weights="learned" there, or permutation_importance of sklearn.inspection.'
         )
     return importances
+
+
+@dataclass(frozen=True, eq=False)
+class ExtendedSamples:
+    """The samples of a final estimator: scores of the ensemble are appended to the features.
+
+    They are the rows of a `RowSample`; `sample` is a `RowSample` of the extended rows.
+    """
+
+    samples: Samples
+    rows: npt.NDArray  # (n_rows,): their numbers before
+    sample: RowSample
+    places: npt.NDArray  # (n_rows,): the index of each row of `sample` in the sample before
+
+    @classmethod
+    def of(
+        cls,
+        base: BaseEstimators,
+        weighting: EnsembleWeighting,
+        target: TargetSpec,
+        samples: Samples,
+        sample: RowSample,
+        scores: Any,
+    ) -> "ExtendedSamples":
+        """Return the rows of a sample with their scores, (n_rows, n_outputs), as features."""
+        order = np.argsort(sample.numbers)
+        rows = sample.numbers[order]
+        X = np.asarray(to_host(take_rows(samples.X, rows)))
+        X = weighting.append_scores(target, X, decision_scores(target, scores)[order])
+        extended = samples.with_rows(X, rows)
+        with base.open_job(X) as job:
+            extended_sample = sample_by_hash(job, extended, len(rows))
+        return cls(extended, rows, extended_sample, order[extended_sample.numbers])

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
-from ..data.rows import row_blocks, take_rows
-from ..data.sharded_rows import slice_rows
+from ..data.rows import row_blocks, slice_rows, take_rows
 from ..data.sources import is_in_memory
 from ..data.validation import check_no_overlap, to_host
 from ..estimators.prediction import OutputBuffer, as_array_list

@@ -23,8 +23,7 @@ from ..parts.target import TargetSpec
 from ..readouts.calibration import Calibration, fit_offset
 from ..readouts.leave_one_out import HeldOutScores
 from ..readouts.residuals import fit_residual_distribution
-from ..readouts.row_sample import RowSample
-from ..readouts.weighted_mean import mean_and_error
+from ..readouts.row_sample import RowSample, mean_and_error
 from .weight_solvers import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 
 # Upper bound of the scores, of all base estimators together, from which weights are found.

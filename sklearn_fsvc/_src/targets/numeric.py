@@ -20,8 +20,15 @@ from ..readouts.residuals import N_RESIDUALS, fit_residual_distribution, max_res
 from ..readouts.row_sample import RowSample
 from ..utils.parameters import check_bool, check_choice
 from .encoding import StandardisedTargets, as_float64, validate_weights
-from .heavy_tails import find_heavy_tails, warn_heavy_tail
-from .transforms import KINDS, TargetTransformer, choose_kind, residual_quantiles, validation_rows
+from .transforms import (
+    KINDS,
+    TargetTransformer,
+    choose_kind,
+    find_heavy_tails,
+    residual_quantiles,
+    validation_rows,
+    warn_heavy_tail,
+)
 
 # `partial_fit` refuses y farther from the first batch, in standard deviations: their squares would
 # overflow.

@@ -17,7 +17,6 @@ from ..kernels.cuda import elementwise, selection
 from ..kernels.cuda.kernel import BlockSizes
 from ..lapack import REALS, layout
 from . import cublas, integers, launch, transfer
-from .half_precision import HalfMatrix
 from .launch import ceil_div, grid_over_rows, round_up
 
 # Compute capability of the first GPUs with TF32, and the bits of a float32 that it keeps.
@@ -49,7 +48,7 @@ class CuPyAlgebra:
 
     @staticmethod
     def half_precision(A: Any) -> tuple[Any, float]:
-        half = HalfMatrix.rounded(A)
+        half = cublas.HalfMatrix.rounded(A)
         return half, half.rounding_variance
 
     @staticmethod

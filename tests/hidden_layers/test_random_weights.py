@@ -6,7 +6,7 @@ import pytest
 import naive
 from hidden_layers.tanh_layers import SAMPLED_WEIGHTS, draw_layer
 from sklearn_fsvc import TanhClassifier
-from sklearn_fsvc._src.hidden_layers.receptive_fields import ReceptiveFields, field_sides
+from sklearn_fsvc._src.hidden_layers.random_weights import ReceptiveFields, field_sides
 from sklearn_fsvc._src.hidden_layers.tanh import WEIGHTS
 from sklearn_fsvc._src.layers import TanhLayer
 
