@@ -22,8 +22,8 @@ from scipy.special import expit, logit
 
 # Bounds of the natural logarithm of the inverse temperature.
 _BOUNDS = -10.0, 10.0
-# Scores that are processed at a time. The logits of one block are kept for all steps.
-_BLOCK_SIZE = 2**17
+# Scores that are processed at a time, and up to which logits are kept for all steps.
+_BLOCK_SIZE, _MAX_KEPT = 2**17, 2**19
 # Significant bits of `round_calibrated`. An error of 0.2 % is a tenth of the standard error of a
 # temperature of a thousand samples.
 _BITS = 8
@@ -201,10 +201,10 @@ class _TemperatureLoss:
         self._scores, self._codes, self._scale = scores, codes, score_scale
         self._weight = np.ones(len(codes)) if weight is None else weight
         self._prior = prior_rows / (prior_rows + len(codes))
-        self._cached = list(self._compute()) if scores.size <= _BLOCK_SIZE else None
+        self._kept = list(self._compute()) if scores.size <= _MAX_KEPT else None
 
     def _blocks(self):
-        return self._cached or self._compute()
+        return self._kept or self._compute()
 
     def _compute(self) -> Iterator[tuple[npt.NDArray, npt.NDArray, npt.NDArray]]:
         """Yield weights, logits minus the largest of each sample, and their target means."""
