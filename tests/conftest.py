@@ -98,7 +98,7 @@ def pytest_generate_tests(metafunc):
 
 # Tests with several variants are thinned, those with many more, except where each of them is about
 # something else.
-SEVERAL, MANY = 2, 6
+MANY = 8
 NOT_THINNED = (
     "sklearn", "scikit_learn", "invalid", "bad_input", "errors", "golden", "tests/documentation/",
     "tests/utils/", "tests/test_architecture",
@@ -106,7 +106,7 @@ NOT_THINNED = (
 
 
 def pytest_collection_modifyitems(config, items):
-    """Mark half of the variants of a test with several of them exhaustive, two thirds of many.
+    """Mark two thirds of the variants of a test exhaustive, one of two, and three quarters of many.
 
     A bug seldom fails one variant alone. A hash of the names decides, so that nearly all values of
     each parameter remain. Where an engine of a GPU is required, all variants are tested.
@@ -117,11 +117,10 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         variants[item.nodeid.partition("[")[0]].append(item)
     for name, items_of_test in variants.items():
-        if len(items_of_test) >= SEVERAL and not any(part in name for part in NOT_THINNED):
+        if not any(part in name for part in NOT_THINNED):
             items_of_test.sort(key=lambda item: crc32(item.nodeid.encode()))
-            n_thirds = len(items_of_test) * 2 // 3
-            n = n_thirds if len(items_of_test) >= MANY else len(items_of_test) // 2
-            for item in items_of_test[:n]:
+            n = len(items_of_test)
+            for item in items_of_test[: n * 3 // 4 if n >= MANY else n * 2 // 3]:
                 item.add_marker(pytest.mark.exhaustive)
 
 

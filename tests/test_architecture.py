@@ -32,6 +32,12 @@ LAYERS = (
 
 
 @cache
+def nodes_of(path):
+    """Return all nodes of the syntax tree of a file."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imports_of(path):
     """Return the absolute names that a file imports, also inside of functions."""
     return list(find_imports(path))
@@ -39,7 +45,7 @@ def imports_of(path):
 
 def find_imports(path):
     package = ["sklearn_fsvc", "_src", *path.relative_to(PACKAGE).parent.parts]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -120,8 +126,8 @@ def test_importing_compiles_and_loads_nothing():
         "if sys.platform == 'linux':\n"
         "    assert not any('mkl_rt' in line for line in open('/proc/self/maps'))\n"
         "X = [[float(i % 7), float(i % 3)] for i in range(50)]; y = [i % 2 for i in range(50)]\n"
-        "model = f.TanhClassifier(5, feature_weights=None, device='blas').fit(X, y)\n"
-        "model.predict(X)\n"
+        "model = f.TanhClassifier(5, feature_weights=None, scale=1, alpha=1, device='blas')\n"
+        "model.fit(X, y).predict(X)\n"
         "assert not {'dask', 'distributed'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -175,7 +181,7 @@ def used_of_namespaces():
     for module, path in FILES.items():
         if module.startswith(("engines.cuda", "engines.kernels", "engines.torch")):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.Attribute):
                 owner = getattr(node.value, "id", getattr(node.value, "attr", None))
                 if owner == "xp":

@@ -64,6 +64,7 @@ def test_demo_on_files(mnist_folder, tmp_path, capsys):
     assert "60 training and 20 test images of 5 x 4 pixels" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive  # the first stage of .ci/run is this command
 def test_demo_on_bundled_digits(tmp_path, monkeypatch, capsys):
     """As in the README."""
     monkeypatch.chdir(tmp_path)

@@ -116,7 +116,7 @@ def test_estimators_with_a_custom_kernel(device):
         pytest.skip("the same code as that of blas, except for matrix products")
     X, y = load_digits(return_X_y=True)
     given = {"feature_weights": None, "random_state": 0, "device": device}
-    own = RBFClassifier(300, kernel=Cauchy(), **given)
+    own = RBFClassifier(300, kernel=Cauchy(), alpha=0.1, **given)
     assert own.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]) > 0.92
     again = clone(own).fit(X[:1200], y[:1200])
     np.testing.assert_array_equal(again.predict(X), own.predict(X))
@@ -144,7 +144,9 @@ def test_novelty_selection_requires_non_negative_kernels():
 
 def test_a_search_with_a_custom_kernel():
     X, y = load_digits(return_X_y=True)
-    network = RBFClassifier(selection="random", kernel=Cauchy(), random_state=0)
+    network = RBFClassifier(
+        selection="random", kernel=Cauchy(), feature_weights=None, random_state=0
+    )
     grid = {"n_hidden": [20, 60], "radius": [50.0, 200.0]}
     search = HiddenSizeSearchCV(network, grid, cv=2).fit(X[:400], y[:400])
     alone = clone(network).set_params(**search.best_params_).fit(X[:400], y[:400])

@@ -18,9 +18,9 @@ X, Y = load_iris(return_X_y=True)
 FITTED = FrozenEstimator(RBFClassifier(9, random_state=0).fit(X, Y))
 # Each of them sets attributes that others do not set.
 RBF_PARAMS = [
-    {"alpha": "loo"},
-    {"readout": "lms", "max_iter": 2},
-    {"readout": "none", "selection": "random"},
+    {"alpha": "loo", "feature_weights": None},
+    {"readout": "lms", "max_iter": 2, "feature_weights": None},
+    {"readout": "none", "selection": "random", "feature_weights": None},
     {"alpha": 1.0, "radius": 2.0, "kernel": "laplacian", "feature_weights": None},
     {"layer": FITTED},
     {},

@@ -12,9 +12,9 @@ from threadpoolctl import threadpool_limits
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 # The slowest examples; the build of the site runs them, too.
 EXHAUSTIVE = (
-    "plot_02_table", "plot_03_hidden_size", "plot_04_feature_weights", "plot_05_images",
-    "plot_06_probabilities", "plot_08_streams", "plot_09_larger_than_memory", "plot_10_gpu",
-    "plot_11_dask",
+    "plot_01_first_model", "plot_02_table", "plot_03_hidden_size", "plot_04_feature_weights",
+    "plot_05_images", "plot_06_probabilities", "plot_08_streams", "plot_09_larger_than_memory",
+    "plot_10_gpu", "plot_11_dask",
 )  # fmt: skip
 
 

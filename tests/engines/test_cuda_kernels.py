@@ -90,7 +90,7 @@ def test_programs_are_as_intended():
 @of_sample
 def test_compiling_is_reproducible():
     """Whatever the process has compiled before."""
-    for kernel, types in SAMPLE:
+    for kernel, types in SAMPLE[::4]:
         assert compiler.compile_ptx(kernel, types) == ptx_of(kernel, types), kernel.name
 
 

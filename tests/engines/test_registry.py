@@ -119,7 +119,10 @@ def test_a_new_engine_is_one_class_and_one_call(plain_engine, capsys):
         contract.check_values(plain_engine(), (67, 131, 9), dtype)
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
-    for estimator in (RBFClassifier(30, random_state=0), TanhClassifier(30, random_state=0)):
+    for estimator in (
+        RBFClassifier(30, feature_weights=None, random_state=0),
+        TanhClassifier(30, random_state=0),
+    ):
         model = clone(estimator).set_params(device="plain").fit(X, y)
         assert model.device_ == "plain"
         scores = estimator.set_params(device="jit").fit(X, y).decision_function(X)

@@ -54,16 +54,16 @@ class Root(Step):
 
 
 CLASSIFIERS = {
-    "8 bits": (RBFClassifier(40, precision=8, **FIXED), "f8"),
-    "8 bits, uint8": (RBFClassifier(40, precision=8, **FIXED), "u1"),
-    "15 bits, uint8": (RBFClassifier(40, precision=15, **FIXED), "u1"),
+    "8 bits": (RBFClassifier(40, precision=8, **GIVEN), "f8"),
+    "8 bits, uint8": (RBFClassifier(40, precision=8, **GIVEN), "u1"),
+    "15 bits, uint8": (RBFClassifier(40, precision=15, **GIVEN), "u1"),
     "softmax": (TanhClassifier(40, readout="softmax", **GIVEN), "f4"),
-    "8 bits, tanh": (TanhClassifier(40, precision=8, **FIXED), "f8"),
-    "15 bits, float64": (TanhClassifier(40, precision=15, **FIXED), "f8"),
+    "8 bits, tanh": (TanhClassifier(40, precision=8, **GIVEN), "f8"),
+    "15 bits, float64": (TanhClassifier(40, precision=15, **GIVEN), "f8"),
     "defaults": (RBFClassifier(40, **FIXED), "u1"),
     "defaults, float32": (RBFClassifier(40, **FIXED), "f4"),
     "triangular": (RBFClassifier(40, kernel="triangular", **GIVEN), "u1"),
-    "triangular, float64": (RBFClassifier(40, kernel="triangular", **FIXED), "f8"),
+    "triangular, float64": (RBFClassifier(40, kernel="triangular", **GIVEN), "f8"),
     "feature weights": (
         RBFClassifier(40, **GIVEN | {"feature_weights": np.linspace(0, 1, 64)}), "u1",
     ),

@@ -96,7 +96,7 @@ def test_classifiers(model, dtype):
 @pytest.mark.parametrize("y", [Y, np.column_stack([Y > 4, Y % 3 == 0]).astype(int)])
 @pytest.mark.parametrize("final", [None, TanhClassifier(200, alpha=0.1, random_state=0)])
 def test_stacked_classifiers(y, final):
-    fixed = {"alpha": 0.1, "random_state": 0}
+    fixed = {"alpha": 0.1, "feature_weights": None, "random_state": 0}
     members = [("rbf", RBFClassifier(20, **fixed)), ("tanh", TanhClassifier(20, **fixed))]
     model = StackedClassifier(members, final_estimator=final).fit(X, y)
     assert len(model.weights_) == 2
@@ -109,7 +109,7 @@ def test_stacked_classifiers(y, final):
 
 
 def test_stacked_classifier_of_a_rare_class():
-    fixed = {"alpha": 0.1, "random_state": 0}
+    fixed = {"alpha": 0.1, "feature_weights": None, "random_state": 0}
     members = [("rbf", RBFClassifier(20, **fixed)), ("tanh", TanhClassifier(20, **fixed))]
     y = (Y == 4) & (np.cumsum(Y == 4) < 20)
     model = StackedClassifier(members).fit(X, y)

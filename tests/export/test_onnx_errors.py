@@ -38,7 +38,8 @@ from sklearn_fsvc.export.onnx import register, to_onnx
     ],
 )
 def test_invalid_input(rows, options, error, message):
-    model = TanhClassifier(5, alpha=1.0, random_state=0).fit(X, Y)
+    network = TanhClassifier(5, feature_weights=None, scale=0.02, alpha=1.0, random_state=0)
+    model = network.fit(X, Y)
     with pytest.raises(error, match=message):
         to_onnx(model, rows, **options)
 

@@ -34,12 +34,12 @@ def models():
     """Each kernel, and each metric; other pairs of them are exhaustive."""
     for kernel in KERNELS:
         for metric in METRICS:
-            model = RBFClassifier(10, kernel=kernel, metric=metric, random_state=0)
+            model = RBFClassifier(10, kernel=kernel, metric=metric, alpha=1.0, random_state=0)
             is_other = kernel != "gaussian" and metric != "manhattan"
             yield pytest.param(model, marks=[pytest.mark.exhaustive] if is_other else [])
-    yield TanhClassifier(10, random_state=0)
-    yield RBFRegressor(10, kernel="gaussian", random_state=0)
-    yield TanhRegressor(10, random_state=0)
+    yield TanhClassifier(10, alpha=1.0, random_state=0)
+    yield RBFRegressor(10, kernel="gaussian", alpha=1.0, random_state=0)
+    yield TanhRegressor(10, alpha=1.0, random_state=0)
 
 
 def has_finite_squares(model, dtype, exponent):

@@ -49,6 +49,7 @@ ORDERS = pd.DataFrame(
     }
 )
 FIXED = {"random_state": 0, "device": "cpu"}
+GIVEN = {"alpha": 1.0, "feature_weights": None, **FIXED}
 GOLDEN = Path(__file__).parents[1] / "golden"
 FROZEN = FrozenEstimator(TanhProjector(10, **FIXED).fit(X))
 # name -> a function that returns a model, and its samples.
@@ -61,19 +62,24 @@ MAKERS = {
     "patch projector": (lambda: PatchProjector(10, kernel="laplacian", **FIXED), X),
     "rbf, linear map": (lambda: RBFRegressor(10, feature_weights=X[:4], **FIXED), X),
     "rbf regressor": (lambda: RBFRegressor(10, uncertainty=True, **FIXED), X),
-    "logarithm": (lambda: RBFRegressor(10, target_transform="log", **FIXED), X),
-    "quantiles": (lambda: TanhRegressor(10, target_transform="quantiles", **FIXED), X),
+    "logarithm": (lambda: RBFRegressor(10, target_transform="log", **GIVEN), X),
+    "quantiles": (lambda: TanhRegressor(10, target_transform="quantiles", **GIVEN), X),
     "tanh regressor": (lambda: TanhRegressor(10, **FIXED), X),
     "rbf projector": (lambda: RBFProjector(10, **FIXED), X),
     "tanh projector": (lambda: TanhProjector(10, **FIXED), X),
-    "search": (lambda: HiddenSizeSearchCV(RBFClassifier(**FIXED), {"n_hidden": [4, 8]}, cv=2), X),
-    "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
-    "table, regression": (lambda: make_tabular_pipeline(TanhRegressor(10, **FIXED)), TABLE),
-    "interactions": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), INTERACTION),
-    "numerical interactions": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), NUMBERS),
-    "orders": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), ORDERS),
-    "stacked classifier": (lambda: StackedClassifier([("a", TanhClassifier(10, **FIXED))]), X),
-    "stacked regressor": (lambda: StackedRegressor([("a", TanhRegressor(10, **FIXED))]), X),
+    "search": (
+        lambda: HiddenSizeSearchCV(
+            RBFClassifier(kernel="gaussian", **GIVEN), {"n_hidden": [4, 8]}, cv=2
+        ),
+        X,
+    ),
+    "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **GIVEN)), TABLE),
+    "table, regression": (lambda: make_tabular_pipeline(TanhRegressor(10, **GIVEN)), TABLE),
+    "interactions": (lambda: make_tabular_pipeline(TanhClassifier(10, **GIVEN)), INTERACTION),
+    "numerical interactions": (lambda: make_tabular_pipeline(TanhClassifier(10, **GIVEN)), NUMBERS),
+    "orders": (lambda: make_tabular_pipeline(TanhClassifier(10, **GIVEN)), ORDERS),
+    "stacked classifier": (lambda: StackedClassifier([("a", TanhClassifier(10, **GIVEN))]), X),
+    "stacked regressor": (lambda: StackedRegressor([("a", TanhRegressor(10, **GIVEN))]), X),
     "pretrained": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),
 } | {
     f"kernel {kernel.name}": (functools.partial(RBFProjector, 10, kernel=kernel, **FIXED), X)

@@ -80,7 +80,7 @@ def in_shards(ordered, rule, of_row, block_rows, n):
     return np.concatenate(list(select_in_rounds(ordered.engine, candidates, rule, n)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 9999), n_rows=st.integers(1, 120), n_shards=st.integers(1, 4),
     chunk=st.integers(1, 40), block_rows=st.integers(1, 130), n=st.integers(1, 130),

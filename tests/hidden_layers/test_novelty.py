@@ -40,7 +40,7 @@ def select_rows(X, rule, engine=JIT):
     return novel_rows(ordered(X, engine=engine), rule)[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(X=grids, radius=radii, overlap=overlaps, metric=metrics, kernel=kernels)
 def test_blocked_selection_equals_the_sequential_rule(X, radius, overlap, metric, kernel):
     rule = NoveltyRule(metric, kernel, radius, overlap)
@@ -105,7 +105,7 @@ def test_a_huge_radius_selects_the_minimum(rng, overlap, n):
     assert min_centers(ordered(X), overlap) == n
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(X=grids, radius=radii, overlap=overlaps, seed=st.integers(0, 9))
 def test_each_group_is_selected_separately(X, radius, overlap, seed):
     groups = np.random.default_rng(seed).integers(0, 3, len(X))

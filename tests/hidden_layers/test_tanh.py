@@ -125,6 +125,7 @@ def test_constant_features(weights, scale, rng):
 def test_sampled_weights_classify_digits_better():
     X, y = load_digits(return_X_y=True)
     params = {"n_hidden": 300, "random_state": 0, "device": "jit"}
+    params |= {"feature_weights": None, "alpha": 1.0}
 
     def score(**more):
         return TanhClassifier(**params, **more).fit(X[:1200], y[:1200]).score(X[1200:], y[1200:])

@@ -168,7 +168,11 @@ class TestHiddenSizes:
 
     def test_grid_search_over_a_pipeline(self):
         """On the axes and in the style of the user."""
-        model = make_pipeline(StandardScaler(), TanhProjector(random_state=0), TanhClassifier(10))
+        model = make_pipeline(
+            StandardScaler(),
+            TanhProjector(feature_weights=None, scale=1.0, random_state=0),
+            TanhClassifier(10, feature_weights=None, scale=1.0),
+        )
         grid = {"tanhprojector__n_components": [3, 6], "tanhclassifier__alpha": [1.0, 2.0]}
         search = GridSearchCV(model, grid, cv=2, scoring="f1_macro").fit(IRIS, SPECIES)
         ax = plt.figure().subplots()
@@ -203,13 +207,13 @@ class TestHiddenSizes:
             HiddenSizeDisplay.from_estimator(search, by="radius")
         with pytest.raises(ValueError, match="matches no candidate"):
             HiddenSizeDisplay.from_estimator(search, where={"alpha": 3.0})
-        other = GridSearchCV(TanhClassifier(5), {"alpha": [1.0, 2.0]}, cv=2).fit(IRIS, SPECIES)
+        network = TanhClassifier(5, feature_weights=None, scale=1.0)
+        other = GridSearchCV(network, {"alpha": [1.0, 2.0]}, cv=2).fit(IRIS, SPECIES)
         with pytest.raises(ValueError, match="'n_hidden' or 'n_components' matches none"):
             HiddenSizeDisplay.from_estimator(other)
         grid = {"n_hidden": [None, 5], "alpha": [1.0]}
-        fitted_search = GridSearchCV(RBFClassifier(kernel="triangular"), grid, cv=2).fit(
-            IRIS, SPECIES
-        )
+        network = RBFClassifier(kernel="triangular", radius=2.0, feature_weights=None)
+        fitted_search = GridSearchCV(network, grid, cv=2).fit(IRIS, SPECIES)
         with pytest.raises(ValueError, match="n_hidden=None is the only size"):
             HiddenSizeDisplay.from_estimator(fitted_search, where={"n_hidden": None})
         display = HiddenSizeDisplay.from_estimator(fitted_search)

@@ -97,8 +97,8 @@ def test_stacked_ensemble_of_images():
     networks = [(name, RBFClassifier(30, random_state=i, alpha=1.0, feature_weights=None))
                 for i, name in enumerate("ab")]  # fmt: skip
     model = StackedClassifier(networks, final_estimator=None).fit(X[:200], y[:200])
-    display = ExplanationDisplay.from_estimator(model, X[200:202], n=60, image_shape=(8, 8))
-    explanation = model.explain(X[200:202], 60)
+    display = ExplanationDisplay.from_estimator(model, X[200:202], n=12, image_shape=(8, 8))
+    explanation = model.explain(X[200:202], 12)
     for i in range(2):
         for k, row in enumerate(explanation.support[i], 1):
             image = display.ax_[i, k].images[0].get_array()

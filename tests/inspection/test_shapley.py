@@ -229,7 +229,7 @@ def test_refused_estimators():
     with pytest.raises(ValueError, match=r"TanhClassifier 'b' of the ensemble"):
         shapley_values(fitted_ensemble(), IRIS[:2], IRIS)
     X = np.random.default_rng(0).normal(size=(300, 2))
-    networks, final = [("a", RBFRegressor(5, **LAPLACIAN))], TanhRegressor(100)
+    networks, final = [("a", RBFRegressor(5, **LAPLACIAN))], TanhRegressor(100, scale=1.0)
     ensemble = StackedRegressor(networks, final_estimator=final, random_state=0)
     with pytest.raises(ValueError, match="gets scores as features"):
         shapley_values(ensemble.fit(X, X[:, 0] * X[:, 1]), X[:2], X)

@@ -83,7 +83,7 @@ def test_an_error_in_one_thread_stops_all(device_group, rng, monkeypatch):
 @pytest.mark.parametrize("alpha", [1.0, "auto"])
 def test_model_is_that_of_one_device(rng, monkeypatch, model, dtype, alpha):
     X, y = rng.random((300, 5)).astype(dtype), rng.integers(0, 3, 300)
-    model = model(90, alpha=alpha, random_state=0)
+    model = model(90, feature_weights=None, alpha=alpha, random_state=0)
     weight = rng.integers(0, 3, 300).astype(float)
     expected = model.set_params(device="half:0").fit(X, y, weight).readout_coef_
     calls = []

@@ -130,8 +130,11 @@ def count_network_fits():
 
 
 def compare(estimator, grid, data, *, n_separate=0, fit_params=None, **options):
-    """Fit and compare both searches; `n_separate` is the expected number of separate fits."""
-    options, fit_params = {"cv": 2, **options}, fit_params or {}
+    """Fit and compare both searches; `n_separate` is the expected number of separate fits.
+
+    The refit is a fit of its own, so that few tests need it.
+    """
+    options, fit_params = {"cv": 2, "refit": False, **options}, fit_params or {}
     expected = GridSearchCV(estimator, grid, **options).fit(*data, **fit_params)
     with count_network_fits() as fits:
         actual = HiddenSizeSearchCV(estimator, grid, **options).fit(*data, **fit_params)
@@ -161,7 +164,7 @@ def compare_networks(estimator, grid, data, *, scoring=None, **options):
     # With weights, scikit-learn accepts a plain function as the only scorer.
     each = [scoring, collect] if "fit_params" in options else [own | scoring]
     for scorers in each:
-        options = {"refit": False, "return_train_score": True, **options, "scoring": scorers}
+        options = {"return_train_score": True, **options, "scoring": scorers}
         compare(estimator, grid, data, **options)
     expected, actual = networks[: len(networks) // 2], networks[len(networks) // 2 :]
     for a, b in zip(actual, expected, strict=True):

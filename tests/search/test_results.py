@@ -19,8 +19,13 @@ from search.comparing import (
     score_of_samples,
     weighted_accuracy,
 )
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
 from sklearn_fsvc._src.search import cached_estimator
+
+# Its centres are novel samples.
+RBF = RBFClassifier(
+    kernel="laplacian", radius=20.0, feature_weights=None, alpha=1.0, random_state=0
+)
 
 
 def test_results_without_refit(wine):
@@ -36,11 +41,8 @@ def test_refit_by_a_function(wine):
         met.update(results)
         return int(np.argmax(results["mean_fit_time"]))
 
-    grid = {"n_hidden": [10, 20, 30], "scale": [0.1, 0.2, "auto"]}
-    ours = HiddenSizeSearchCV(
-        TanhClassifier(feature_weights=None, random_state=0), grid, refit=slowest, cv=2
-    )
-    ours.fit(*wine)
+    grid = {"n_hidden": [10, 20], "scale": [0.1, "auto"]}
+    ours = HiddenSizeSearchCV(TANH, grid, refit=slowest, cv=2).fit(*wine)
     assert ours.best_index_ == ours.cv_results_["mean_fit_time"].argmax()
     assert list(met) == list(ours.cv_results_)
     assert met["params"] == ours.cv_results_["params"]
@@ -168,8 +170,9 @@ def test_a_second_fit_without_refit_has_no_best_estimator(wine):
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
     assert ours.best_index_ > 0
+    options = {"scoring": ["accuracy", "f1_macro"], "param_grid": {"n_hidden": [10]}}
     for search in (ours, reference):
-        search.set_params(scoring=["accuracy", "f1_macro"], refit=False, param_grid={}).fit(*wine)
+        search.set_params(refit=False, **options).fit(*wine)
     assert_same_results(ours.cv_results_, reference.cv_results_)
     assert not hasattr(ours, "best_params_")
 
@@ -183,20 +186,19 @@ def test_a_search_within_cross_validation(wine):
 
 
 @pytest.mark.parametrize(
-    ("kind", "n_samples", "sizes"),
+    ("network", "n_samples", "sizes"),
     [
-        (TanhClassifier, 178, [25, 50, 100, 200, 500, 1000, 2000]),
-        (RBFClassifier, 178, [25, 50, None]),
-        (RBFClassifier, 30, [15, None]),
+        (TANH, 178, [25, 50, 100, 200, 500, 1000, 2000]),
+        (RBF, 178, [25, 50, None]),
+        (RBF, 30, [15, None]),
     ],
+    ids=["tanh", "rbf", "rbf, few samples"],
 )
-def test_the_default_grid_has_sizes(wine, kind, n_samples, sizes):
+def test_the_default_grid_has_sizes(wine, network, n_samples, sizes):
     """Up to 2000; of RBF units, whose centres are samples, up to half of them, and the default."""
     X, y = (each[:: len(each) // n_samples][:n_samples] for each in wine)
-    pipeline = make_pipeline(
-        StandardScaler(), kind(feature_weights=None, alpha=1.0, random_state=0)
-    )
-    grid = {f"{kind.__name__.lower()}__n_hidden": sizes}
+    pipeline = make_pipeline(StandardScaler(), network)
+    grid = {f"{type(network).__name__.lower()}__n_hidden": sizes}
     search = HiddenSizeSearchCV(pipeline, cv=2).fit(X, y)
     same = HiddenSizeSearchCV(pipeline, grid, cv=2).fit(X, y)
     assert search.param_grid is None  # as every parameter, it is not changed by fit

@@ -31,13 +31,13 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
     ("scoring", "refit"),
     [
         (None, True),
-        ("accuracy", True),
-        ("roc_auc", True),
+        ("accuracy", False),
+        ("roc_auc", False),
         (["roc_auc", "f1", "average_precision"], "roc_auc"),
         (("accuracy", "f1"), False),
         (
             make_scorer(hinge_loss, response_method="decision_function", greater_is_better=False),
-            True,
+            False,
         ),
         ({"f1": make_scorer(f1_score, pos_label=0), "auc": get_scorer("roc_auc")}, "f1"),
     ],
@@ -78,7 +78,7 @@ def test_custom_scorers(wine, network, scoring, refit):
         (TANH_AUTO, {"n_hidden": [40]}),
         (RBF, {"n_hidden": [40, 10], "radius": ["auto", 5.0]}),
         (RBFClassifier(selection_radius=3.0, random_state=0), {"n_hidden": [20, 10]}),
-        (RBFClassifier(30, random_state=0, class_weight={1: 2.0}), {"radius": ["auto", 5.0]}),
+        (clone(RBF).set_params(n_hidden=30, class_weight={1: 2.0}), {"radius": ["auto", 5.0]}),
     ],
 )
 def test_a_custom_scorer_receives_the_fitted_estimator(wine, network, grid):
@@ -113,8 +113,10 @@ def failing_scorer(estimator, X, y):
     return estimator.score(X, y)
 
 
-@pytest.mark.parametrize("scoring", [failing_scorer, {"a": failing_scorer, "b": "accuracy"}])
-@pytest.mark.parametrize("error_score", [np.nan, -7.0])
+@pytest.mark.parametrize(
+    ("scoring", "error_score"),
+    [(failing_scorer, np.nan), ({"a": failing_scorer, "b": "accuracy"}, -7.0)],
+)
 @pytest.mark.filterwarnings("ignore:One or more of the t")
 def test_errors_of_scorers(wine, scoring, error_score):
     refit = scoring is failing_scorer or "b"

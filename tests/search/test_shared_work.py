@@ -127,7 +127,8 @@ def test_the_list_of_ill_conditioned_candidates_is_limited(wine):
 
 
 def test_warnings_point_to_the_line_of_the_fit(wine, before_each_pass):
-    search = HiddenSizeSearchCV(TanhClassifier(40, scale=1e-9), {"alpha": [0.0]}, refit=False)
+    network = clone(TANH).set_params(n_hidden=40, scale=1e-9)
+    search = HiddenSizeSearchCV(network, {"alpha": [0.0]}, refit=False)
     with pytest.warns(ConvergenceWarning) as ill_conditioned:
         search.fit(*wine)
     before_each_pass(mock.Mock(side_effect=MemoryError))

@@ -38,7 +38,11 @@ SEARCHES = {
     "a pass for each split": (TANH, GRID, {"return_train_score": True, "cv": 3}),
     "any order": (RBF, {"n_hidden": [10, 30]}, {"cv": SHUFFLED}),
     "fitted separately": (RBF, {"readout": ["none"], "n_hidden": [10]}, {}),
-    "numbers": (TanhRegressor(30, **SMALL), {"alpha": [0.2, "auto"]}, {"cv": 3}),
+    "numbers": (
+        TanhRegressor(30, feature_weights=None, **SMALL),
+        {"alpha": [0.2, "auto"]},
+        {"cv": 3},
+    ),
     "rows are scored": (TANH, {"n_hidden": [10, 30]}, {"scoring": own_score, "cv": 3}),
 }
 

@@ -296,7 +296,9 @@ def test_effects_of_a_feature_in_many_categories(rng):
     shop, price = rng.integers(120, size=6000), rng.normal(size=6000)
     X = pd.DataFrame({"price": price, "shop": [f"shop {code}" for code in shop]})
     y = rng.choice([-1, 1], 120)[shop] * price > 0
-    model = make_tabular_pipeline(RBFClassifier(600, feature_weights=None, random_state=0))
+    model = make_tabular_pipeline(
+        RBFClassifier(600, kernel="laplacian", feature_weights=None, alpha=0.1, random_state=0)
+    )
     model.fit(X[:5000], y[:5000])
     assert len(feature_names(model)) >= 121
     assert model.score(X[5000:], y[5000:]) > 0.9
@@ -493,7 +495,7 @@ def test_warning_for_categories_in_another_spelling(fitted, values, message):
         encoder.transform(pd.DataFrame({"c": pd.Series(values, dtype=object)}))
 
 
-@pytest.mark.parametrize("estimator", [TanhClassifier(5, random_state=0), "classifier"])
+@pytest.mark.parametrize("estimator", [TanhClassifier(5, scale=1.0, alpha=1.0), "classifier"])
 @pytest.mark.parametrize(
     ("prefix", "what"), [("no", "unique values in most samples"), ("it is ", "texts that differ")]
 )

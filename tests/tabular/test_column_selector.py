@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_fsvc import make_tabular_pipeline
+from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 from sklearn_fsvc._src.tabular.column_selector import column_kinds
 from tabular.tables import make_frame
 
@@ -58,5 +58,8 @@ def test_classifier_learns_from_text_after_missing_values():
     values = [None] * 4000 + [" ".join(words) for words in rng.choice(WORDS, size=(1000, 5))]
     y = np.array(["good" in (value or "good") for value in values])
     X = pd.DataFrame({"comment": values})
-    model = make_tabular_pipeline(preset="fast", random_state=0).fit(X[::2], y[::2])
+    network = RBFClassifier(
+        100, kernel="laplacian", feature_weights=None, alpha=0.1, random_state=0
+    )
+    model = make_tabular_pipeline(network).fit(X[::2], y[::2])
     assert model.score(X[1::2], y[1::2]) > 0.95

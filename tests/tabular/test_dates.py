@@ -5,8 +5,9 @@ from datetime import date, datetime, time, timedelta
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
-from sklearn_fsvc import RBFRegressor, make_tabular_pipeline
+from sklearn_fsvc import RBFClassifier, RBFRegressor, make_tabular_pipeline
 from sklearn_fsvc._src.tabular.dates import DatetimeEncoder
 from tabular.tables import make_frame, preprocessing
 
@@ -247,10 +248,14 @@ def test_pipeline_learns_from_dates():
     day = rng.integers(3 * 365, size=600)
     when = (start + day).astype(str)
     y = np.sin(2 * np.pi * day / 365.25) + (day % 7 == 3) + 0.1 * rng.normal(size=600)
-    for dates in (when, pd.to_datetime(when), [datetime.fromisoformat(text) for text in when]):
-        X = pd.DataFrame({"noise": rng.normal(size=600), "when": dates})
-        model = make_tabular_pipeline(RBFRegressor(random_state=0)).fit(X[:400], y[:400])
-        assert model.score(X[400:], y[400:]) > 0.85
+    X = pd.DataFrame({"noise": rng.normal(size=600), "when": when})
+    network = RBFRegressor(200, kernel="laplacian", alpha=0.1, random_state=0)
+    model = make_tabular_pipeline(network).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.85
+    for dates in (pd.to_datetime(when), [datetime.fromisoformat(text) for text in when]):
+        other = X.assign(when=dates)
+        H = clone(model[:-1]).fit(other[:400], y[:400]).transform(other)
+        np.testing.assert_array_equal(H, model[:-1].transform(X))
 
 
 def test_dates_next_to_named_categories():
@@ -345,7 +350,8 @@ def test_pipeline_learns_from_texts_of_times_and_months():
         }
     )
     for y in (minute > 14 * 60 + 30, month % 12 < 6):
-        model = make_tabular_pipeline(preset="fast", random_state=0).fit(X[:600], y[:600])
+        network = RBFClassifier(200, kernel="laplacian", alpha=0.1, random_state=0)
+        model = make_tabular_pipeline(network).fit(X[:600], y[:600])
         assert model.score(X[600:], y[600:]) > 0.95
 
 

@@ -128,8 +128,9 @@ def test_a_callback_scores_the_fitted_estimator(wine):
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_fitted_models_pickle_no_callbacks(estimator, wine):
     """Unfitted ones do, for workers; and a fit leaves no other attribute."""
-    plain, observed = clone(estimator).set_params(random_state=0), clone(estimator)
-    observed.set_params(random_state=0).set_callbacks(Recorder())
+    given = {"feature_weights": None, "random_state": 0}
+    plain, observed = (clone(estimator).set_params(**given) for _ in range(2))
+    observed.set_callbacks(Recorder())
     assert len(pickle.loads(pickle.dumps(observed))._skl_callbacks) == 1
     plain.fit(*wine)
     observed.fit(*wine)

@@ -175,7 +175,7 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     True
     >>> search.cv_results_["mean_test_score"].shape
     (12,)
-    >>> search = HiddenSizeSearchCV(network, cv=2).fit(X[:200], y[:200])
+    >>> search = HiddenSizeSearchCV(network.set_params(alpha=1.0), cv=2).fit(X[:200], y[:200])
     >>> [int(n) for n in search.cv_results_["param_n_hidden"]]  # default sizes
     [25, 50, 100, 200, 500, 1000, 2000]
     """
