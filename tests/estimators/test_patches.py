@@ -70,6 +70,17 @@ def test_whitened_patches_are_uncorrelated(digits):
 
 
 @pytest.mark.parametrize("kernel", ["soft_threshold", "laplacian"])
+def test_parameters_that_are_set_after_fit_do_not_change_the_layer(digits, kernel):
+    p = PatchProjector(9, kernel=kernel, random_state=0).fit(digits[0])
+    before = p.transform(digits[0][:20])
+    p.set_params(
+        n_components=3, image_shape=(4, 16), patch_size=2, stride=2, pool=2, kernel="gaussian",
+        metric="manhattan", radius=1.0, threshold=0.1, contrast=False, whitening=None,
+    )  # fmt: skip
+    np.testing.assert_array_equal(p.transform(digits[0][:20]), before)
+
+
+@pytest.mark.parametrize("kernel", ["soft_threshold", "laplacian"])
 def test_fewer_units_are_a_prefix(digits, kernel):
     X, _ = digits
     many, few = (

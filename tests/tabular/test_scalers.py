@@ -126,6 +126,13 @@ def test_values_do_not_depend_on_the_unit(unit, rng):
     np.testing.assert_allclose(clone(columns).fit_transform(unit * X), H, atol=1e-6)
 
 
+def test_scores_of_float16_are_those_of_float32(rng):
+    """In float16, the rank of the largest of 3000 samples would be rounded to 1, of score inf."""
+    X = rng.normal(size=(3000, 1)).astype(np.float16)
+    fitted = preprocessing().fit(X)
+    np.testing.assert_array_equal(fitted.transform(X), fitted.transform(X.astype(np.float32)))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_largest_finite_values_are_outliers(sign, dtype, rng):

@@ -223,6 +223,14 @@ def test_score_needs_all_outputs(ridge, X):
             clf.score(X, bad)
 
 
+@pytest.mark.parametrize("dtypes", [("bool", "int64"), ("boolean", "boolean")])
+def test_score_of_a_data_frame_with_bools(ridge, X, dtypes):
+    """NumPy makes an array of objects of it, in which scikit-learn finds no labels."""
+    pd, Y = pytest.importorskip("pandas"), X[:, :2] > 0
+    frame = pd.DataFrame(Y, columns=["a", "b"]).astype(dict(zip("ab", dtypes, strict=True)))
+    assert ridge.fit(X, frame).score(X, frame) == ridge.fit(X, Y).score(X, Y) > 0.5
+
+
 def test_score_needs_labels_of_the_same_type(ridge, X):
     """Text and numbers always differ: the score would be 0."""
     Y = (X[:, :2] > 0) + np.array([1, 2])

@@ -53,6 +53,7 @@ class PatchClassifier(NetworkClassifier):
     %(patches_)s
     %(image_shape_)s
     %(pool_)s
+    %(stride_)s
     %(radius_)s
     %(whitening_)s
     %(shift_)s
@@ -169,6 +170,7 @@ class PatchRegressor(NetworkRegressor):
     %(patches_)s
     %(image_shape_)s
     %(pool_)s
+    %(stride_)s
     %(radius_)s
     %(whitening_)s
     %(shift_)s
@@ -277,6 +279,7 @@ class PatchProjector(NetworkTransformer):
     %(patches_)s
     %(image_shape_)s
     %(pool_)s
+    %(stride_)s
     %(radius_)s
     %(whitening_)s
     %(shift_)s

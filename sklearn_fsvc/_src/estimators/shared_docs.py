@@ -438,6 +438,9 @@ PATCH_UNITS = read_entries(
     pool_ : tuple (down, across)
         Number of cells of the pooling grid.
 
+    stride_, kernel_, metric_ : int, str or Kernel, str
+        Values of these parameters in `fit`.
+
     radius_, threshold_, floor_ : float or None
         Radius of the kernel, threshold t and floor of the variance that were used; None if there
         is none.

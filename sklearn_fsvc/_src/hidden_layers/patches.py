@@ -99,6 +99,9 @@ class Patches(Units):
     patches_: Any = UNSET
     image_shape_: Any = UNSET
     pool_: Any = UNSET
+    stride_: Any = UNSET
+    kernel_: Any = UNSET
+    metric_: Any = UNSET
     radius_: Any = UNSET
     threshold_: Any = UNSET
     floor_: Any = UNSET
@@ -199,6 +202,7 @@ class Patches(Units):
         threshold = layer.threshold if layer.response == TWO_SIDED else None
         return self.with_fitted(
             components_=inner.units, patches_=patches, image_shape_=grid.image, pool_=grid.pool,
+            stride_=self.stride, kernel_=self.kernel, metric_=self.metric,
             radius_=getattr(inner, "radius", None), threshold_=threshold, floor_=layer.floor,
             whitening_=layer.whitening, shift_=layer.shift,
         )  # fmt: skip
@@ -206,13 +210,14 @@ class Patches(Units):
     @cached_property
     def layer(self) -> PatchLayer:
         units, size = self.components_, self.patches_.shape[1:3]
+        of_fit = replace(self, kernel=self.kernel_)  # the parameter may have been set since
         inner: LinearLayer | RBFLayer
-        if self.response == TWO_SIDED:
+        if of_fit.response == TWO_SIDED:
             inner = LinearLayer(units, np.zeros(len(units), units.dtype))
         else:
-            inner = RBFLayer(units, self.radius_, self.metric, self.inner_kernel)
+            inner = RBFLayer(units, self.radius_, self.metric_, of_fit.inner_kernel)
         return PatchLayer(
-            PatchGrid(self.image_shape_, size, self.stride, self.pool_), inner, self.response,
+            PatchGrid(self.image_shape_, size, self.stride_, self.pool_), inner, of_fit.response,
             self.threshold_ or 0.0, self.floor_, self.whitening_, self.shift_,
         )  # fmt: skip
 

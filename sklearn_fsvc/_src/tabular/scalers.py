@@ -12,7 +12,7 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils import check_random_state, resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-# float16 is converted: differences of its values overflow.
+# float16 is converted: differences of its values overflow, and ranks near 1 would be rounded to 1.
 _DTYPES = [np.float64, np.float32]
 # Fewer samples have no ranks in regression: R2 was higher without them, on average over datasets
 # (benchmarks/few_samples.py).
@@ -84,6 +84,10 @@ class RankScaler(QuantileTransformer):
         ranks = np.asarray(super().transform(X))
         ranks = np.clip(ranks, *self.ends_.astype(ranks.dtype)).astype(np.float32, copy=False)
         return combine_scores(ranks)
+
+    def _check_inputs(self, X, *args, **kwargs):
+        X = super()._check_inputs(X, *args, **kwargs)
+        return X.astype(np.result_type(X, np.float32), copy=False)
 
     def _transform_col(self, X_col, quantiles, inverse):
         # numpy.interp starts its search at the interval of the previous value: sorted values take a

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import accuracy_score
-from sklearn.utils import assert_all_finite
+from sklearn.utils import check_array
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target, unique_labels
 
@@ -259,6 +259,8 @@ class ClassTarget(TargetSpec):
         """Return the accuracy; a sample is correct if all its outputs are."""
         if np.ndim(predictions) == 2:
             # `accuracy_score` supports several columns only as a multilabel indicator.
+            # As in `fit`: NumPy makes objects of a DataFrame of bools and integers.
+            y = check_array(y, accept_sparse=True, dtype=None, ensure_2d=False, input_name="y")
             y = to_dense(y)
             if y.shape != predictions.shape:
                 raise ValueError(
@@ -266,7 +268,6 @@ class ClassTarget(TargetSpec):
                     "the classes of all outputs."
                 )
             for predicted, true in zip(predictions.T, y.T, strict=True):
-                assert_all_finite(true, input_name="y")
                 unique_labels(true, predicted)  # raises for text in place of numbers
             predictions, y = (predictions == y).all(axis=1), np.ones(len(y), bool)
         return accuracy_score(y, predictions, sample_weight=sample_weight)
