@@ -122,7 +122,8 @@ def test_errors_on_images(model):
 @pytest.mark.parametrize(
     "model",
     [
-        RBFRegressor(), RBFRegressor(50, **UNCOVERING), TanhRegressor(),
+        RBFRegressor(50, kernel="laplacian", feature_weights=None),
+        TanhRegressor(50, feature_weights=None), RBFRegressor(50, **UNCOVERING),
         RBFRegressor(50, uncertainty=True, **UNCOVERING),
     ],
     ids=str,
