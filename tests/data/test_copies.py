@@ -21,12 +21,15 @@ from sklearn_fsvc._src.data.sources import ArraySource, SparseSource
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 
 N = 200
+# The kernel and feature weights are given where the penalty is all that copies could change.
+RBF = {"kernel": "laplacian", "feature_weights": None, "random_state": 0}
+TANH = {"feature_weights": None, "random_state": 0}
 ESTIMATORS = {
-    "TanhRegressor": TanhRegressor(50, random_state=0),
+    "TanhRegressor": TanhRegressor(50, **TANH),
     "loo": TanhRegressor(50, alpha="loo", random_state=0),
     "RBFRegressor": RBFRegressor(random_state=0),
-    "TanhClassifier": TanhClassifier(50, random_state=0),
-    "RBFClassifier": RBFClassifier(random_state=0),
+    "TanhClassifier": TanhClassifier(50, **TANH),
+    "RBFClassifier": RBFClassifier(**RBF),
 }
 
 
@@ -92,7 +95,7 @@ def test_one_distinct_feature_of_integers_suffices(is_part, rng):
 def test_copies_of_integers_choose_no_transform(dtype, n_features, rng):
     X = rng.integers(256, size=(300, n_features)).astype(dtype)
     z = np.sin(X[:, 0] / 40) + 0.5 * rng.normal(size=300)
-    model = RBFRegressor(40, target_transform="auto", random_state=0)
+    model = RBFRegressor(40, target_transform="auto", **RBF)
     y, rows = np.exp(2 * z), np.repeat(np.arange(300), 2)
     once, twice = clone(model).fit(X, y), clone(model).fit(X[rows], y[rows])
     assert once.target_transformer_ is twice.target_transformer_ is None
@@ -223,7 +226,7 @@ def test_sparse_and_dense_copies_have_the_same_model(rng):
     X = np.where(rng.random((400, 30)) < 0.7, 0, rng.normal(size=(400, 30)))
     y = X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=400) > 0
     rows = np.tile(np.arange(300), 3)
-    model = TanhClassifier(60, random_state=0)
+    model = TanhClassifier(60, **TANH)
     dense, sparse = (
         clone(model).fit(convert(X[rows]), y[rows]) for convert in (np.asarray, csr_array)
     )
@@ -248,10 +251,10 @@ def test_copies_are_equivalent_to_weights(name, data):
 def test_the_rows_of_centres_are_those_of_the_given_samples(data, rng):
     X, y = data
     order = rng.permutation(np.tile(np.arange(N), 2))
-    model = RBFRegressor(100, random_state=0).fit(X[order], y[order])
+    model = RBFRegressor(100, **RBF).fit(X[order], y[order])
     np.testing.assert_array_equal(X[order][model.support_], model.centers_)
     ensemble = StackedRegressor(
-        [("rbf", RBFRegressor(100, random_state=0)), ("tanh", TanhRegressor(50, random_state=0))],
+        [("rbf", RBFRegressor(100, **RBF)), ("tanh", TanhRegressor(50, **TANH))],
         final_estimator=None, random_state=0,
     ).fit(X[order], y[order])  # fmt: skip
     network = ensemble.named_estimators_["rbf"]
@@ -260,7 +263,8 @@ def test_the_rows_of_centres_are_those_of_the_given_samples(data, rng):
 
 def test_copies_do_not_narrow_the_intervals_of_an_ensemble(data, rng):
     X, y = data
-    model = StackedRegressor(random_state=0).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    networks = [("rbf", RBFRegressor(100, **RBF)), ("tanh", TanhRegressor(300, **TANH))]
+    model = StackedRegressor(networks, random_state=0).fit(np.tile(X, (2, 1)), np.tile(y, 2))
     new = rng.normal(size=(500, 4))
     y_new = np.sin(2 * new[:, 0]) + new[:, 1] * new[:, 2] + 0.3 * rng.normal(size=500)
     low, high = model.predict_interval(new, confidence_level=0.9).T
@@ -272,18 +276,18 @@ def test_features_of_a_final_estimator_do_not_reveal_copies(rng):
     X = rng.integers(4, size=(300, 4)).astype(float)
     y = (X[:, 0] > X[:, 1]) & (X[:, 2] > 0)
     model = StackedClassifier(
-        [("rbf", RBFClassifier(100, random_state=0))], final_estimator=TanhClassifier(500),
-        random_state=0,
+        [("rbf", RBFClassifier(100, **RBF))],
+        final_estimator=TanhClassifier(500, feature_weights=None), random_state=0,
     ).fit(X, y)  # fmt: skip
     assert model.score(X, y) > 0.95
 
 
 def test_a_search_merges_copies_as_its_candidates_do(data, rng):
     X, y = data
-    order = rng.permutation(np.tile(np.arange(N), 2))
+    order = rng.permutation(np.tile(np.arange(N), 3))  # so many that each split has copies
     grid = {"n_hidden": [30, 60]}
     ours, theirs = (
-        search(RBFClassifier(random_state=0), grid, cv=2).fit(X[order], y[order] > 0)
+        search(RBFClassifier(**RBF), grid, cv=2).fit(X[order], y[order] > 0)
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
     scores = (s.cv_results_["mean_test_score"] for s in (ours, theirs))

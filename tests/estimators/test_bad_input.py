@@ -174,7 +174,7 @@ def test_valid_types_of_alpha(cls, alpha):
     "bad", [{"alpha": [1, -1]}, {"alpha": "best"}, {"class_weight": {0: -1}}], ids=str
 )
 def test_an_invalid_readout_parameter_keeps_the_previous_fit(cls, bad):
-    clf = cls(5, alpha="loo").fit(X, Y).set_params(**bad)
+    clf = cls(5, alpha="loo", feature_weights=None).fit(X, Y).set_params(**bad)
     before = dict(vars(clf))
     with pytest.raises((TypeError, ValueError)):
         clf.fit(X[:, :2], Y)
@@ -282,8 +282,8 @@ def test_images_that_are_not_flattened_raise(cls, n_channels):
     with pytest.raises(ValueError, match=remedy):
         cls().fit(images, Y)
     model = cls(**{size_of(cls): 5})
-    if hasattr(cls(), "pool"):
-        model.set_params(image_shape=shape)
+    given = {"image_shape": shape} if hasattr(cls(), "pool") else {"feature_weights": None}
+    model.set_params(**given, **({} if hasattr(cls, "transform") else {"alpha": 1.0}))
     model.fit(images.reshape(30, -1), Y)  # the remedy of the message
     with pytest.raises(ValueError, match=remedy):
         (model.transform if hasattr(cls, "transform") else model.predict)(images)
@@ -343,7 +343,8 @@ def test_targets_whose_predictions_overflow(cls):
 def test_overflow_of_predictions_is_not_blamed_on_X():
     """Activations of RBF units are bounded."""
     rows = np.random.default_rng(0).normal(size=(200, 3))
-    model = RBFRegressor(20, random_state=0).fit(rows, rows[:, 0])
+    model = RBFRegressor(20, kernel="laplacian", feature_weights=None, random_state=0)
+    model.fit(rows, rows[:, 0])
     model.readout_coef_ = np.resize([1e308, -1e308], model.readout_coef_.shape)
     model.readout_coef_[:, 10:] *= -1
     with pytest.raises(ValueError, match=r"^Predictions of so large a y overflow.* divide y"):

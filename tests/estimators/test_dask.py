@@ -22,15 +22,14 @@ da = pytest.importorskip("dask.array")
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning:distributed")
 
 SIZED = {"n_hidden": 40, "random_state": 0, "device": "jit"}
+GIVEN = {"alpha": 1.0, "feature_weights": None, **SIZED}
 MODELS = [
-    TanhClassifier(alpha=1.0, **SIZED),
+    TanhClassifier(**GIVEN),
     TanhClassifier(class_weight="balanced", feature_weights=None, **SIZED),
     TanhClassifier(weights="class_informed", alpha="loo", feature_weights=None, **SIZED),
     TanhRegressor(uncertainty=True, feature_weights=None, **SIZED),
     RBFClassifier(**SIZED),
-    RBFClassifier(
-        selection="per_class", metric="euclidean", alpha=1.0, feature_weights=None, **SIZED
-    ),
+    RBFClassifier(selection="per_class", metric="euclidean", kernel="gaussian", **GIVEN),
     RBFClassifier(readout="none", shuffle=False, **SIZED),
     RBFClassifier(feature_weights="learned", selection_radius=0.8, **SIZED),
     RBFRegressor(selection="random", **SIZED),
@@ -102,7 +101,7 @@ def test_model_and_predictions_equal_those_of_arrays(data, model, scheduler, mon
 
 def test_standard_deviations_equal_those_of_arrays(data):
     X, y = data
-    model = TanhRegressor(uncertainty=True, **SIZED).fit(X, y)
+    model = TanhRegressor(uncertainty=True, feature_weights=None, **SIZED).fit(X, y)
     np.testing.assert_array_equal(
         model.predict_interval(blocks(X, 100), 0.5).compute(),
         model.predict_interval(blocks(X, 100), confidence_level=0.5).compute(),
@@ -121,7 +120,7 @@ def test_standard_deviations_equal_those_of_arrays(data):
 def test_sparse_blocks_are_refused(data):
     X, y = data
     sparse = blocks(X, 100).map_blocks(csr_array)
-    model = TanhRegressor(**SIZED).fit(X, y)
+    model = TanhRegressor(**GIVEN).fit(X, y)
     for call in (lambda: clone(model).fit(sparse, y), lambda: model.predict(sparse).compute()):
         with pytest.raises(TypeError, match=r"blocks of X are sparse.*block\.toarray\(\)"):
             call()
@@ -144,7 +143,7 @@ def test_several_outputs_equal_those_of_arrays(data):
 def test_sample_weights_may_have_other_blocks_than_X(data):
     X, y = data
     weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
-    model = TanhClassifier(alpha="loo", **SIZED)
+    model = TanhClassifier(alpha="loo", feature_weights=None, **SIZED)
     expected = clone(model).fit(X, y, weight).readout_coef_
     found = clone(model).fit(blocks(X, 100), blocks(y, 9), blocks(weight, 300)).readout_coef_
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
@@ -161,7 +160,7 @@ def test_sample_weights_may_have_other_blocks_than_X(data):
 def test_centres_have_the_dtype_of_X(data, dtype):
     X, y = data
     X = (10 * X).astype(dtype)
-    model = RBFClassifier(alpha=1.0, radius=9.0, selection_radius=5.0, **SIZED)
+    model = RBFClassifier(kernel="triangular", radius=9.0, selection_radius=5.0, **GIVEN)
     expected, found = clone(model).fit(X, y), clone(model).fit(blocks(X, 100), y)
     assert found.centers_.dtype == expected.centers_.dtype
     np.testing.assert_array_equal(found.support_, expected.support_)
@@ -174,7 +173,7 @@ def test_dask_dataframes_have_feature_names(data):
     table = pd.DataFrame(X, columns=list("abcde"))
     table["y"] = np.array(["red", "green", "blue"])[y]
     lazy = dd.from_pandas(table, npartitions=3)
-    model = TanhClassifier(alpha=1.0, feature_weights=None, **SIZED)
+    model = TanhClassifier(**GIVEN)
     expected = clone(model).fit(table[list("abcde")], table["y"])
     found = clone(model).fit(lazy[list("abcde")], lazy["y"])
     assert list(found.feature_names_in_) == list("abcde")
@@ -205,7 +204,7 @@ def test_columns_of_several_dtypes(data):
 def test_other_collections_raise(data):
     X, y = data
     with pytest.raises(TypeError, match=r"X is a Delayed.* of Dask; pass a dask\.array"):
-        TanhClassifier(alpha=1.0, **SIZED).fit(dask.delayed(X), y)
+        TanhClassifier(**GIVEN).fit(dask.delayed(X), y)
 
 
 def test_batches_are_those_of_arrays_and_tables(data):
@@ -213,7 +212,7 @@ def test_batches_are_those_of_arrays_and_tables(data):
     X, y = data
     table, target = pd.DataFrame(X, columns=list("abcde")), pd.Series(y)
     lazy = dd.from_pandas(table, npartitions=3), dd.from_pandas(target, npartitions=2)
-    model = TanhClassifier(alpha=1.0, **SIZED)
+    model = TanhClassifier(**GIVEN)
     expected, found = clone(model).partial_fit(table, target), clone(model).partial_fit(*lazy)
     assert list(found.feature_names_in_) == list("abcde")
     np.testing.assert_array_equal(found.predict_proba(table), expected.predict_proba(table))
@@ -228,7 +227,7 @@ def test_batches_are_those_of_arrays_and_tables(data):
 def test_masked_batches_raise(data):
     X, y = data
     lazy, labels = blocks(X, 100), blocks(y, 30)
-    model = TanhClassifier(alpha=1.0, **SIZED).partial_fit(lazy, labels)
+    model = TanhClassifier(**GIVEN).partial_fit(lazy, labels)
     masked = {
         "X": (da.ma.masked_greater(lazy, 1), y, None),
         "y": (lazy, da.ma.masked_equal(labels, y[0]), None),
@@ -245,7 +244,7 @@ def test_masked_groups_and_tables_raise(data):
     groups = da.ma.masked_less(blocks(np.arange(len(X)) // 4, 100), 9)
     with pytest.raises(ValueError, match="groups is a masked array"):
         TanhClassifier(**SIZED).fit(blocks(X, 100), y, groups=groups)
-    model, masked = make_tabular_pipeline(TanhClassifier(alpha=1.0, **SIZED)), da.ma.masked_greater
+    model, masked = make_tabular_pipeline(TanhClassifier(**GIVEN)), da.ma.masked_greater
     with pytest.raises(ValueError, match="X is a masked array"):
         model.fit(masked(blocks(X, 100), 1), y)
     model.fit(blocks(X, 100), y)
@@ -258,7 +257,7 @@ def test_unknown_lengths_and_columns_in_blocks(data):
     lazy = da.from_array(X, chunks=(100, 2))
     selected = lazy[lazy[:, 0] > 0.5]
     mask = X[:, 0] > 0.5
-    model = TanhClassifier(alpha=1.0, **SIZED)
+    model = TanhClassifier(**GIVEN)
     found = clone(model).fit(selected, da.from_array(y, chunks=50)[mask])
     np.testing.assert_allclose(
         found.readout_coef_, model.fit(X[mask], y[mask]).readout_coef_, rtol=1e-3, atol=1e-4
@@ -271,9 +270,9 @@ def test_unknown_lengths_and_columns_in_blocks(data):
 
 def test_a_search_equals_that_on_arrays(data):
     X, y = data
-    grid = {"n_hidden": [10, 30], "alpha": [1.0, "auto"]}
+    sizes = {"n_hidden": [10, 30]}
     rbf = RBFClassifier(selection_radius=0.8, kernel="laplacian", radius=1.0)
-    for model in (TanhClassifier(), rbf):
+    for model, grid in ((TanhClassifier(), sizes | {"alpha": [1.0, "auto"]}), (rbf, sizes)):
         model.set_params(feature_weights=None, random_state=0)
         expected = HiddenSizeSearchCV(model, grid, cv=2).fit(X, y)
         found = HiddenSizeSearchCV(model, grid, cv=2).fit(blocks(X, 100, 100), blocks(y, 50))
@@ -294,7 +293,7 @@ def with_nan(X, block, row):
 
 def test_invalid_data_raises(data):
     X, y = data
-    lazy, model = blocks(X, 100), TanhClassifier(alpha=1.0, **SIZED)
+    lazy, model = blocks(X, 100), TanhClassifier(**GIVEN)
     with pytest.raises(ValueError, match="NaN in row 107, column 1"):
         model.fit(with_nan(lazy, 1, 7), y)
     with pytest.raises(ValueError, match="NaN"):
@@ -321,7 +320,7 @@ def test_invalid_data_raises(data):
 
 def test_a_failed_fit_does_not_change_the_model(data):
     X, y = data
-    model = TanhClassifier(alpha=1.0, **SIZED).fit(X, y)
+    model = TanhClassifier(**GIVEN).fit(X, y)
     before = dict(vars(model))
     with pytest.raises(ValueError, match="NaN"):
         model.fit(with_nan(blocks(X, 100), 1, 7), y)
@@ -348,7 +347,7 @@ def test_blocks_are_not_fetched(data, monkeypatch):
 
 def test_quantiles_are_lazy(data):
     X, y = data
-    model = TanhRegressor(alpha=1.0, feature_weights=None, **SIZED).fit(X, y)
+    model = TanhRegressor(**GIVEN).fit(X, y)
     found = model.predict_quantiles(blocks(X, 150, 0, 100), quantiles=[0.1, 0.9])
     assert_lazy_and_equal(found, model.predict_quantiles(X, [0.1, 0.9]))
     model.fit(blocks(X, 150, 0, 100), np.column_stack([y, -y]))
@@ -357,7 +356,7 @@ def test_quantiles_are_lazy(data):
 
 def test_prediction_sets_of_blocks(data):
     X, y = data
-    model = TanhClassifier(alpha=1.0, feature_weights=None, **SIZED)
+    model = TanhClassifier(**GIVEN)
     for labels in (y > 0, np.column_stack([y > 0, y > 1]), np.column_stack([y > 0, y])):
         model.fit(blocks(X, 150, 0, 100), labels.astype(int))
         found = model.predict_set(blocks(X, 150, 0, 100), confidence_level=0.99)

@@ -23,16 +23,19 @@ from sklearn_fsvc._src.hidden_layers import rbf
 from sklearn_fsvc._src.hidden_layers.active_candidates import ActiveCandidates
 
 SIZED = {"n_hidden": 40, "random_state": 0}
+GIVEN = {"feature_weights": None, "alpha": 1.0, **SIZED}
 MODELS = [
-    TanhClassifier(feature_weights=None, alpha=1.0, **SIZED),
+    TanhClassifier(**GIVEN),
     TanhClassifier(feature_weights=None, **SIZED),
     TanhClassifier(weights="class_informed", alpha="loo", **SIZED),
     TanhRegressor(feature_weights=None, uncertainty=True, **SIZED),
     RBFClassifier(**SIZED),
-    RBFClassifier(radius=0.2, kernel="triangular", **SIZED),
-    RBFClassifier(selection="per_class", metric="euclidean", **SIZED),
-    RBFClassifier(readout="lms", **SIZED),
-    RBFRegressor(selection="random", **SIZED),
+    RBFClassifier(radius=0.2, kernel="triangular", feature_weights=None, **SIZED),
+    RBFClassifier(
+        selection="per_class", metric="euclidean", kernel="gaussian", feature_weights=None, **SIZED
+    ),
+    RBFClassifier(readout="lms", kernel="laplacian", feature_weights=None, **SIZED),
+    RBFRegressor(selection="random", kernel="laplacian", **SIZED),
     RBFProjector(30, feature_weights="learned", random_state=0),
     TanhProjector(30, random_state=0),
 ]
@@ -94,7 +97,7 @@ def test_equals_the_model_of_one_device(data, model, weighted):
 @pytest.mark.parametrize("source", [SliceableFile, ChunkFunction])
 def test_files_and_functions_equal_arrays(data, source):
     X, y = data
-    model = TanhClassifier(alpha=1.0, device="half:all", **SIZED)
+    model = TanhClassifier(device="half:all", **GIVEN)
     given = (source(X), y) if source is SliceableFile else (source(X, y),)
     found = clone(model).fit(*given).readout_coef_
     np.testing.assert_allclose(found, model.fit(X, y).readout_coef_, rtol=1e-4, atol=1e-6)
@@ -114,7 +117,9 @@ def test_searches_and_incremental_fits_equal_those_of_one_device(data):
     X, y = data
     grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0, "auto"]}
     single, device_group = (
-        HiddenSizeSearchCV(TanhClassifier(random_state=0, device=device), grid, cv=2).fit(X, y)
+        HiddenSizeSearchCV(
+            TanhClassifier(feature_weights=None, random_state=0, device=device), grid, cv=2
+        ).fit(X, y)
         for device in ("half", "half:all")
     )
     for name in ("mean_test_score", "std_test_score"):
@@ -122,7 +127,7 @@ def test_searches_and_incremental_fits_equal_those_of_one_device(data):
             device_group.cv_results_[name], single.cv_results_[name], atol=1e-6
         )
     streams = [
-        TanhClassifier(alpha=1.0, device=device, **SIZED).partial_fit(X, y, classes=range(3))
+        TanhClassifier(device=device, **GIVEN).partial_fit(X, y, classes=range(3))
         for device in ("half", "half:all")
     ]
     coefs = [model.forget(X[:50], y[:50]).solve().readout_coef_ for model in streams]
@@ -192,7 +197,6 @@ def test_a_large_selection_is_distributed(data, monkeypatch):
         plain_init(self, ordered, *args)
 
     monkeypatch.setattr(ActiveCandidates, "__init__", record)
-    given = {"feature_weights": None, "kernel": "gaussian", "alpha": 1.0, **SIZED}
     for min_elements, expected_devices in ((2**32, {0}), (0, {0, 1})):
         monkeypatch.setattr(
             "sklearn_fsvc._src.hidden_layers.novelty._MIN_SHARED_ELEMENTS", min_elements
@@ -200,7 +204,9 @@ def test_a_large_selection_is_distributed(data, monkeypatch):
         for selection in ("global", "per_class"):
             used_devices.clear()
             single, device_group = (
-                RBFClassifier(selection=selection, device=device, **given).fit(X, y)
+                RBFClassifier(selection=selection, kernel="gaussian", device=device, **GIVEN).fit(
+                    X, y
+                )
                 for device in ("half", "half:all")
             )
             np.testing.assert_array_equal(device_group.support_, single.support_)
@@ -217,7 +223,9 @@ def test_all_devices_evaluate(data, monkeypatch):
 
     monkeypatch.setitem(ENGINES, FakeDevice.name, Recording)
     X, y = data
-    model = RBFClassifier(selection_radius=0.5, alpha=1.0, radius=0.5, device="half:all", **SIZED)
+    model = RBFClassifier(
+        selection_radius=0.5, kernel="triangular", radius=0.5, device="half:all", **GIVEN
+    )
     model.fit(X, y)
     for work in (lambda: model.fit(X, y), lambda: model.predict(X)):
         device_threads.clear()
@@ -229,7 +237,7 @@ def test_all_devices_evaluate(data, monkeypatch):
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_failed_fit_keeps_the_model_and_ends_its_threads(data, monkeypatch, index):
     X, y = data
-    model = TanhClassifier(alpha=1.0, device="half:all", **SIZED).fit(X, y)
+    model = TanhClassifier(device="half:all", **GIVEN).fit(X, y)
     before = dict(vars(model))
 
     class Failing(FakeDevice):

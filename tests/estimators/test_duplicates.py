@@ -6,11 +6,12 @@ from sklearn.metrics import log_loss, r2_score
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, StackedClassifier, TanhClassifier
 
+GIVEN = {"kernel": "laplacian", "feature_weights": None}
 # Estimators that select the penalty by leave-one-out errors or by held-out samples, and sizes.
 ESTIMATORS = [
     (RBFClassifier(), 1500),
-    (RBFClassifier(alpha="loo"), 1500),
-    (RBFClassifier(200), 7000),
+    (RBFClassifier(alpha="loo", **GIVEN), 1500),
+    (RBFClassifier(200, **GIVEN), 7000),
     (TanhClassifier(), 1500),
     pytest.param(StackedClassifier(), 1500, marks=pytest.mark.exhaustive),
 ]

@@ -95,12 +95,12 @@ def test_tanh_activations_do_not_depend_on_the_scale_of_X(weights, dtype, device
 
 
 PREDICTORS = [
-    lambda **shared: RBFClassifier(10, kernel="gaussian", **shared),
-    lambda **shared: RBFRegressor(10, kernel="gaussian", **shared),
+    lambda **shared: RBFClassifier(10, kernel="gaussian", feature_weights=None, **shared),
+    lambda **shared: RBFRegressor(10, kernel="gaussian", feature_weights=None, **shared),
     lambda **shared: RBFClassifier(10, feature_weights="learned", alpha="loo", **shared),
     lambda **shared: RBFRegressor(10, feature_weights="learned", uncertainty=True, **shared),
     lambda **shared: RBFRegressor(10, feature_weights="map", **shared),
-    lambda **shared: TanhClassifier(10, **shared),
+    lambda **shared: TanhClassifier(10, feature_weights=None, **shared),
     lambda **shared: TanhRegressor(10, feature_weights="learned", **shared),
 ]
 

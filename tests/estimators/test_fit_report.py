@@ -21,6 +21,8 @@ from sklearn_fsvc import (
 
 DIGITS, LABELS = (each[:600] for each in load_digits(return_X_y=True))
 X, Y = make_friedman1(200, random_state=0)
+RBF = RBFClassifier(20, kernel="triangular", feature_weights=None)
+TANH = TanhClassifier(20, feature_weights=None)
 
 
 @pytest.fixture
@@ -64,11 +66,11 @@ def test_the_choices_of_rbf_units(lines_of):
 @pytest.mark.parametrize(
     ("model", "options", "kind"),
     [
-        (RBFClassifier(20, kernel="triangular"), {}, "leave-one-out"),
-        (RBFClassifier(20, kernel="triangular"), {"groups": np.arange(600) // 6}, "validation"),
-        (RBFClassifier(600, kernel="triangular"), {}, "leave-one-out"),  # by the dual equations
-        (TanhClassifier(20), {}, "validation"),
-        (StackedClassifier([("one", TanhClassifier(20))]), {}, "leave-one-out"),
+        (RBF, {}, "leave-one-out"),
+        (RBF, {"groups": np.arange(600) // 6}, "validation"),
+        (clone(RBF).set_params(n_hidden=600), {}, "leave-one-out"),  # by the dual equations
+        (TANH, {}, "validation"),
+        (StackedClassifier([("one", TANH)]), {}, "leave-one-out"),
     ],
     ids=["RBF", "groups", "dual", "tanh", "ensemble"],
 )  # fmt: skip
@@ -152,8 +154,9 @@ def test_partial_fit_prints_the_layer_once_and_each_search(lines_of):
 def test_the_networks_of_an_ensemble(capsys):
     X, y = load_breast_cancer(return_X_y=True)
     networks = [
-        ("good", TanhClassifier(100)), ("noise", TanhClassifier(2, feature_weights=None)),
-    ]  # fmt: skip
+        ("good", TanhClassifier(100, feature_weights=None)),
+        ("noise", TanhClassifier(2, feature_weights=None)),
+    ]
     model = StackedClassifier(networks, random_state=0, verbose=1)
     model.fit(StandardScaler().fit_transform(X), y)
     lines = capsys.readouterr().out.splitlines()
@@ -176,7 +179,7 @@ def test_the_final_network_of_an_ensemble(capsys, is_used):
     X = rng.normal(size=(900, 3))
     y = np.abs(X).max(axis=1) > 1.2 if is_used else rng.integers(0, 2, 900)
     base = [("small", TanhClassifier(4, feature_weights=None))]
-    final = TanhClassifier(200, alpha=1.0)
+    final = TanhClassifier(200, feature_weights=None, alpha=1.0)
     model = StackedClassifier(base, final_estimator=final, random_state=0, verbose=1).fit(X, y)
     *_, network, last = capsys.readouterr().out.splitlines()
     assert network.startswith("[StackedClassifier fit] small: weight 1; ")

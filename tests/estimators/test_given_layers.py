@@ -25,9 +25,9 @@ Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
 Z = np.sin(2 * X[:, 0]) + X[:, 1]
 PAIRS = [
     (TanhProjector(20, random_state=0), TanhClassifier, Y),
-    (TanhClassifier(20, alpha=1.0, random_state=0), TanhRegressor, Z),
+    (TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0), TanhRegressor, Z),
     (RBFProjector(20, kernel="laplacian", radius=2.0, random_state=0), RBFClassifier, Y),
-    (RBFClassifier(20, random_state=0), RBFRegressor, Z),
+    (RBFClassifier(20, kernel="laplacian", feature_weights=None, random_state=0), RBFRegressor, Z),
     (RBFRegressor(20, random_state=0), RBFClassifier, Y),
 ]
 

@@ -25,7 +25,7 @@ CLASSIFIERS = [
     RBFClassifier(readout="softmax"), TanhClassifier(), TanhClassifier(500, alpha="loo"),
     # The same readout as RBFClassifier(readout="softmax"), with other units.
     pytest.param(TanhClassifier(readout="softmax"), marks=pytest.mark.exhaustive),
-    StackedClassifier(), make_tabular_pipeline(),
+    StackedClassifier(), pytest.param(make_tabular_pipeline(), marks=pytest.mark.exhaustive),
 ]  # fmt: skip
 REGRESSORS = [
     RBFRegressor(), RBFRegressor(alpha="loo"), RBFRegressor(kernel="triangular"),
@@ -33,6 +33,9 @@ REGRESSORS = [
     StackedRegressor(),
     pytest.param(make_tabular_pipeline("regressor"), marks=pytest.mark.exhaustive),
 ]  # fmt: skip
+
+
+UNCOVERING = {"kernel": "triangular", "radius": 0.2, "feature_weights": None}
 
 
 def model_id(model):
@@ -94,6 +97,7 @@ def test_coverage_of_prediction_intervals(n_features, seed):
     assert 0.85 < np.mean(np.abs(y_new - mean) < 1.645 * deviation) < 0.95
 
 
+@pytest.mark.exhaustive
 def test_a_final_estimator_does_not_lose_a_weak_signal():
     """The log-loss of the Bayes classifier is about 0.67."""
     rng = np.random.default_rng(1)
@@ -118,8 +122,9 @@ def test_errors_on_images(model):
 @pytest.mark.parametrize(
     "model",
     [
-        RBFRegressor(), RBFRegressor(50, kernel="triangular", radius=0.2), TanhRegressor(),
-        RBFRegressor(50, kernel="triangular", radius=0.2, uncertainty=True),
+        RBFRegressor(50, kernel="laplacian", feature_weights=None),
+        TanhRegressor(50, feature_weights=None), RBFRegressor(50, **UNCOVERING),
+        RBFRegressor(50, uncertainty=True, **UNCOVERING),
     ],
     ids=str,
 )  # fmt: skip

@@ -16,6 +16,7 @@ from sklearn_fsvc import (
 
 N = 600
 SMALL = {"random_state": 0, "device": "jit"}
+TANH = {"feature_weights": None, "alpha": 1.0, **SMALL}
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,7 @@ def test_out_is_not_converted_by_set_output(data, file):
 def test_predict_into_out(data, labels, file):
     X, y, _ = data
     y = np.array(labels)[y]
-    classifier = TanhClassifier(20, **SMALL).fit(X, y)
+    classifier = TanhClassifier(20, **TANH).fit(X, y)
     expected = classifier.predict(X)
     out = np.empty(N, expected.dtype)
     assert classifier.predict(SliceableFile(X), out=out) is out
@@ -109,7 +110,7 @@ def test_predict_into_out(data, labels, file):
 def test_predict_of_regressors_into_out(data, file, n_outputs):
     X, y, _ = data
     Y = y.astype(float) if n_outputs == 1 else np.stack([y, y * 2.0], axis=1)
-    regressor = TanhRegressor(20, uncertainty=True, **SMALL).fit(X, Y)
+    regressor = TanhRegressor(20, uncertainty=True, **TANH).fit(X, Y)
     mean, deviation = regressor.predict(X, return_std=True)
     out = file.create_dataset("y", Y.shape, "f4")
     found = regressor.predict(SliceableFile(X), return_std=True, out=out)
@@ -129,7 +130,7 @@ def test_predict_of_regressors_into_out(data, file, n_outputs):
 )
 def test_out_that_cannot_hold_the_classes(data, labels, out, error):
     X, y, _ = data
-    classifier = TanhClassifier(20, **SMALL).fit(X, np.array(labels)[y])
+    classifier = TanhClassifier(20, **TANH).fit(X, np.array(labels)[y])
     with pytest.raises(ValueError, match=error):
         classifier.predict(X, out=out)
 
@@ -141,7 +142,7 @@ def test_out_must_not_share_memory_with_x(dtype):
     X = both[:, :2]
     y = X[:, 0] > 4
     projector = TanhProjector(2, **SMALL).fit(X)
-    classifier = TanhClassifier(5, feature_weights=None, alpha=1.0, **SMALL).fit(X, y)
+    classifier = TanhClassifier(5, **TANH).fit(X, y)
     error = "out shares memory with X, which is read meanwhile; pass another array"
     if dtype == "f8":
         with pytest.raises(ValueError, match=error):
@@ -156,7 +157,7 @@ def test_out_must_not_share_memory_with_x(dtype):
 def test_out_of_an_ensemble_must_not_share_memory_with_x(data):
     X, y, _ = data
     X = X.astype(float)
-    ensemble = StackedClassifier([("tanh", TanhClassifier(5, **SMALL))], random_state=0).fit(X, y)
+    ensemble = StackedClassifier([("tanh", TanhClassifier(5, **TANH))], random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="out shares memory with X"):
         ensemble.predict(X, out=X[:, 0])
 
@@ -166,4 +167,4 @@ def test_out_of_another_shape(data):
     with pytest.raises(ValueError, match=r"out has shape \(600, 5\), and the result has"):
         TanhProjector(6, **SMALL).fit(X).transform(X, out=np.empty((N, 5)))
     with pytest.raises(ValueError, match="out has dtype int64, and the result is float64"):
-        TanhRegressor(6, **SMALL).fit(X, y).predict(X, out=np.empty(N, int))
+        TanhRegressor(6, **TANH).fit(X, y).predict(X, out=np.empty(N, int))

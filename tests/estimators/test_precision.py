@@ -76,16 +76,16 @@ MAP = np.random.default_rng(0).normal(size=(64, 20))
 # Layers with different sums, and the engines on which a row of H is always bitwise equal.
 ALL_ENGINES, JIT_ONLY, NO_ENGINE = tuple(ENGINES), ("jit",), ()
 STREAMS = {
-    "manhattan": (RBFClassifier(80, **PLAIN), np.float32, ALL_ENGINES),
-    "gaussian": (RBFClassifier(80, kernel="gaussian", **PLAIN), np.float64, ALL_ENGINES),
-    "weighted": (RBFClassifier(80, feature_weights=np.linspace(1, 2, 64)), np.float32, ALL_ENGINES),
-    "bytes": (RBFClassifier(80, **PLAIN), np.uint8, ALL_ENGINES),
-    "euclidean": (RBFClassifier(80, metric="euclidean", **PLAIN), np.float32, JIT_ONLY),
-    "euclidean bytes": (RBFClassifier(80, metric="euclidean", **PLAIN), np.uint8, JIT_ONLY),
-    "tanh": (TanhClassifier(80, **PLAIN), np.float32, JIT_ONLY),
+    "manhattan": (RBFClassifier(40, **PLAIN), np.float32, ALL_ENGINES),
+    "gaussian": (RBFClassifier(40, kernel="gaussian", **PLAIN), np.float64, ALL_ENGINES),
+    "weighted": (RBFClassifier(40, feature_weights=np.linspace(1, 2, 64)), np.float32, ALL_ENGINES),
+    "bytes": (RBFClassifier(40, **PLAIN), np.uint8, ALL_ENGINES),
+    "euclidean": (RBFClassifier(40, metric="euclidean", **PLAIN), np.float32, JIT_ONLY),
+    "euclidean bytes": (RBFClassifier(40, metric="euclidean", **PLAIN), np.uint8, JIT_ONLY),
+    "tanh": (TanhClassifier(40, **PLAIN), np.float32, JIT_ONLY),
     # Batches are multiplied sparse or dense, whichever is faster for their density.
-    "sparse tanh": (TanhClassifier(80, **PLAIN), np.float64, NO_ENGINE),
-    "map": (RBFClassifier(80, feature_weights=MAP), np.float32, NO_ENGINE),
+    "sparse tanh": (TanhClassifier(40, **PLAIN), np.float64, NO_ENGINE),
+    "map": (RBFClassifier(40, feature_weights=MAP), np.float32, NO_ENGINE),
 }
 
 
@@ -241,7 +241,8 @@ def test_auto_starts_from_the_penalty_of_small_networks(
     """8 bits are not tried if ten times the noise exceeds the penalty of the small networks."""
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
     z = U[:, 0] + U[:, 1] ** 2
-    model = RBFRegressor(60, **COMMON, precision="float").fit(U, z)
+    params = {"feature_weights": None, **COMMON}
+    model = RBFRegressor(60, **params, precision="float").fit(U, z)
     results = model.search_results_
     is_chosen = (results["kernel"] == model.kernel_) & (results["radius"] == model.radius_)
     is_chosen &= (results["n_units"] != 30) & (
@@ -250,13 +251,15 @@ def test_auto_starts_from_the_penalty_of_small_networks(
     assert is_chosen.sum() < (results["n_units"] != 30).sum()
     alpha = results["alpha"][is_chosen][results["error"][is_chosen].argmin()]
     set_noise(monkeypatch, lambda n_rows: factor * alpha / 10)
-    RBFRegressor(60, **COMMON).fit(U, z)
+    RBFRegressor(60, **params).fit(U, z)
     assert attempts == [8] * is_tried
 
 
 def test_the_error_of_8_bits_is_named_in_the_report(quantise_any_size, monkeypatch, capsys):
     set_noise(monkeypatch, lambda n_rows: 1e-9)
-    model = RBFRegressor(60, **COMMON, kernel="triangular", verbose=1).fit(X[TRAIN], Y[TRAIN])
+    model = RBFRegressor(60, **COMMON, kernel="triangular", feature_weights=None, verbose=1).fit(
+        X[TRAIN], Y[TRAIN]
+    )
     assert model.precision_ == 8
     assert "readout: ridge" in (line := capsys.readouterr().out.splitlines()[-1])
     assert "; leave-one-out error " in line
@@ -269,14 +272,15 @@ def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(
     set_noise(monkeypatch, lambda n_rows: 0.0 if n_rows == 1250 else 1e9)
     U = np.random.default_rng(0).integers(0, 256, (1500, 2)).astype(np.uint8)
     y = U[:, 0] + U[:, 1] / 256
-    assert RBFRegressor(60, **COMMON).fit(U, y).precision_ is None
+    model = RBFRegressor(60, **COMMON, kernel="laplacian", feature_weights=None)
+    assert model.fit(U, y).precision_ is None
     assert len(estimates) == 1
-    RBFRegressor(60, **COMMON).fit(U.astype(np.float32), y)
+    model.fit(U.astype(np.float32), y)
     assert len(estimates) == 1
     assert attempts == []
     # 15 bits are tried without an estimate, for any features.
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (15,)))
-    RBFRegressor(60, **COMMON).fit(U.astype(np.float32), y)
+    model.fit(U.astype(np.float32), y)
     assert attempts == [15]
     assert len(estimates) == 1
 
@@ -305,7 +309,7 @@ def test_centred_units_are_not_quantised_because_the_error_is_flat(quantise_any_
     monkeypatch.setattr(automatic_precision, "_FLAT", np.inf)
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
     y = (U[:, 0] > U[:, 1] ** 2).astype(int)
-    fit = RBFClassifier(60, **COMMON).fit
+    fit = RBFClassifier(60, **COMMON, kernel="laplacian", feature_weights=None).fit
     set_noise(monkeypatch, lambda n_rows: 1e-9)
     alpha = fit(U, y).alpha_
     for noise, bits in ((alpha / 3.1, 8), (alpha / 2.9, None)):

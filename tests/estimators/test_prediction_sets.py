@@ -26,7 +26,7 @@ X, y = make_classification(
 )  # fmt: skip
 OPTIONS = {"random_state": 0, "device": "jit", "alpha": 1.0}
 TANH = TanhClassifier(60, feature_weights=None, **OPTIONS)
-RBF = RBFClassifier(150, feature_weights=None, **OPTIONS)
+RBF = RBFClassifier(150, kernel="laplacian", feature_weights=None, **OPTIONS)
 PATCH = PatchClassifier(50, image_shape=(3, 3), patch_size=2, **OPTIONS)
 STACKED = StackedClassifier([("tanh", TANH), ("rbf", RBF)], random_state=0)
 

@@ -94,22 +94,26 @@ def test_a_learned_map_is_used_if_it_helps(directed, metric):
 
 def test_a_fit_without_a_map_has_none(directed, rng):
     """If it does not help, the attribute is None, also after a fit with a map."""
-    X, projection = (each[:500] for each in directed)
+    X, projection = (each[:300] for each in directed)
     model = RBFRegressor(50, kernel="laplacian", feature_weights="map", random_state=0)
     model.fit(X, np.sin(2 * projection))
     assert model.feature_map_ is not None
-    assert model.fit(X, rng.normal(size=500)).feature_map_ is None
+    assert model.fit(X, rng.normal(size=300)).feature_map_ is None
     assert model.set_params(feature_weights="learned").fit(X, projection).feature_map_ is None
     counts = np.clip(40 * X + 128, 0, 255).astype(np.uint8)
     assert (
-        RBFClassifier(20, alpha=1.0, random_state=0).fit(counts, projection > 0).feature_map_
+        RBFClassifier(20, kernel="laplacian", alpha=1.0, random_state=0)
+        .fit(counts, projection > 0)
+        .feature_map_
         is None
     )
 
 
 def test_uint8_and_float32_have_the_same_map(directed):
     X, projection = (each[:500] for each in directed)
-    model = RBFClassifier(50, feature_weights="map", metric="euclidean", random_state=0)
+    model = RBFClassifier(
+        50, feature_weights="map", metric="euclidean", kernel="gaussian", alpha=1.0, random_state=0
+    )
     counts = (40 * X + 128).clip(0, 255).astype(np.uint8)
     maps = [
         clone(model).fit(rows, projection > 0).feature_map_
@@ -137,7 +141,8 @@ def test_a_search_has_the_scores_of_single_fits(X, y, weights):
     )  # fmt: skip
     grid = {"n_hidden": [20, 60]}
     shared, single = (
-        Search(model, grid, cv=2).fit(X, y) for Search in (HiddenSizeSearchCV, GridSearchCV)
+        Search(model, grid, cv=2, refit=False).fit(X[:200], y[:200])
+        for Search in (HiddenSizeSearchCV, GridSearchCV)
     )
     for name in ("split0_test_score", "split1_test_score"):
         np.testing.assert_allclose(shared.cv_results_[name], single.cv_results_[name], atol=1e-12)

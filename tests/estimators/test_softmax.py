@@ -154,6 +154,7 @@ def test_contributions_add_up_to_the_logit(data):
     np.testing.assert_allclose(explained.scores, chosen, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_separable_classes_are_classified_as_well_as_by_ridge():
     """The maximum-margin readout, which small penalties approximate, has twice the errors."""
     X, X_test, y, y_test = train_test_split(

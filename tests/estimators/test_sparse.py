@@ -330,7 +330,7 @@ def random_sparse(n_rows, n_features, density):
     return sparse.csr_array(sparse.random(n_rows, n_features, density, **options))
 
 
-# As a dense array it would have 160 MB; a layer has 3 MB.
+# As a dense array it would have 160 MB; a layer of 100 units has 1.6 MB.
 N_WIDE = 10_000
 WIDE = random_sparse(N_WIDE, 2000, 2.5e-3)
 LABELS = np.arange(N_WIDE) % 3
@@ -347,8 +347,8 @@ LABELS = np.arange(N_WIDE) % 3
     ids=str,
 )
 def test_data_is_never_dense_as_a_whole(params):
-    model = TanhClassifier(200, feature_weights=None, random_state=0, device="cpu", **params)
-    model.fit(WIDE[:500], LABELS[:500])  # imported before it is measured
+    model = TanhClassifier(100, feature_weights=None, random_state=0, device="cpu", **params)
+    model.fit(WIDE[:200], LABELS[:200])  # imported before it is measured
     _, fit = peak(model.fit, WIDE, LABELS)
     _, predict = peak(model.predict, WIDE)
     assert fit < 100 * MIB  # the samples from which the scale is computed are dense

@@ -147,7 +147,7 @@ def test_predictions_are_of_a_state_that_existed(run):
         change(X[5:STEP], LABELS[5:STEP])
 
     def remove_and_add():
-        for _ in range(25):
+        for _ in range(15):
             model.forget(X[5:STEP], LABELS[5:STEP])
             model.partial_fit(X[5:STEP], LABELS[5:STEP])
 
@@ -169,7 +169,7 @@ def test_a_fit_is_atomic(model, run):
     y = np.arange(N) % 3
 
     def fit():
-        for i in range(8):
+        for i in range(4):
             model.set_params(**{size: sizes[i % 2]}).fit(X, y if i % 2 else LABELS)
 
     widths = {9: 1, 40: 3} if method == "decision_function" else {9: 9, 40: 40}
@@ -184,7 +184,7 @@ def test_a_copy_is_of_a_state_that_existed(run):
     model = partially_fitted()
 
     def add():
-        for part in PARTS[:20]:
+        for part in PARTS[:10]:
             model.partial_fit(X[part], Y[part])
 
     @cache

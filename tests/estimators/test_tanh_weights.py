@@ -64,7 +64,7 @@ def test_auto_leaves_some_features_unweighted():
 
 
 def test_sparse_and_dense_data_have_the_same_weights(X, y):
-    X = np.where(np.abs(X) < 0.5, 0, X)
+    X, y = np.where(np.abs(X[:400]) < 0.5, 0, X[:400]), y[:400]
     model = TanhClassifier(50, feature_weights="learned", alpha=1.0, random_state=0)
     dense, ours = clone(model).fit(X, y), model.fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(ours.feature_weights_, dense.feature_weights_, rtol=1e-6)
@@ -115,15 +115,16 @@ def test_a_learned_map_is_used_if_it_helps(mapped_model):
 def test_a_fit_without_a_map_has_none(mapped_model, rng):
     """If it does not help, the attribute is None, also after a fit with a map."""
     model, X, projection, _ = mapped_model
-    model = clone(model).fit(X, np.sin(2 * projection))
+    X, projection = X[:400], projection[:400]
+    model = clone(model).set_params(n_hidden=50).fit(X, np.sin(2 * projection))
     assert model.feature_map_ is not None
-    model.fit(X, rng.normal(size=900))
+    model.fit(X, rng.normal(size=400))
     assert model.feature_map_ is None
     assert TanhClassifier(20, alpha=1.0).fit(X, projection > 0).feature_map_ is None
 
 
 def test_a_map_of_sparse_multilabel_and_uint8_data(X, y):
-    X = np.where(np.abs(X) < 0.5, 0, X)
+    X, y = np.where(np.abs(X[:400]) < 0.5, 0, X[:400]), y[:400]
     Y = np.column_stack([y, X @ [1, 2, -2, 0, 0] > 0]).astype(int)
     model = TanhClassifier(50, feature_weights="map", alpha=1.0, random_state=0)
     dense, ours = clone(model).fit(X, Y), clone(model).fit(sparse.csr_array(X), Y)
@@ -143,6 +144,7 @@ def test_a_pretrained_layer_has_its_map(X, y):
 
 
 def test_a_pretrained_layer_has_its_weights(X, y):
+    X, y = X[:300], y[:300]
     pretrained = TanhProjector(20, feature_weights="learned", random_state=0).fit(X, y)
     model = TanhClassifier(layer=pretrained, alpha=1.0).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, pretrained.feature_weights_)

@@ -21,22 +21,23 @@ from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts.composition import parts_of
 
 N = 300
-GIVEN = {"feature_weights": None}
+GIVEN = {"feature_weights": None, "random_state": 0}
+RBF = {"kernel": "laplacian", **GIVEN}
 CLASSIFIERS = {
     "RBFClassifier": RBFClassifier(random_state=0),
-    "TanhClassifier": TanhClassifier(50, random_state=0),
-    "loo": TanhClassifier(50, alpha="loo", random_state=0),
-    "softmax": RBFClassifier(50, readout="softmax", random_state=0),
-    "lms": RBFClassifier(50, readout="lms", random_state=0),
+    "TanhClassifier": TanhClassifier(50, **GIVEN),
+    "loo": TanhClassifier(50, alpha="loo", **GIVEN),
+    "softmax": RBFClassifier(20, readout="softmax", **RBF),
+    "lms": RBFClassifier(50, readout="lms", **RBF),
     "StackedClassifier": StackedClassifier(
-        [("rbf", RBFClassifier(30, **GIVEN)), ("tanh", TanhClassifier(30, **GIVEN))], random_state=0
+        [("rbf", RBFClassifier(30, **RBF)), ("tanh", TanhClassifier(30, **GIVEN))], random_state=0
     ),
 }
 REGRESSORS = {
     "RBFRegressor": RBFRegressor(random_state=0),
-    "TanhRegressor": TanhRegressor(50, uncertainty=True, random_state=0),
+    "TanhRegressor": TanhRegressor(50, uncertainty=True, **GIVEN),
     "StackedRegressor": StackedRegressor(
-        [("rbf", RBFRegressor(30, **GIVEN)), ("tanh", TanhRegressor(30, **GIVEN))], random_state=0
+        [("rbf", RBFRegressor(30, **RBF)), ("tanh", TanhRegressor(30, **GIVEN))], random_state=0
     ),
 }
 
@@ -69,9 +70,9 @@ def test_the_unit_of_weights_changes_no_classifier(name, factor, data):
 def test_the_unit_of_weights_changes_no_uncovered_sample(readout, search, data):
     """Their scores are shrunk by the penalty."""
     X, y, weight = data
-    model = RBFClassifier(40, kernel="triangular", radius=0.3, readout=readout, random_state=0)
+    model = RBFClassifier(20, **RBF | {"kernel": "triangular"}, radius=0.3, readout=readout)
     if search:
-        model = HiddenSizeSearchCV(model, {"n_hidden": [40]}, cv=2)
+        model = HiddenSizeSearchCV(model, {"n_hidden": [20]}, cv=2)
     one, other = (
         clone(model).fit(X, y > 0, sample_weight=w).predict_proba(3 * X)
         for w in (weight, 2.0**40 * weight)
@@ -108,7 +109,7 @@ def test_equal_weights_give_the_deviations_of_a_fit_without_weights(data):
 def test_a_given_penalty_is_that_of_the_given_weights(alpha, data):
     X, y, weight = data
     models = [
-        TanhRegressor(50, alpha=factor * np.asarray(alpha), random_state=0).fit(
+        TanhRegressor(50, alpha=factor * np.asarray(alpha), **GIVEN).fit(
             X, y, sample_weight=factor * weight
         )
         for factor in (1.0, 2.0**20)
@@ -126,7 +127,7 @@ def test_the_unit_of_weights_changes_no_stream(data):
     X, y, weight = data
 
     def stream(factor):
-        model = TanhRegressor(50, random_state=0)
+        model = TanhRegressor(50, **GIVEN)
         for rows in np.split(np.arange(N), 3):
             model.partial_fit(X[rows], y[rows], sample_weight=factor * weight[rows])
         return model.solve()
@@ -143,9 +144,7 @@ def test_a_search_scores_weighted_candidates_as_their_own_fits(alpha, data):
     X, y, weight = data
     grid = {"n_hidden": [20, 40], "alpha": alpha}
     ours, theirs = (
-        search(TanhRegressor(scale=1.0, random_state=0), grid, cv=2).fit(
-            X, y, sample_weight=1e5 * weight
-        )
+        search(TanhRegressor(scale=1.0, **GIVEN), grid, cv=2).fit(X, y, sample_weight=1e5 * weight)
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
     scores = (s.cv_results_["mean_test_score"] for s in (ours, theirs))
@@ -186,12 +185,12 @@ def test_equal_weights_give_the_fit_without_weights(alpha, data):
 @pytest.mark.parametrize("alpha", [0.1, (0.1, 0.7, 30.0)])
 def test_given_penalties_are_not_rounded(alpha, data):
     X, y, weight = data
-    model = TanhRegressor(50, alpha=alpha, random_state=0).fit(X, y, sample_weight=weight / 3)
+    model = TanhRegressor(50, alpha=alpha, **GIVEN).fit(X, y, sample_weight=weight / 3)
     assert model.alpha_ in np.ravel(alpha)
     if isinstance(alpha, tuple):
         np.testing.assert_array_equal(model.alphas_, alpha)
     grid = {"n_hidden": [20, 40], "alpha": np.ravel(alpha)}
-    search = HiddenSizeSearchCV(TanhRegressor(random_state=0), grid, cv=2)
+    search = HiddenSizeSearchCV(TanhRegressor(**GIVEN), grid, cv=2)
     search.fit(X, y, sample_weight=weight / 3)
     assert search.best_estimator_.alpha_ == search.best_params_["alpha"]
 
@@ -213,7 +212,7 @@ def test_balanced_classes_have_the_same_total_weight(rng):
     X, y, weight = rng.normal(size=(N, 4)), rng.integers(3, size=N), rng.random(N) + 0.1
     sums = np.bincount(y, weight)
     balanced = weight * weight.sum() / (3 * sums[y])
-    model = TanhClassifier(50, alpha=1.0, random_state=0)
+    model = TanhClassifier(50, alpha=1.0, **GIVEN)
     ours = clone(model).set_params(class_weight="balanced").fit(X, y, sample_weight=weight)
     expected = clone(model).fit(X, y, sample_weight=balanced)
     np.testing.assert_allclose(ours.readout_coef_, expected.readout_coef_, rtol=1e-8)
@@ -226,7 +225,7 @@ def test_samples_of_weight_0_change_no_temperature(cls, alpha, rng):
     y = (X[:, 0] + 0.5 * rng.normal(size=500) > 0).astype(int)
     weight = (np.arange(500) < 50).astype(float)
     # One layer for both: centres are selected among samples of positive weight, in random order.
-    layer = cls(30, random_state=0).fit(X[:50], y[:50])
+    layer = cls(30, **(RBF if cls is RBFClassifier else GIVEN)).fit(X[:50], y[:50])
     with_zeros = cls(layer=layer, alpha=alpha).fit(X, y, sample_weight=weight)
     without = cls(layer=layer, alpha=alpha).fit(X[:50], y[:50])
     assert with_zeros.temperature_ == pytest.approx(without.temperature_, rel=1e-6)
@@ -254,7 +253,7 @@ def test_float32_samples_with_as_many_units_as_samples(alpha, device, rng):
 
 def test_weights_pass_through_a_pipeline(data):
     X, y, weight = data
-    pipeline = make_pipeline(StandardScaler(), TanhRegressor(50, random_state=0))
+    pipeline = make_pipeline(StandardScaler(), TanhRegressor(50, **GIVEN))
     one, other = (
         clone(pipeline).fit(X, y, tanhregressor__sample_weight=w) for w in (weight, 1e6 * weight)
     )

@@ -21,6 +21,8 @@ from sklearn_fsvc._src.stacking import base_fits
 from sklearn_fsvc._src.stacking.base_estimators import TrainingSet
 from stacking.ensembles import classifier, regressor
 
+METRICS = ("manhattan", "euclidean")
+
 
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
@@ -53,7 +55,12 @@ def names_of_threads(before_each_fit, model, X, y):
 @pytest.mark.parametrize("device", ["jit", "blas"])
 def test_results_are_those_of_one_fit_after_another(device, data, monkeypatch):
     X, _, y = data
-    model = StackedRegressor(random_state=0, device=device, final_estimator=None)
+    networks = [
+        ("rbf", RBFRegressor(20, kernel="laplacian", alpha=1.0)),
+        ("euclidean", RBFRegressor(20, metric="euclidean", kernel="gaussian", alpha=1.0)),
+        ("tanh", TanhRegressor(20)),
+    ]
+    model = StackedRegressor(networks, random_state=0, device=device)
     at_the_same_time = model.fit(X, y).predict(X)
     monkeypatch.setattr(base_fits, "MAX_CONCURRENT_SAMPLES", 0)
     np.testing.assert_array_equal(model.fit(X, y).predict(X), at_the_same_time)
@@ -61,7 +68,8 @@ def test_results_are_those_of_one_fit_after_another(device, data, monkeypatch):
 
 def test_the_global_generator_seeds_every_fit(data):
     X, _, y = data
-    networks = [("a", RBFRegressor(20)), ("b", RBFRegressor(20, metric="euclidean"))]
+    given = {"kernel": "laplacian", "radius": 2.0, "feature_weights": None, "alpha": 1.0}
+    networks = [(metric, RBFRegressor(20, metric=metric, **given)) for metric in METRICS]
     predictions = []
     for _ in range(2):
         np.random.seed(3)  # noqa: NPY002
@@ -102,10 +110,10 @@ def test_feature_weights_are_learned_once_for_each_metric(data, monkeypatch):
 
     monkeypatch.setattr(model_selection, "learn_weights", learn_weights)
     estimators = [
-        ("rbf", RBFRegressor(20)),
-        ("euclidean", RBFRegressor(20, metric="euclidean")),
-        ("tanh", TanhRegressor(20)),
-    ]
+        *((metric, RBFRegressor(20, metric=metric, kernel="gaussian", alpha=1.0))
+          for metric in METRICS),
+        ("tanh", TanhRegressor(20, alpha=1.0)),
+    ]  # fmt: skip
     StackedRegressor(estimators, random_state=0).fit(X, y)
     assert sorted(metrics) == ["euclidean", "manhattan"]
 

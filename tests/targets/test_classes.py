@@ -14,9 +14,12 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 
 # Units wide enough to cover all samples.
 NETWORKS = [
-    RBFClassifier(20, selection_radius=2.0, radius=20.0, random_state=0),
-    TanhClassifier(20, random_state=0),
-]
+    RBFClassifier(
+        20, selection_radius=2.0, radius=20.0, kernel="triangular", feature_weights=None,
+        random_state=0,
+    ),
+    TanhClassifier(20, feature_weights=None, random_state=0),
+]  # fmt: skip
 
 
 @pytest.fixture(params=NETWORKS, ids=lambda c: type(c).__name__)
@@ -86,16 +89,17 @@ def test_columns_of_integers_that_numpy_rounds(other, rng):
     pd = pytest.importorskip("pandas")
     X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
     table = pd.DataFrame({"a": 2**53 + y, "b": (y > 0).astype(other)})
-    for fit in (TanhClassifier(5).fit, TanhClassifier(5).partial_fit):
+    small = TanhClassifier(5, feature_weights=None, alpha=1.0)
+    for fit in (clone(small).fit, clone(small).partial_fit):
         with pytest.raises(ValueError, match=r"labels of \['a'\] are equal; convert all columns"):
             fit(X, table)
     exact = table.astype(np.int64)
     with pytest.raises(
         ValueError, match=r"samples X_val and y_val: .* labels of \['a'\] are equal"
     ):
-        TanhClassifier(5).fit(X, exact, X_val=X, y_val=table)
-    assert len(TanhClassifier(5).fit(X, table.astype(str)).classes_[0]) == 3
-    small = TanhClassifier(5).fit(X, table - [2**53, 0])
+        clone(small).fit(X, exact, X_val=X, y_val=table)
+    assert len(clone(small).fit(X, table.astype(str)).classes_[0]) == 3
+    small.fit(X, table - [2**53, 0])
     assert small.classes_[0].tolist() == [0, 1, 2]
 
 
@@ -113,7 +117,7 @@ LABELS = {
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_labels_of_any_type(labels, n_classes):
     X, y = make_data(n_classes)
-    clf = TanhClassifier(20, random_state=0)
+    clf = clone(NETWORKS[1])
     expected = clone(clf).fit(X, y).predict_proba(X)
     named = clf.fit(X, labels[y])
     np.testing.assert_array_equal(named.classes_, labels[:n_classes])
@@ -138,11 +142,14 @@ def test_columns_are_in_the_order_of_classes(network):
 @pytest.mark.parametrize(
     "network",
     [
-        RBFClassifier(20, selection_radius=0.5, radius=3.0, random_state=0),
-        TanhClassifier(20, random_state=0),
+        RBFClassifier(
+            20, selection_radius=0.5, radius=3.0, kernel="triangular", feature_weights=None,
+            random_state=0,
+        ),
+        NETWORKS[1],
     ],
     ids=lambda c: type(c).__name__,
-)
+)  # fmt: skip
 @pytest.mark.parametrize("alpha", [1.0, 30.0])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_do_not_depend_on_the_batch(network, alpha, n_classes):
@@ -181,7 +188,7 @@ def test_log_probabilities(network):
 @pytest.mark.parametrize("readout", ["lms", "none"])
 def test_readouts_without_probabilities(name, readout):
     X, y = make_data(2)
-    unfitted = RBFClassifier(20, readout=readout, random_state=0)
+    unfitted = clone(NETWORKS[0]).set_params(readout=readout)
     for clf in (unfitted, clone(unfitted).fit(X, y)):
         assert not hasattr(clf, name)
         with pytest.raises(AttributeError, match=f"readout='{readout}' has no.*{name}.*ridge"):
@@ -241,10 +248,7 @@ def test_pickle(network):
 
 def test_a_pickle_contains_no_samples():
     """Its size does not grow with their number: calibration stores up to 512 scores."""
-    few, many = (
-        len(pickle.dumps(TanhClassifier(20, random_state=0).fit(*make_data(2, n))))
-        for n in (1000, 8000)
-    )
+    few, many = (len(pickle.dumps(clone(NETWORKS[1]).fit(*make_data(2, n)))) for n in (600, 3000))
     assert many < few + 1000
 
 

@@ -317,7 +317,7 @@ def test_a_failed_fit_changes_nothing(classifier, X):
 def test_large_integers_of_another_dtype(first, later, classes, X):
     """NumPy compares int64 and uint64 in float64, which rounds integers above 2^53."""
     y = 2**60 + np.arange(len(X)) % 2
-    expected, model = (TanhClassifier(9, random_state=0) for _ in range(2))
+    expected, model = (TanhClassifier(9, feature_weights=None, random_state=0) for _ in range(2))
     classes = classes and np.array(classes, first)
     expected.partial_fit(X, y.astype(first), classes=classes).partial_fit(X, y.astype(first))
     model.partial_fit(X, y.astype(first), classes=classes).partial_fit(X, y.astype(later))

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_fsvc import HiddenSizeSearchCV, PatchRegressor, RBFRegressor, TanhRegressor
 
-NETWORK = RBFRegressor(50, feature_weights=None, random_state=0)
+NETWORK = RBFRegressor(50, kernel="laplacian", radius=3.0, feature_weights=None, random_state=0)
 
 
 def make_data(n=600, noise=0.3):
@@ -104,7 +104,7 @@ def test_searches_warn_and_accept_the_transform():
 def test_intervals_of_a_transformed_target():
     """As documented: those of the inner regressor, with their ends transformed back."""
     X, z = make_data()
-    network = RBFRegressor(100, uncertainty=True, random_state=0)
+    network = clone(NETWORK).set_params(n_hidden=100, uncertainty=True)
     model = TransformedTargetRegressor(network, func=np.log, inverse_func=np.exp)
     model.fit(X[:400], np.exp(2 * z[:400]))
     with pytest.raises(AttributeError, match=r"regressor_\.predict\(X, return_std=True\)"):
@@ -143,7 +143,7 @@ def test_auto_leaves_other_targets_unchanged(network):
 
 
 def test_the_unit_of_y_does_not_matter():
-    X, z = make_data()
+    X, z = make_data(200)
     y = np.maximum(np.exp(2 * z) - 1, 0)
     for kind in ("auto", "log", "quantiles"):
         model = clone(NETWORK).set_params(target_transform=kind)
@@ -180,7 +180,9 @@ def test_weights_with_a_transform(kind):
     X, z = make_data()
     y, weight = np.exp(2 * z), np.ones(len(z))
     y[:100], weight[:100] = -1e9, 0
-    model = TanhRegressor(50, alpha=1.0, target_transform=kind, random_state=0)
+    model = TanhRegressor(
+        50, feature_weights=None, alpha=1.0, target_transform=kind, random_state=0
+    )
     weighted = clone(model).fit(X, y, sample_weight=weight)
     removed = clone(model).fit(X[100:], y[100:])
     np.testing.assert_allclose(weighted.target_mean_, removed.target_mean_, atol=1e-12)
@@ -195,7 +197,10 @@ def test_integer_weights_count_in_quantiles():
     X, z = make_data(400)
     y, weight = np.exp(1.5 * z), np.random.default_rng(1).integers(0, 3, 400)
     rows = np.repeat(np.arange(400), weight)
-    model = TanhRegressor(50, scale=0.5, alpha=1.0, target_transform="quantiles", random_state=0)
+    model = TanhRegressor(
+        50, feature_weights=None, scale=0.5, alpha=1.0, target_transform="quantiles",
+        random_state=0,
+    )  # fmt: skip
     weighted = clone(model).fit(X, y, sample_weight=weight)
     repeated = clone(model).fit(X[rows], y[rows])
     np.testing.assert_allclose(weighted.target_mean_, repeated.target_mean_, atol=1e-12)
@@ -207,7 +212,7 @@ def test_searches_fit_the_transform_to_each_training_set():
     y, grid = np.exp(2 * z), {"n_hidden": [10, 40]}
     model = clone(NETWORK).set_params(target_transform="auto")
     actual, expected = (
-        search(model, grid, cv=3).fit(X, y).cv_results_["mean_test_score"]
+        search(model, grid, cv=2).fit(X, y).cv_results_["mean_test_score"]
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
     np.testing.assert_allclose(actual, expected)
