@@ -74,6 +74,17 @@ def test_the_search_continues_to_narrower_and_wider_units(n_periods, is_narrow):
     assert radius == at_best
 
 
+def test_the_first_candidate_is_selected_if_nothing_is_predicted(rng):
+    """Tiny differences between errors had led to extreme widths, and to meaningless weights."""
+    samples = samples_of(rng.normal(size=(60, 4)), rng.integers(2, size=60))
+    space = SearchSpace((LAPLACIAN, TRIANGULAR), None, "learned", tries_gaussian=True)
+    kernel, radius, weights, history = select(samples, space)
+    first = history.rows[0]
+    assert (kernel.name, radius) == (first["kernel"], pytest.approx(first["radius"]))
+    assert weights is None
+    assert len({row["radius"] for row in history.rows}) > 8  # it was searched
+
+
 def test_penalties_of_inaccurate_widths_are_not_searched(monkeypatch):
     def n_penalties(factor):
         monkeypatch.setattr(proxy_networks, "SKIP_FACTOR", factor)

@@ -9,18 +9,27 @@ from sklearn.base import clone
 
 import naive
 from readouts.brute_force import samples_of
-from sklearn_fsvc import TanhRegressor
+from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.readouts import cross_validation, packed_symmetric, penalty_search
+from sklearn_fsvc._src.readouts import (
+    cross_validation,
+    dual,
+    loo_penalty,
+    packed_symmetric,
+    penalty_search,
+)
 from sklearn_fsvc._src.readouts.cross_validation import (
     hold_out,
     make_folds,
     parts_to_hold_out,
 )
 from sklearn_fsvc._src.readouts.penalty_search import (
+    ALPHA_STEP,
     PenaltySearchResult,
     SearchHistory,
+    grid_power,
+    search_alpha,
     search_penalty,
     squared_error,
     train_held_out,
@@ -208,6 +217,46 @@ def test_search_ends_where_neighbours_are_worse(engine, data, start):
     assert 0.1 < result.alpha < 100  # the data are noisy
 
 
+@pytest.mark.parametrize(
+    ("start", "valley", "best"), [(-6, 0.9, -6), (-6, 1.1, 10), (4, 0.9, -6), (4, 1.1, 10)]
+)
+def test_a_local_minimum_is_better_than_the_mean_of_the_targets(start, valley, best):
+    # The error of noise may have a local minimum that is worse than that of the largest penalty.
+    errors = {-8: 1.9, -7: 1.8, -6: valley} | dict.fromkeys(range(-5, 7), 2.0)
+
+    def error_of(alpha):
+        return errors.get(round(grid_power(alpha)), 1.0)
+
+    result = search_alpha(error_of, 100, 50, ALPHA_STEP**start, mean_error=1.0)
+    assert (result.alpha, result.error) == (pytest.approx(ALPHA_STEP**best), min(valley, 1.0))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBFRegressor(30, feature_weights=None, radius=1.0, random_state=0),  # leave-one-out
+        TanhRegressor(30, feature_weights=None, random_state=0),  # statistics of folds
+        TanhRegressor(200, feature_weights=None, random_state=0),  # dual equations
+    ],
+)
+@pytest.mark.parametrize("has_validation_set", [False, True])
+def test_error_of_the_mean_is_that_of_a_huge_penalty(model, has_validation_set, rng, monkeypatch):
+    X, y = rng.normal(size=(90, 3)), rng.normal(size=90) + 5
+    compared = []
+
+    def search(error_of, n, n_units, start, mean_error, *args):
+        compared.append((mean_error, error_of(1e12)))
+        return search_alpha(error_of, n, n_units, start, mean_error, *args)
+
+    for module in (penalty_search, dual, loo_penalty):
+        monkeypatch.setattr(module, "search_alpha", search)
+    validation = {"X_val": X[60:], "y_val": y[60:]} if has_validation_set else {}
+    clone(model).fit(X[:60], y[:60], **validation)
+    assert compared
+    for mean_error, error in compared:
+        assert mean_error == pytest.approx(error, rel=0.05)
+
+
 def test_search_stops_above_the_limit(data):
     X, y, layer, _ = data
     kept, held = hold_out(np.arange(240), np.random.default_rng(0))
@@ -289,13 +338,13 @@ def test_half_of_the_units_validate(data, n_units, n_validated):
 
 def test_penalties_below_rounding_are_not_evaluated(data):
     class NeverWorse:
-        n, h = 10**6, np.zeros(3)
+        n, h, y, yy = 10**6, np.zeros(3), np.zeros(1), np.zeros(1)
 
         def try_solve(self, alpha, is_compared):
             evaluated.append(alpha)
 
     evaluated = []
-    search_penalty([(NeverWorse(), None)], 0.1)
+    search_penalty([(NeverWorse(), NeverWorse())], 0.1)
     assert min(evaluated) >= 10**6 * np.finfo(np.float32).eps
 
 

@@ -13,7 +13,8 @@ The search is greedy, one group of parameters after another:
    leave-one-out error (see `relevance`) replace them if they are much better.
 2. Kernels: each candidate is evaluated at the first of its widths.
 3. Widths: the best kernel is evaluated at its other widths; if the narrowest or the widest one is
-   best, the search continues in that direction as long as the error falls.
+   best, the search continues in that direction as long as the error falls. If no network predicts
+   anything, the first candidate is selected: the Laplacian kernel at its natural radius.
 4. Metrics: Gaussian units of Euclidean distances, with and without learned weights, are compared
    with the best units of Manhattan distances. They suit smooth targets: linear ones, or functions
    of the distance from a point. Small networks prefer them too often, so the best ones must also
@@ -285,7 +286,7 @@ class _ProxySearch(ProxyNetworks):
             unlearned, lowest = equalising, equalising_error
         learned_error = error_of(learned, lowest)
         best, factor = unlearned, required_factor(len(self.training), len(equalising))
-        if learned_error < factor * lowest:
+        if learned_error < factor * lowest and not self.predicts_nothing(learned_error):
             best, lowest = learned, learned_error
         # Learned weights that are hardly better than equal ones may lead to a worse minimum.
         is_better = learned_error < (1 - _MIN_START_GAIN) * equalising_error
@@ -387,9 +388,11 @@ class _ProxySearch(ProxyNetworks):
         errors = self.errors(layers)
         # The kernel that is best at its first width is best at all widths (26 of 26 datasets).
         best, error = layers[int(np.argmin(errors))], min(errors)
-        if space.radius is not None:
-            return best, error
-        return self._select_width(best, error, widths[best.kernel][1:])
+        if space.radius is None:
+            best, error = self._select_width(best, error, widths[best.kernel][1:])
+        # A final network of all samples may still predict something with the natural width, but
+        # not with one that is narrower or wider by orders of magnitude.
+        return (layers[0], errors[0]) if self.predicts_nothing(error) else (best, error)
 
     def select_gaussian(
         self, centers, other, other_error, other_weights, further_weights, max_units

@@ -6,6 +6,7 @@ network is evaluated with its best penalty on samples that are held out.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ SKIP_FACTOR = 1.1
 _MAX_LARGE_UNITS, _LARGE_FRACTION = 1000, 0.5
 # With fewer training samples per feature, learned feature weights may hide informative features.
 _FEW_SAMPLES_PER_FEATURE = 20
+# A network whose error is below that of the mean by less than this fraction predicts nothing.
+_MIN_PREDICTED = 0.01
 # Maximum number of layers whose statistics are computed in one pass over the samples.
 _MAX_LAYERS = 8
 
@@ -115,6 +118,22 @@ class ProxyNetworks:
     def target_variance(self):
         """Return the variance of the validation targets, summed over outputs."""
         return float(self.samples.targets.matrix(self.validation).var(axis=0).sum())
+
+    def predicts_nothing(self, error):
+        """Return whether the error of a network is about that of the mean of the targets.
+
+        Their errors differ by tiny amounts, which say nothing about the units.
+        """
+        return error > (1 - _MIN_PREDICTED) * self._mean_error
+
+    @cached_property
+    def _mean_error(self):
+        """The validation error of the mean of the training targets."""
+        targets, weight_of = self.samples.targets, self.samples.weight_of
+        rows = self.validation
+        mean = np.average(targets.matrix(self.training), 0, weight_of(self.training))
+        squares = np.square(targets.matrix(rows) - mean).sum(axis=1)
+        return float(np.average(squares, weights=weight_of(rows)))
 
     def centers(self, parameters, weights, max_units=None):
         """Return a layer on training samples, of `max_units` units or fewer."""

@@ -27,6 +27,7 @@ from .draw_sample import find_sampled_rows
 from .leave_one_out import HeldOutScores, LeaveOneOut, leave_fold_out
 from .linear import Solution
 from .penalty_search import PenaltySearchResult, search_alpha
+from .row_sample import squared_deviation
 
 # The dual is faster up to this many rows per unit, and up to this many rows.
 _ROWS_PER_UNIT, _MAX_ROWS = 0.45, 4096
@@ -84,7 +85,9 @@ def search_dual(
     parts = select_folds(parts_to_hold_out(np.flatnonzero(problem.weight), random, groups), n_units)
     leading = problem.leading(n_validation_units(n_units))
     n = problem.weight.sum() - min(problem.weight[part].sum() for part in parts)
-    return search_alpha(lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start)
+    return search_alpha(
+        lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start, problem.mean_error
+    )
 
 
 def search_dual_validated(
@@ -94,7 +97,11 @@ def search_dual_validated(
     n_units = n_validation_units(problem.H.shape[1])
     leading, validation = problem.leading(n_units), validation.leading(n_units)
     return search_alpha(
-        lambda a: leading.error_on(validation, a), problem.weight.sum(), n_units, start
+        lambda alpha: leading.error_on(validation, alpha),
+        problem.weight.sum(),
+        n_units,
+        start,
+        validation.mean_error,
     )
 
 
@@ -237,6 +244,11 @@ class DualProblem:
     def share(self) -> npt.NDArray:
         """Weights divided by their sum, (n_rows,)."""
         return self.weight / self.weight.sum()
+
+    @property
+    def mean_error(self) -> float:
+        """The weighted mean of ``|y - mean|^2``."""
+        return squared_deviation(self.Y, self.share)
 
     @cached_property
     def _gram(self):

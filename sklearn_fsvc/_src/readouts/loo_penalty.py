@@ -29,7 +29,7 @@ from .penalty_search import (
 )
 from .press import LOOScorer, PressResult, press
 from .ridge import gather
-from .row_sample import mean_and_error
+from .row_sample import mean_and_error, squared_deviation
 from .statistics import MAX_FACTORS, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
@@ -326,9 +326,11 @@ def _search_scores(loo, scores_of, n, start, prefers_large):
         losses[alpha], error = loo.losses(scores)
         return error
 
-    found = search_alpha(error_of, n, loo.layer.n_units, start)._replace(is_loo=True)
+    weight = loo.sample.rows.weight
+    mean_error = squared_deviation(loo.sample.targets, weight, weight / n)
+    found = search_alpha(error_of, n, loo.layer.n_units, start, mean_error)._replace(is_loo=True)
     if prefers_large:
-        return _within_standard_error(found, error_of, losses, loo.sample.rows.weight)
+        return _within_standard_error(found, error_of, losses, weight)
     return found
 
 

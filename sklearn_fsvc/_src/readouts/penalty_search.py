@@ -126,7 +126,13 @@ def search_penalty(
         The mean weight of a sample, in units of which the penalties are bounded.
     """
     n, n_units = max(train.n for train, _ in folds), len(folds[0][0].h)
-    return search_alpha(lambda alpha: _error_of(folds, alpha), n, n_units, start, skip_above, unit)
+    n_validation = sum(validation.n for _, validation in folds)
+    mean_error = sum(
+        _constant_error(validation, train.y / train.n) for train, validation in folds
+    ) / n_validation  # fmt: skip
+    return search_alpha(
+        lambda alpha: _error_of(folds, alpha), n, n_units, start, mean_error, skip_above, unit
+    )
 
 
 def search_alpha(
@@ -134,10 +140,15 @@ def search_alpha(
     n: float,
     n_units: int,
     start: float,
+    mean_error: float,
     skip_above: float = np.inf,
     unit: float = 1.0,
 ) -> PenaltySearchResult:
-    """Minimise ``error_of(alpha)`` as `search_penalty`, for training samples of weight `n`."""
+    """Minimise ``error_of(alpha)`` as `search_penalty`, for training samples of weight `n`.
+
+    `mean_error` is the error of the mean of the targets, which the largest penalty predicts. If the
+    local minimum is no better, the descent is repeated from the least and the largest penalty.
+    """
     rounding = n / unit * np.finfo(np.float32).eps  # of H'H in float32
     lower = max(_MIN_EXPONENT, int(np.ceil(grid_power(rounding))))
     tried: dict[float, float] = {}
@@ -151,6 +162,9 @@ def search_alpha(
     best = int(np.clip(round(grid_power(start / unit)), lower, _MAX_EXPONENT))
     if error_at(best) < skip_above or np.isinf(error_at(best)):
         best = downhill(error_at, best, lower, _MAX_EXPONENT)
+        if not error_at(best) < mean_error:
+            ends = [downhill(error_at, end, lower, _MAX_EXPONENT) for end in (lower, _MAX_EXPONENT)]
+            best = min([best, *ends], key=error_at)
     return PenaltySearchResult(unit * float(ALPHA_STEP**best), error_at(best), n_units, tried)
 
 
@@ -195,10 +209,16 @@ def squared_error(statistics: RidgeStatistics, solution: Solution) -> float:
     """
     s, W = statistics, solution.W
     b = solution.b + W @ s.shift  # for h minus its shift
-    target_term = float(s.yy.sum()) - 2 * float(b @ s.y) + s.n * float(b @ b)
+    target_term = _constant_error(s, b)
     cross_term = s.algebra.inner(W.T, s.hy) - float(b @ (W @ s.h))
     total = target_term - 2 * cross_term + s.gram.quadratic(W)
     return max(total / s.n, 0.0)  # rounding may make it negative
+
+
+def _constant_error(statistics, b):
+    """Return the sum of ``|y - b|^2`` over the samples of the statistics."""
+    s = statistics
+    return float(s.yy.sum()) - 2 * float(b @ s.y) + s.n * float(b @ b)
 
 
 def train_held_out(

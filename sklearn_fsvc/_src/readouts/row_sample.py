@@ -357,3 +357,13 @@ def mean_and_error(values: npt.NDArray, weight: npt.NDArray) -> tuple[float, flo
     share = weight / weight.sum()
     mean = share @ values
     return float(mean), float(np.sqrt(share**2 @ (values - mean) ** 2))
+
+
+def squared_deviation(Y: npt.NDArray, weight: npt.NDArray, left_out: Any = 0.0) -> float:
+    """Return the weighted mean of ``|y - mean|^2`` over the rows of Y, (n_rows, n_outputs).
+
+    `left_out` is the share of each row in the mean, if the mean is that of all other rows.
+    """
+    share = weight / weight.sum()
+    deviations = (Y - share @ Y) / (1 - np.reshape(left_out, (-1, 1)))
+    return float(share @ np.square(deviations).sum(axis=1))
