@@ -191,9 +191,9 @@ def test_log_probabilities_are_finite(network, n_classes):
         np.testing.assert_allclose(log_p.min(axis=1), -np.ptp(logits, axis=1) / 1e-4)
 
 
-@pytest.fixture(params=[RBFClassifier, TanhClassifier])
+@pytest.fixture(params=[RBFClassifier(5, random_state=0), TanhClassifier(10, random_state=0)])
 def small_network(request):
-    return request.param(5, random_state=0)
+    return clone(request.param)
 
 
 @pytest.mark.parametrize("alpha", ["auto", "loo"])

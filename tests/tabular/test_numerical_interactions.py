@@ -44,7 +44,7 @@ RULES = {
 )
 def test_rules(rule):
     X, y, name = RULES[rule]
-    network = TanhClassifier(100, feature_weights=None, alpha=0.01, random_state=0)
+    network = TanhClassifier(300, alpha=0.01, random_state=0)
     model = make_tabular_pipeline(network).fit(X[:N], y[:N])
     names = model[:-1].get_feature_names_out().tolist()
     assert f"numerical_interactions__{name}" in names

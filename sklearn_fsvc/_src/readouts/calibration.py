@@ -23,7 +23,7 @@ from scipy.special import expit, logit
 # Bounds of the natural logarithm of the inverse temperature.
 _BOUNDS = -10.0, 10.0
 # Scores that are processed at a time, and up to which logits are kept for all steps.
-_BLOCK_SIZE, _MAX_KEPT = 2**17, 2**19
+_BLOCK_SIZE, _MAX_KEPT = 2**17, 2**18
 # Significant bits of `round_calibrated`. An error of 0.2 % is a tenth of the standard error of a
 # temperature of a thousand samples.
 _BITS = 8

@@ -27,7 +27,6 @@ from .draw_sample import find_sampled_rows
 from .leave_one_out import HeldOutScores, LeaveOneOut, leave_fold_out
 from .linear import Solution
 from .penalty_search import PenaltySearchResult, search_alpha
-from .row_sample import squared_deviation
 
 # The dual is faster up to this many rows per unit, and up to this many rows.
 _ROWS_PER_UNIT, _MAX_ROWS = 0.45, 4096
@@ -85,8 +84,9 @@ def search_dual(
     parts = select_folds(parts_to_hold_out(np.flatnonzero(problem.weight), random, groups), n_units)
     leading = problem.leading(n_validation_units(n_units))
     n = problem.weight.sum() - min(problem.weight[part].sum() for part in parts)
+    mean_error = problem.mean_error(parts)
     return search_alpha(
-        lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start, problem.mean_error
+        lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start, mean_error
     )
 
 
@@ -96,12 +96,9 @@ def search_dual_validated(
     """Return the penalty of the least error on validation samples."""
     n_units = n_validation_units(problem.H.shape[1])
     leading, validation = problem.leading(n_units), validation.leading(n_units)
+    n, mean_error = problem.weight.sum(), validation.squared_error(problem.share @ problem.Y)
     return search_alpha(
-        lambda alpha: leading.error_on(validation, alpha),
-        problem.weight.sum(),
-        n_units,
-        start,
-        validation.mean_error,
+        lambda alpha: leading.error_on(validation, alpha), n, n_units, start, mean_error
     )
 
 
@@ -245,10 +242,18 @@ class DualProblem:
         """Weights divided by their sum, (n_rows,)."""
         return self.weight / self.weight.sum()
 
-    @property
-    def mean_error(self) -> float:
-        """The weighted mean of ``|y - mean|^2``."""
-        return squared_deviation(self.Y, self.share)
+    def squared_error(self, scores: npt.NDArray) -> float:
+        """Return the weighted mean of ``|y - score|^2``."""
+        return float(self.share @ np.square(self.Y - scores).sum(axis=1))
+
+    def mean_error(self, parts: Sequence[npt.NDArray]) -> float:
+        """Return what `error` returns, of the mean of all other rows in place of a readout."""
+        total, rows = 0.0, np.concatenate(parts)
+        for part in parts:
+            others = np.delete(self.weight, part)
+            mean = others @ np.delete(self.Y, part, axis=0) / others.sum()
+            total += self.weight[part] @ np.square(self.Y[part] - mean).sum(axis=1)
+        return float(total / self.weight[rows].sum())
 
     @cached_property
     def _gram(self):
@@ -305,7 +310,7 @@ class DualProblem:
             return np.inf
         scores = HOST.multiply(others.H, solution.W.T)
         scores += solution.b + solution.W @ others.shift
-        return others.weight @ np.square(others.Y - scores).sum(axis=1) / others.weight.sum()
+        return others.squared_error(scores)
 
     def error(self, alpha: float, parts: Sequence[npt.NDArray]) -> float:
         """Return the weighted mean of ``|y - score|^2`` by cross-validation.
