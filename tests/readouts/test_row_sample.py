@@ -22,7 +22,7 @@ from sklearn_fsvc._src.readouts.calibration import fit_calibration
 from sklearn_fsvc._src.readouts.draw_sample import UniqueSamplePass, sample_by_hash, sample_unique
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.row_sample import RowSample, mean_and_error
+from sklearn_fsvc._src.readouts.row_sample import RowSample, mean_and_error, squared_deviation
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -344,3 +344,11 @@ def test_weights_multiply_the_values_and_their_errors():
     mean, error = mean_and_error(values, weight)
     assert mean == pytest.approx(2.5)
     assert error == pytest.approx(np.sqrt(0.25 * 1.5**2 + 0.0625 * (0.5**2 + 2.5**2)))
+
+
+def test_deviations_from_the_mean_of_all_other_rows():
+    Y, weight = np.array([[1.0, 0.0], [3.0, 1.0], [5.0, 0.0]]), np.array([2.0, 1.0, 1.0])
+    others = [weight[rows] @ Y[rows] / weight[rows].sum() for rows in ([1, 2], [0, 2], [0, 1])]
+    expected = weight @ np.square(Y - others).sum(axis=1) / 4
+    assert squared_deviation(Y, weight, weight / 4) == pytest.approx(expected)
+    assert np.isfinite(squared_deviation(Y, np.array([1.0, 1e-20, 0.0]), np.array([1.0, 1e-20, 0])))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import gen_batches
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
@@ -51,6 +52,8 @@ _MAX_LARGE_UNITS, _LARGE_FRACTION = 1000, 0.5
 _FEW_SAMPLES_PER_FEATURE = 20
 # A network whose error is below that of the mean by less than this fraction predicts nothing.
 _MIN_PREDICTED = 0.01
+# Rows of targets that are summed at a time.
+_BLOCK_ROWS = 1024
 # Maximum number of layers whose statistics are computed in one pass over the samples.
 _MAX_LAYERS = 8
 
@@ -129,11 +132,13 @@ class ProxyNetworks:
     @cached_property
     def _mean_error(self):
         """The validation error of the mean of the training targets."""
-        targets, weight_of = self.samples.targets, self.samples.weight_of
-        rows = self.validation
-        mean = np.average(targets.matrix(self.training), 0, weight_of(self.training))
-        squares = np.square(targets.matrix(rows) - mean).sum(axis=1)
-        return float(np.average(squares, weights=weight_of(rows)))
+        targets, weight_of = self.samples.targets, self.samples.weight_or_ones
+        # In blocks: the one-hot targets of many classes would take much memory.
+        blocks = [self.training[block] for block in gen_batches(len(self.training), _BLOCK_ROWS)]
+        sums: Any = sum(weight_of(block) @ targets.matrix(block) for block in blocks)
+        deviations = targets.matrix(self.validation) - sums / weight_of(self.training).sum()
+        squares = np.square(deviations).sum(axis=1)
+        return float(np.average(squares, weights=weight_of(self.validation)))
 
     def centers(self, parameters, weights, max_units=None):
         """Return a layer on training samples, of `max_units` units or fewer."""

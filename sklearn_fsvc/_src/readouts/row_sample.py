@@ -365,5 +365,7 @@ def squared_deviation(Y: npt.NDArray, weight: npt.NDArray, left_out: Any = 0.0) 
     `left_out` is the share of each row in the mean, if the mean is that of all other rows.
     """
     share = weight / weight.sum()
-    deviations = (Y - share @ Y) / (1 - np.reshape(left_out, (-1, 1)))
+    # A row that outweighs all others by far may have a share of 1, but for rounding.
+    others = np.maximum(1 - np.reshape(left_out, (-1, 1)), np.finfo(float).eps)
+    deviations = (Y - share @ Y) / others
     return float(share @ np.square(deviations).sum(axis=1))
