@@ -359,13 +359,18 @@ def mean_and_error(values: npt.NDArray, weight: npt.NDArray) -> tuple[float, flo
     return float(mean), float(np.sqrt(share**2 @ (values - mean) ** 2))
 
 
-def squared_deviation(Y: npt.NDArray, weight: npt.NDArray, left_out: Any = 0.0) -> float:
-    """Return the weighted mean of ``|y - mean|^2`` over the rows of Y, (n_rows, n_outputs).
+def squared_deviation(Y: npt.NDArray, weight: npt.NDArray, shares: npt.NDArray) -> float:
+    """Return the weighted mean of ``|y - mean|^2``, where the mean is that of all other rows.
 
-    `left_out` is the share of each row in the mean, if the mean is that of all other rows.
+    Parameters
+    ----------
+    Y : ndarray of shape (n_rows, n_outputs)
+    weight : ndarray of shape (n_rows,)
+    shares : ndarray of shape (n_rows,)
+        The weight of each row as a part of all weights, also of rows that are not in Y.
     """
-    share = weight / weight.sum()
+    weight = weight / weight.sum()
     # A row that outweighs all others by far may have a share of 1, but for rounding.
-    others = np.maximum(1 - np.reshape(left_out, (-1, 1)), np.finfo(float).eps)
-    deviations = (Y - share @ Y) / others
-    return float(share @ np.square(deviations).sum(axis=1))
+    others = np.maximum(1 - shares, np.finfo(float).eps)
+    deviations = (Y - weight @ Y) / others[:, None]
+    return float(weight @ np.square(deviations).sum(axis=1))
