@@ -157,15 +157,15 @@ def test_the_layer_needs_samples_of_each_class_of_each_output(n_columns):
 
 def test_a_stream_that_is_sorted_by_class(monkeypatch):
     """The layer separates the classes as well as that of `fit`."""
-    monkeypatch.setattr(buffer, "_MIN_ROWS", 1000)
+    monkeypatch.setattr(buffer, "_MIN_ROWS", 500)
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(3000, 3))
+    rows = rng.normal(size=(2000, 3))
     y = (rows[:, 0] * rows[:, 1] > 0).astype(int)
     model = RBFClassifier(40, kernel="laplacian", **PLAIN)
-    train, test = slice(2000), slice(2000, None)
+    train, test = slice(1000), slice(1000, None)
     fitted = clone(model).fit(rows[train], y[train])
     order = np.argsort(y[train], kind="stable")
-    for part in np.array_split(order, 40):
+    for part in np.array_split(order, 20):
         model.partial_fit(rows[part], y[part], classes=[0, 1])
     assert not has_buffer(model)
     assert model.score(rows[test], y[test]) > fitted.score(rows[test], y[test]) - 0.03

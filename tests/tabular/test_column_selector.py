@@ -55,7 +55,7 @@ def test_rare_text_is_found(container):
 
 def test_classifier_learns_from_text_after_missing_values():
     rng = np.random.default_rng(0)
-    values = [None] * 4000 + [" ".join(words) for words in rng.choice(WORDS, size=(1000, 5))]
+    values = [None] * 2400 + [" ".join(words) for words in rng.choice(WORDS, size=(400, 5))]
     y = np.array(["good" in (value or "good") for value in values])
     X = pd.DataFrame({"comment": values})
     network = RBFClassifier(
