@@ -178,9 +178,9 @@ class Generated(SliceableFile):
     ids=repr,
 )
 def test_max_memory(estimator, kind):
-    """X has 13.7 MiB; prefetched tiles count towards the limit."""
-    n, fit_limit, predict_limit = 45_000, 9 * MIB, 3 * MIB
-    file = Generated(n, 80)
+    """X has 18.3 MiB; prefetched tiles count towards the limit."""
+    n, fit_limit, predict_limit = 40_000, 9 * MIB, 3 * MIB
+    file = Generated(n, 120)
     y = np.arange(n) % 3
     given = file if kind == "slices" else lambda: file.chunks_of(1000)
     estimator.set_params(max_memory=fit_limit)

@@ -183,7 +183,7 @@ def _deviations_or_zero(samples, engine):
             mean = share @ block
             block -= mean
             # Divide by the maximum, so that squares of huge values are finite.
-            peak = xp.abs(block).max(axis=0)
+            peak = xp.maximum(block.max(axis=0), -block.min(axis=0))
             block /= xp.where(peak > 0, peak, 1)
         deviation = peak * xp.sqrt(share @ xp.square(block, out=block))
         magnitude = xp.abs(X[0, columns].astype(np.float64) + mean)
