@@ -17,14 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from _report import arguments, report
-from sklearn_fsvc._src.engines.algebra import (
-    MIN_PARALLEL_WORK,
-    Blocking,
-    HostAlgebra,
-    _gemm,
-    _syrk,
-    _trsm,
-)
+from sklearn_fsvc._src.engines import lapack
+from sklearn_fsvc._src.engines.algebra import MIN_PARALLEL_WORK, Blocking, HostAlgebra
 
 ORDERS = (64, 100, 150, 200, 300, 400, 600, 1000)
 # Rows per column of a tall matrix.
@@ -58,22 +52,22 @@ def cases(order, dtype):
         "gemm": (
             order**3,
             lambda: PARTS.gemm(C, S.T, S, beta=0.0),
-            lambda: _gemm(C, S.T, S, 1.0, 0.0),
+            lambda: lapack.gemm(C, S.T, S, 1.0, 0.0),
         ),
         "syrk": (
             order**3 // 2,
             lambda: PARTS.syrk(C, S.T, beta=0.0),
-            lambda: _syrk(C, S.T, 1.0, 0.0),
+            lambda: lapack.syrk(C, S.T, 1.0, 0.0),
         ),
         "sums": (
             TALL * order**3 // 2,
             lambda: PARTS.syrk(C, H.T, beta=0.0, allow_workspace=True),
-            lambda: _syrk(C, H.T, 1.0, 0.0),
+            lambda: lapack.syrk(C, H.T, 1.0, 0.0),
         ),
         "trsm": (
             order**3 // 2,
             lambda: PARTS.solve_lower(L, B),
-            lambda: _trsm(L, B, False, False),
+            lambda: lapack.trsm(L, B, False, False),
         ),
     }
 

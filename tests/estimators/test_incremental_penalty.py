@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 
 import naive
+from readouts.brute_force import translated
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
 from sklearn_fsvc._src.data.samples import row_hashes
 from sklearn_fsvc._src.data.sources import SparseSource
@@ -42,7 +43,7 @@ def statistics(model):
     """Return sample counts and Gram matrices of all samples and of each validation fold."""
     stream = model.solve()._incremental_state.statistics
     each = [stream.total, *stream.validation]
-    return [(s.n, s.translated(np.zeros(len(s.h))).gram.full()) for s in each]
+    return [(s.n, translated(s, np.zeros(len(s.h))).gram.full()) for s in each]
 
 
 def assert_same_statistics(model, other):

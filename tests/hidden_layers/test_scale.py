@@ -7,6 +7,7 @@ from sklearn.base import clone
 from hidden_layers.tanh_layers import IMAGES, draw_layer
 from sklearn_fsvc import TanhProjector, TanhRegressor
 from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.hidden_layers import scale
 from sklearn_fsvc._src.hidden_layers.random_weights import ReceptiveFields
 from sklearn_fsvc._src.hidden_layers.scale import ScaleSample
 from sklearn_fsvc._src.hidden_layers.tanh import WEIGHTS
@@ -89,12 +90,13 @@ def test_sample_weights_are_repetitions(data, rng):
 
 
 @pytest.mark.parametrize("block_elements", [1, 180, 10_000])
-def test_the_block_size_does_not_change_the_scaled_weights(data, rng, block_elements):
+def test_the_block_size_does_not_change_the_scaled_weights(data, rng, monkeypatch, block_elements):
     sample = ScaleSample.draw(HOST, data[0], np.arange(90), None, None)
     W = rng.normal(size=(30, 42))
     blockwise, expected = W.copy(), W.copy()
-    centre = sample.scale(blockwise, 1.3, block_elements)
-    np.testing.assert_allclose(centre, sample.scale(expected, 1.3))
+    expected_centre = sample.scale(expected, 1.3)
+    monkeypatch.setattr(scale, "_BLOCK_ELEMENTS", block_elements)
+    np.testing.assert_allclose(sample.scale(blockwise, 1.3), expected_centre)
     np.testing.assert_allclose(blockwise, expected)
 
 

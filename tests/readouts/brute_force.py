@@ -92,3 +92,10 @@ def press_of(
         job = Job(engine, max_memory)
         (statistics,) = gather(job, [layer], samples, dtype=float)
         return press(job, layer, samples, statistics, alphas, True, rows)
+
+
+def translated(statistics, shift):
+    """Return the same statistics about another shift."""
+    algebra, shape = statistics.algebra, statistics.hy.shape
+    empty = statistics.zeros(*shape, algebra, shift=shift, quantizer=statistics.quantizer)
+    return empty._combine(statistics, 1)

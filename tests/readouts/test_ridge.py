@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import naive
-from readouts.brute_force import rows_of, some_weights
+from readouts.brute_force import rows_of, some_weights, translated
 from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
@@ -34,7 +34,7 @@ def assert_statistics(actual, layer, X, y, weight=None):
     H, Y = naive.of_rows(layer, X), np.eye(3)[y]
     w = np.ones(len(H)) if weight is None else weight
     assert actual.n == pytest.approx(w.sum())
-    actual = actual.translated(np.zeros(len(actual.h)))
+    actual = translated(actual, np.zeros(len(actual.h)))
     np.testing.assert_allclose(actual.h, w @ H, atol=1e-10)
     np.testing.assert_allclose(actual.y, w @ Y, atol=1e-10)
     np.testing.assert_allclose(actual.hy, H.T @ (w[:, None] * Y), atol=1e-10)

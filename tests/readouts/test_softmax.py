@@ -36,7 +36,7 @@ from sklearn_fsvc._src.readouts.newton import (
     sample_by_uncertainty,
 )
 from sklearn_fsvc._src.readouts.softmax import SoftmaxSettings, train_softmax
-from sklearn_fsvc._src.readouts.softmax_penalty import SearchLimits, search_softmax_penalty
+from sklearn_fsvc._src.readouts.softmax_penalty import search_softmax_penalty
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import MultiOutputTargets, OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -477,8 +477,10 @@ def test_the_penalty_has_the_lowest_validation_log_loss(monkeypatch):
         ),
     ],
 )
-def test_penalty_does_not_depend_on_copies(kind, per_unit):
+def test_penalty_does_not_depend_on_copies(kind, per_unit, monkeypatch):
     """Without memory for copies, the same samples give the same penalty."""
+    monkeypatch.setattr(softmax_penalty, "_ROWS_PER_UNIT", per_unit)
+    monkeypatch.setattr(softmax_penalty, "_HIDDEN_ELEMENTS", 1)
     X, y = table(3)
     data, result = X, []
     if kind == "dask":
@@ -496,9 +498,9 @@ def test_penalty_does_not_depend_on_copies(kind, per_unit):
         rows, _, _ = open_input(data, "jit", None)
         samples, job = samples_of(rows, y, some_weights()).on_device(Job(entered))
         for part in (1 / 4, 0):
-            limits = SearchLimits(per_unit, hidden_elements=1, copied_share=part)
+            monkeypatch.setattr(softmax_penalty, "_COPIED_SHARE", part)
             random = np.random.default_rng(0)
-            result.append(search_softmax_penalty(job, tanh_layer(), samples, random, limits=limits))
+            result.append(search_softmax_penalty(job, tanh_layer(), samples, random))
     np.testing.assert_allclose(result[0][0].alpha, result[1][0].alpha, rtol=1e-3)
     np.testing.assert_allclose(result[0][1], result[1][1], atol=1e-3)
 
@@ -532,12 +534,12 @@ def test_a_subset_of_many_samples_is_used_for_validation(monkeypatch):
         self.log_loss = lambda alpha: (np.log10(alpha) - 0.3) ** 2
         self.points = {1.0: len(held) * np.ones(3)}
 
+    monkeypatch.setattr(softmax_penalty, "_HIDDEN_ELEMENTS", 1)
     monkeypatch.setattr(softmax_penalty._Fold, "__init__", fake_fold)
     with get_engine("jit") as engine:
         result, point = search_softmax_penalty(
-            Job(engine), tanh_layer(), samples_of(X, y), np.random.default_rng(0),
-            limits=SearchLimits(hidden_elements=1),
-        )  # fmt: skip
+            Job(engine), tanh_layer(), samples_of(X, y), np.random.default_rng(0)
+        )
     assert set(n_samples) == {4 * M}
     np.testing.assert_allclose(result.alpha, 10**0.3)
     np.testing.assert_allclose(point, 4 * M / 6, atol=0.5)

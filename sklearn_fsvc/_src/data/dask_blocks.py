@@ -1,7 +1,7 @@
 """Dask collections: blocks of samples are processed where they are, and never gathered.
 
 `open_input` makes a `DaskBlocks` source of a Dask array that a model is fitted to. Predictions of
-Dask arrays are in `estimators/dask_predictions.py`.
+Dask arrays are in `estimators/prediction.py`.
 
 The current Dask client computes, or Dask's threads without one. Dask is not imported before an
 array of it is given, and only its stable functions are used: `to_delayed`, `delayed`, `compute`

@@ -154,7 +154,7 @@ class HostAlgebra:
             return
 
         def multiply(rows, columns):
-            _gemm(C[rows, columns], A[rows], B[:, columns], alpha, beta)
+            lapack.gemm(C[rows, columns], A[rows], B[:, columns], alpha, beta)
 
         self.map_blocks(multiply, C.shape, A.shape[1], C.dtype)
 
@@ -313,7 +313,7 @@ class HostAlgebra:
         work = B.size * len(L) // 2
         is_large = self.blocking.gains_by_threads("trsm", work, B.dtype)
         parts = self.blocking.cut_edge(B.shape[1], is_large)
-        self._share(lambda part: _trsm(L, B[:, part], transposed, unit), parts)
+        self._share(lambda part: lapack.trsm(L, B[:, part], transposed, unit), parts)
 
     def invert_lower(self, L: Any) -> Any:
         """Return the inverse of the lower triangle of L, a new array with contiguous columns.
@@ -327,7 +327,7 @@ class HostAlgebra:
 
         def solve(part):
             after = slice(part.start, None)
-            _trsm(L[after, after], inverse[after, part], False, False)
+            lapack.trsm(L[after, after], inverse[after, part], False, False)
 
         self._share(solve, _cut(n, -(-n // self.blocking.min_edge)))
         return inverse
@@ -396,9 +396,9 @@ class HostAlgebra:
         def add(part):
             i, j = part
             if i == j:
-                _syrk(C[i, i], A[i], alpha, beta)
+                lapack.syrk(C[i, i], A[i], alpha, beta)
             else:
-                _gemm(C[i, j], A[i], A[j].T, alpha, beta)
+                lapack.gemm(C[i, j], A[i], A[j].T, alpha, beta)
 
         # Blocks on the diagonal have half the work: as the last ones they balance the threads.
         below = [(i, j) for i, j in product(cuts, cuts) if i.start > j.start]
@@ -410,7 +410,7 @@ class HostAlgebra:
         terms = [C, *(np.zeros(C.shape, C.dtype, order="F") for _ in columns[1:])]
 
         def multiply(i):
-            _syrk(terms[i], A[:, columns[i]], alpha, beta if i == 0 else 0.0)
+            lapack.syrk(terms[i], A[:, columns[i]], alpha, beta if i == 0 else 0.0)
 
         def add(part):
             for term in terms[1:]:
@@ -453,53 +453,3 @@ def _as_blas_layout(A, dtype):
     """Return the matrix in a dtype, copied only if neither rows nor columns are contiguous."""
     is_strided = A.itemsize not in A.strides or min(A.strides) < A.itemsize
     return np.ascontiguousarray(A, dtype) if is_strided else A.astype(dtype, copy=False)
-
-
-def _gemm(C, A, B, alpha, beta):
-    if len(C) == 1:
-        C, A, B = C.T, B.T, A.T
-    if C.shape[1] == 1:  # gemm would copy A, which pays with many columns only
-        _gemv(C[:, 0], A, B[:, 0], alpha, beta)
-        return
-    (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
-    call(
-        "gemm", C.dtype, "NT"[of_A], "NT"[of_B], *C.shape, A.shape[1], float(alpha), A, lda, B,
-        ldb, float(beta), C, ldc,
-    )  # fmt: skip
-
-
-def _gemv(c, A, b, alpha, beta):
-    is_transposed, lda = layout(A)
-    shape = A.shape[::-1] if is_transposed else A.shape
-    call(
-        "gemv", c.dtype, "NT"[is_transposed], *shape, float(alpha), A, lda, b, _step(b),
-        float(beta), c, _step(c),
-    )  # fmt: skip
-
-
-def _step(column):
-    """Return the distance between elements, at least 1: that of a single one is arbitrary."""
-    return max(1, column.strides[0] // column.itemsize)
-
-
-def _syrk(C, A, alpha, beta):
-    (of_A, lda), (_, ldc) = map(layout, (A, C))
-    call(
-        "syrk", C.dtype, "L", "NT"[of_A], len(C), A.shape[1], float(alpha), A, lda, float(beta),
-        C, ldc,
-    )  # fmt: skip
-
-
-def _trsm(L, B, transposed, unit):
-    (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
-    if B.shape[1] == 1:  # trsv takes a fifth of the time, because it copies nothing
-        is_transposed, flag = "NT"[transposed ^ of_L], "NU"[unit]
-        call("trsv", B.dtype, "LU"[of_L], is_transposed, flag, len(L), L, ldl, B, _step(B))
-        return
-    # If the rows of B are contiguous, BLAS has its transpose: solve X' L' = B' from the right.
-    side, shape = "LR"[of_B], B.T.shape if of_B else B.shape
-    is_transposed = transposed ^ of_B ^ of_L
-    call(
-        "trsm", B.dtype, side, "LU"[of_L], "NT"[is_transposed], "NU"[unit], *shape, 1.0, L, ldl,
-        B, ldb,
-    )  # fmt: skip

@@ -61,6 +61,50 @@ def layout(A: np.ndarray) -> tuple[bool, int]:
     return is_transposed, max(1, stride // A.itemsize if lines > 1 else length)
 
 
+def gemm(C: np.ndarray, A: np.ndarray, B: np.ndarray, alpha: float, beta: float) -> None:
+    """Write ``alpha A B + beta C`` to C, whose columns are contiguous."""
+    if len(C) == 1:
+        C, A, B = C.T, B.T, A.T
+    if C.shape[1] == 1:  # gemm would copy A, which pays with many columns only
+        _gemv(C[:, 0], A, B[:, 0], alpha, beta)
+        return
+    (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
+    call(
+        "gemm", C.dtype, "NT"[of_A], "NT"[of_B], *C.shape, A.shape[1], float(alpha), A, lda, B,
+        ldb, float(beta), C, ldc,
+    )  # fmt: skip
+
+
+def syrk(C: np.ndarray, A: np.ndarray, alpha: float, beta: float) -> None:
+    """Write ``alpha A A' + beta C`` to the lower triangle of C, whose columns are contiguous."""
+    (of_A, lda), (_, ldc) = map(layout, (A, C))
+    call(
+        "syrk", C.dtype, "L", "NT"[of_A], len(C), A.shape[1], float(alpha), A, lda, float(beta),
+        C, ldc,
+    )  # fmt: skip
+
+
+def trsm(L: np.ndarray, B: np.ndarray, transposed: bool, unit: bool) -> None:
+    """Solve ``L X = B``, or ``L' X = B`` if transposed, in place on B; L is lower triangular.
+
+    The diagonal of L is 1 if `unit`, and not read.
+    """
+    (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
+    if B.shape[1] == 1:  # trsv takes a fifth of the time, because it copies nothing
+        call(
+            "trsv", B.dtype, "LU"[of_L], "NT"[transposed ^ of_L], "NU"[unit], len(L), L, ldl, B,
+            _step(B),
+        )  # fmt: skip
+        return
+    # If the rows of B are contiguous, BLAS has its transpose: solve X' L' = B' from the right.
+    side, shape = "LR"[of_B], B.T.shape if of_B else B.shape
+    is_transposed = transposed ^ of_B ^ of_L
+    call(
+        "trsm", B.dtype, side, "LU"[of_L], "NT"[is_transposed], "NU"[unit], *shape, 1.0, L, ldl,
+        B, ldb,
+    )  # fmt: skip
+
+
 def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the eigenvalues, ascending, and eigenvectors (F-ordered) of a symmetric matrix.
 
@@ -85,6 +129,20 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if info.value:
         raise np.linalg.LinAlgError(f"the eigenvalues were not found (LAPACK: {info.value})")
     return values, vectors
+
+
+def _gemv(c, A, b, alpha, beta):
+    is_transposed, lda = layout(A)
+    shape = A.shape[::-1] if is_transposed else A.shape
+    call(
+        "gemv", c.dtype, "NT"[is_transposed], *shape, float(alpha), A, lda, b, _step(b),
+        float(beta), c, _step(c),
+    )  # fmt: skip
+
+
+def _step(column):
+    """Return the distance between elements, at least 1: that of a single one is arbitrary."""
+    return max(1, column.strides[0] // column.itemsize)
 
 
 @cache

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..utils.availability import available_if
 from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_confidence_level, is_option
-from .dask_predictions import lazy_on_dask
 from .partial_fit import IncrementalNetwork
+from .prediction import lazy_on_dask
 from .shared_docs import FIT
 from .state import on_snapshot
 from .validation_set import ValidationSet

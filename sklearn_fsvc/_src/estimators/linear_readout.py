@@ -1,4 +1,4 @@
-"""The base class of readouts: their parameters, and how W and b become fitted attributes."""
+"""The base class of readouts: parameters, fitted attributes, and scores of validation samples."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -6,13 +6,16 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..data.job import Job
+from ..data.streaming import Consumer, cast_layer, stream
 from ..parts.base import UNSET
 from ..parts.readout import Readout, ReadoutTraining
 from ..readouts.draw_sample import unrepeated_rows
-from ..readouts.linear import Solution, warn_of_problem
+from ..readouts.leave_one_out import HeldOutScores
+from ..readouts.linear import LinearPredictor, Solution, warn_of_problem
 from ..readouts.penalty_search import PenaltySearchResult, train_held_out
 from ..readouts.statistics import RidgeStatistics
-from ..readouts.uncovered import shrink_to_intercept
+from ..readouts.uncovered import score_uncovered, shrink_to_intercept
 from ..utils.parameters import (
     check_choice,
     check_positive,
@@ -191,3 +194,49 @@ def sole_centers(training: ReadoutTraining) -> npt.NDArray | None:
     Without one of its copies, the unit would still be there.
     """
     return unrepeated_rows(training.job, training.samples, training.units.support)
+
+
+def score_validation(
+    job: Job,
+    layer: Any,
+    sample: Any,
+    solution: Solution,
+    alpha: float,
+    center_outputs: npt.NDArray | None = None,
+    oof_scores: npt.NDArray | None = None,
+) -> HeldOutScores:
+    """Return the scores of validation samples by a readout, which was not trained on them.
+
+    Parameters
+    ----------
+    job : Job
+    layer : RBFLayer or another layer
+    sample : RowSample
+        Of the validation samples.
+    solution : Solution
+        The readout.
+    alpha : float
+        Its penalty.
+    center_outputs : ndarray of shape (n_units, n_outputs), optional
+        As of `LeaveOneOut`.
+    oof_scores : ndarray, optional
+        `HeldOutScores.oof_scores` of training samples.
+    """
+    X, to_host = sample.rows.X, job.engine.to_host
+    layer, job = cast_layer(layer, X), job.silent()
+    W, b = to_host(solution.W), to_host(solution.b)
+    nearest = None
+    if center_outputs is not None and layer.has_compact_support:
+        nearest = shrink_to_intercept(center_outputs, b, alpha)
+    predictor = LinearPredictor(job.engine, W, b, layer.hidden_dtype, nearest is not None)
+    scores = np.empty((len(X), len(b)))
+
+    def take(part, H):
+        scores[part] = predictor.scores(part, H)
+
+    def replace_rows(rows, outputs):
+        scores[rows] = outputs
+
+    stream(job, layer, X, Consumer(take, row_bytes=predictor.row_bytes))
+    score_uncovered(job, layer, X, predictor.uncovered, nearest, replace_rows)
+    return HeldOutScores(layer.n_units, scores, np.ones(len(X), bool), oof_scores)

@@ -1,19 +1,32 @@
-"""Prediction: samples are scored tile by tile, on one device or several, and formatted."""
+"""Prediction: samples are scored tile by tile, on one device or several, and formatted.
 
+Predictions of Dask arrays are Dask arrays, whose blocks are computed later: see `lazy_on_dask`.
+"""
+
+import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..data.dask_blocks import (
+    as_dask_array,
+    check_dense,
+    is_dask_collection,
+    limit_task_threads,
+    shared_node,
+)
 from ..data.job import Job
 from ..data.map_reduce import run_parallel
 from ..data.rows import slice_rows, split_into_shares, write_rows
 from ..data.streaming import Consumer, raise_overflow, stream
-from ..data.validation import check_no_overlap
+from ..data.validation import check_no_overlap, to_host
 from ..parts.composition import Parts
 from ..readouts.linear import ScoreQueue
 from ..readouts.uncovered import score_uncovered
@@ -143,3 +156,74 @@ def empty_output(parts: Parts, layer: Any, method: str, **options: Any) -> Any:
     dtype = np.result_type(readout.readout_intercept_.dtype, layer.hidden_dtype)
     scores = np.empty((0, len(readout.readout_coef_)), dtype)
     return parts.target.format_output(method, scores, readout, **options)
+
+
+def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that maps Dask arrays to Dask arrays, and others as `method` does.
+
+    The estimator declares dtype and shape of its result by ``_empty_output(name, dtype)``.
+    """
+
+    @wraps(method)
+    def predict(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_dask_collection(X):
+            return method(self, X, *args, **options)
+        options = dict(inspect.signature(method).bind(self, X, *args, **options).arguments)
+        if options.pop("out", None) is not None:
+            raise TypeError(
+                f"{method.__name__} of a Dask array takes no out; use dask.array.store, or to_zarr "
+                "of the result."
+            )
+        del options["self"], options["X"]
+        return _lazy(self, method.__name__, X, options)
+
+    return predict
+
+
+def _lazy(model: Any, name: str, X: Any, options: dict[str, Any]) -> Any:
+    """Return the Dask array of a method, or a list or tuple of them for several results."""
+    check_is_fitted(model)
+    array, names = as_dask_array(X)
+    validate_data(model, array if names is None else names, skip_check_array=True, reset=False)
+    empty = model._empty_output(name, array.dtype, **options)
+    model_on_blocks = copy(model)
+    if hasattr(model_on_blocks, "feature_names_in_"):
+        del model_on_blocks.feature_names_in_  # blocks are arrays without names
+    model_node = shared_node(model_on_blocks)
+    if isinstance(empty, np.ndarray):
+        return _mapped(array, model_node, name, options, empty)
+    return type(empty)(
+        _mapped(array, model_node, name, options, e, number) for number, e in enumerate(empty)
+    )
+
+
+def _mapped(
+    array: Any,
+    model_node: Any,
+    name: str,
+    options: dict[str, Any],
+    empty: npt.NDArray[Any],
+    number: int | None = None,
+) -> Any:
+    columns = [(size,) for size in empty.shape[1:]]
+    return array.map_blocks(
+        _predict_block, model=model_node, method=name, options=options, empty=empty,
+        number=number, dtype=empty.dtype, chunks=(array.chunks[0], *columns), meta=empty,
+        drop_axis=[1] if empty.ndim == 1 else None, new_axis=[2] if empty.ndim == 3 else None,
+    )  # fmt: skip
+
+
+def _predict_block(
+    block: Any,
+    model: Any,
+    method: str,
+    options: dict[str, Any],
+    empty: npt.NDArray[Any],
+    number: int | None,
+) -> Any:
+    """Return the result of a method for one block, or one of its results."""
+    if not len(check_dense(block)):
+        return empty
+    with limit_task_threads():
+        result = getattr(model, method)(to_host(block), **options)
+    return result if number is None else result[number]

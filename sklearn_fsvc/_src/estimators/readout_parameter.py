@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.sources import is_in_memory
-from ..hidden_layers.feature_weights_parameter import is_learned
+from ..hidden_layers.parameters import is_learned
 from ..parts.readout import ReadoutTraining
 from ..readouts.calibration import Calibration
 from ..readouts.linear import Solution
@@ -14,9 +14,8 @@ from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
-from ..readouts.validation_scores import score_validation
 from ..utils.parameters import is_option, make_generator
-from .linear_readout import Linear, center_outputs, search_held_out
+from .linear_readout import Linear, center_outputs, score_validation, search_held_out
 from .ridge_readout import Ridge
 
 

@@ -16,8 +16,8 @@ from ..readouts.linear import Posterior, StdPredictor
 from ..utils.availability import available_if
 from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_bool, check_confidence_level
-from .dask_predictions import lazy_on_dask
 from .partial_fit import IncrementalNetwork
+from .prediction import lazy_on_dask
 from .shared_docs import FIT
 from .state import on_snapshot
 from .validation_set import ValidationSet

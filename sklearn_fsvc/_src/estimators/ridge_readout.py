@@ -24,10 +24,9 @@ from ..readouts.loo_penalty import (
     train_loo,
 )
 from ..readouts.ridge import gather_with_fallback
-from ..readouts.validation_scores import score_validation
 from ..utils.parameters import is_option, make_generator, parse_penalty
 from .automatic_precision import train_quantised
-from .linear_readout import Linear, center_outputs, search_held_out, sole_centers
+from .linear_readout import Linear, center_outputs, score_validation, search_held_out, sole_centers
 
 
 class Ridge(Linear):

@@ -14,8 +14,8 @@ from ..data.sources.base import supported_dtype
 from ..data.streaming import Consumer, cast_layer, stream, stream_into
 from ..data.validation import check_no_overlap, check_out
 from ..parts.composition import layer_of
-from .dask_predictions import lazy_on_dask
 from .network import Network
+from .prediction import lazy_on_dask
 from .state import on_snapshot
 
 

@@ -29,9 +29,9 @@ from ..utils.parameters import (
     is_option,
 )
 from ..utils.user_warnings import warn
-from .feature_weights_parameter import is_learned
 from .novelty import first_novel_rows, min_centers, novel_rows, selection_bytes
 from .ordered_rows import NoveltyRule, OrderedSamples
+from .parameters import is_learned
 from .radius import (
     GROUP_GROWTH,
     GROWTH,

@@ -30,8 +30,8 @@ from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import START_ALPHA
 from .feature_weights import equalising_weights, invert_weights, mean_outer_product, required_factor
-from .importances import importances_of
 from .ordered_rows import OrderedSamples
+from .parameters import importances_of
 from .radius import typical_distance, typical_distance_bytes
 
 # Maximum number of features: a map is a square matrix of that size.

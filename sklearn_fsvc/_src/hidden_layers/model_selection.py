@@ -36,8 +36,8 @@ from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
 from ..readouts.penalty_search import SearchHistory
 from .centers import START_ALPHA, RBFParameters
 from .feature_weights import invert_weights, learn_weights, required_factor
-from .importances import importances_of
 from .linear_map import learn_map
+from .parameters import importances_of
 from .proxy_networks import FEW_UNITS, MAX_UNITS, ProxyNetworks
 from .relevance import is_suitable, minimise_error, sizes_for
 

@@ -127,14 +127,9 @@ class Patches(Units):
         check_choice("selection", self.selection, SELECTIONS)
 
     @property
-    def response(self) -> str:
-        """The response of the `PatchLayer`."""
-        return KERNEL_RESPONSES.get(self.kernel, UNCHANGED)
-
-    @property
     def n_columns_of_unit(self) -> int:
         """Columns of H per unit, if images have at least as many positions as cells."""
-        n_sides = 2 if self.response == TWO_SIDED else 1
+        n_sides = 2 if _response_of(self.kernel) == TWO_SIDED else 1
         return n_sides * prod(_read_pair("pool", self.pool))
 
     @property
@@ -144,12 +139,7 @@ class Patches(Units):
     @property
     def is_prefix(self) -> bool:
         """Whether fewer units are the first of more units, with the same activations."""
-        return self.selection == "random" and self.response != BELOW_MEAN
-
-    @property
-    def inner_kernel(self) -> Kernel:
-        """The kernel of units that depend on a distance."""
-        return DISTANCE if self.response == BELOW_MEAN else get_kernel(self.kernel)
+        return self.selection == "random" and _response_of(self.kernel) != BELOW_MEAN
 
     def normalises(self, grid: PatchGrid) -> bool:
         """Return whether patches are normalised: by default unless images have a single row."""
@@ -210,14 +200,14 @@ class Patches(Units):
     @cached_property
     def layer(self) -> PatchLayer:
         units, size = self.components_, self.patches_.shape[1:3]
-        of_fit = replace(self, kernel=self.kernel_)  # the parameter may have been set since
+        response = _response_of(self.kernel_)
         inner: LinearLayer | RBFLayer
-        if of_fit.response == TWO_SIDED:
+        if response == TWO_SIDED:
             inner = LinearLayer(units, np.zeros(len(units), units.dtype))
         else:
-            inner = RBFLayer(units, self.radius_, self.metric_, of_fit.inner_kernel)
+            inner = RBFLayer(units, self.radius_, self.metric_, _distance_kernel(self.kernel_))
         return PatchLayer(
-            PatchGrid(self.image_shape_, size, self.stride_, self.pool_), inner, of_fit.response,
+            PatchGrid(self.image_shape_, size, self.stride_, self.pool_), inner, response,
             self.threshold_ or 0.0, self.floor_, self.whitening_, self.shift_,
         )  # fmt: skip
 
@@ -227,6 +217,16 @@ class Patches(Units):
     @property
     def sharing(self) -> Sharing:
         return Sharing(frozenset({"n_hidden", "alpha"} if self.is_prefix else {"alpha"}))
+
+
+def _response_of(kernel):
+    """Return the response of the `PatchLayer` for a value of the parameter `kernel`."""
+    return KERNEL_RESPONSES.get(kernel, UNCHANGED)
+
+
+def _distance_kernel(kernel):
+    """Return the kernel of units that depend on a distance."""
+    return DISTANCE if _response_of(kernel) == BELOW_MEAN else get_kernel(kernel)
 
 
 def _read_pair(name, value):
@@ -280,7 +280,7 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
 
 def _fit_normalisation(units, grid, P, mean_variance):
     """Normalise and whiten patches in place, and return the layer that does so, without units."""
-    layer = PatchLayer(grid, None, units.response)
+    layer = PatchLayer(grid, None, _response_of(units.kernel))
     if units.normalises(grid):
         floor = float(_FLOOR * mean_variance)
         layer = replace(layer, floor=floor)
@@ -400,7 +400,7 @@ def _check_threshold(units, threshold, rms, P):
 
 def _add_units(units, layer, P, selected):
     """Return the layer with the selected patches as units; patches P are like its inputs."""
-    if units.response == TWO_SIDED:
+    if layer.response == TWO_SIDED:
         lengths = np.linalg.norm(selected, axis=1, keepdims=True)
         selected = selected / np.where(lengths > 0, lengths, 1).astype(selected.dtype)
         # The root mean square input of a unit of length 1.
@@ -409,7 +409,7 @@ def _add_units(units, layer, P, selected):
         _check_threshold(units, threshold, rms, P)
         inner = LinearLayer(selected, np.zeros(len(selected), selected.dtype))
         return replace(layer, inner=inner, threshold=threshold)
-    kernel, radius = units.inner_kernel, units.radius
+    kernel, radius = _distance_kernel(units.kernel), units.radius
     if is_option(radius, "auto"):
         distance = np.median(pdist(P[:_N_MEASURED], _SCIPY_METRICS[units.metric]))
         radius = kernel.natural_radius(distance) or 1.0

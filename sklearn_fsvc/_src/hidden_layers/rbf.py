@@ -17,14 +17,16 @@ from ..parts.units import Sharing, Units
 from ..readouts.penalty_search import SearchHistory
 from ..utils.parameters import check_choice, check_precision, is_option, make_generator
 from .centers import SELECTIONS, START_ALPHA, RBFParameters, fit_rbf_layer, presentation_order
-from .feature_weights_parameter import (
+from .model_selection import SearchSpace, SelectedUnits, select_units
+from .parameters import (
+    centers_of,
+    check_n_features,
     given_weights,
     may_learn_weights,
+    pretrained_of,
     weight_attributes,
     weights_method,
 )
-from .layer_parameter import centers_of, check_n_features, pretrained_of
-from .model_selection import SearchSpace, SelectedUnits, select_units
 from .proxy_networks import MAX_UNITS, apply_weights
 
 _ESTIMATORS = "RBFClassifier, RBFProjector, RBFRegressor"

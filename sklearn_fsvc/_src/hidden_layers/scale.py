@@ -177,10 +177,8 @@ class ScaleSample:
         return _SCOTT_MULTIPLE * max(self.total, 1.0) ** (1 / (dimension + 4))
 
     @limit_blas_threads(1)
-    def scale(self, W: Any, deviation: float, block_elements: int = _BLOCK_ELEMENTS) -> npt.NDArray:
+    def scale(self, W: Any, deviation: float) -> npt.NDArray:
         """Scale the weights W of each unit, in place, to this standard deviation of its input.
-
-        About `block_elements` inputs of units are computed at a time.
 
         Returns
         -------
@@ -194,7 +192,7 @@ class ScaleSample:
         columns = xp.ascontiguousarray(self.block.T / (spread / self.unit), W.dtype)
         share = to_device(self.weight.astype(W.dtype))
         mean, mean_input = to_device(self.mean), xp.empty(len(W))
-        step = max(1, block_elements * (1 if xp is np else 4) // len(share))
+        step = max(1, _BLOCK_ELEMENTS * (1 if xp is np else 4) // len(share))
         parts = list(gen_batches(len(W), step))
         # Launch all of a GPU's work before waiting for its results.
         squares = [self._mean_squares(columns, share, W[part]) for part in parts]

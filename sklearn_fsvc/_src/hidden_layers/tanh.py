@@ -29,17 +29,18 @@ from ..utils.parameters import (
 )
 from .centers import RBFParameters
 from .class_directions import LabelledSamples, sample_differences, signed_class_sums
-from .feature_weights_parameter import (
-    given_weights,
-    is_learned,
-    may_learn_weights,
-    weight_attributes,
-    weights_method,
-)
-from .layer_parameter import check_n_features, pretrained_of
 from .linear_map import learn_map
 from .linear_units import linear_units, select_layer, suits_linear_units
 from .model_selection import select_feature_weights
+from .parameters import (
+    check_n_features,
+    given_weights,
+    is_learned,
+    may_learn_weights,
+    pretrained_of,
+    weight_attributes,
+    weights_method,
+)
 from .random_weights import (
     ReceptiveFields,
     draw_gaussian,

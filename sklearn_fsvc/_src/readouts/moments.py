@@ -266,14 +266,6 @@ class Moments:
         """Return the attributes with host arrays, for pickle."""
         return vars(self if self.algebra is HOST else self.on(HOST))
 
-    def translated(self, shift: Any) -> Self:
-        """Return the same moments about another shift."""
-        empty = self.zeros(
-            len(self.h), len(self.y), self.algebra, self.dtype, quantizer=self.quantizer
-        )
-        empty.shift = shift
-        return empty._combine(self, 1)
-
     def __add__(self, other: "Moments") -> Self:
         return self.copy().absorb(other)
 

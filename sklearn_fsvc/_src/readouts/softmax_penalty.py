@@ -1,7 +1,7 @@
 """Penalties of softmax readouts by the log-loss of held-out samples."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,15 +25,11 @@ _MAX_RARE = 300
 _TRAININGS = 3
 # Precision and maximum number of steps of each readout on the path.
 _TOL, _MAX_ITER = 5e-2, 30
-
-
-class SearchLimits(NamedTuple):
-    """Limits of the samples that validate a penalty."""
-
-    # Samples: the larger one of two limits, per unit and by the elements of their H.
-    rows_per_unit: int = 4
-    hidden_elements: int = 2**24
-    copied_share: float = 1 / 4  # part of the memory for copies of samples
+# Samples that validate a penalty: the larger one of two limits, per unit and by the elements of
+# their H.
+_ROWS_PER_UNIT, _HIDDEN_ELEMENTS = 4, 2**24
+# Part of the memory for copies of samples.
+_COPIED_SHARE = 1 / 4
 
 
 def search_softmax_penalty(
@@ -42,7 +38,6 @@ def search_softmax_penalty(
     samples: Samples,
     random: np.random.Generator,
     ridge_alpha: float | None = None,
-    limits: SearchLimits | None = None,
 ) -> tuple[PenaltySearchResult, npt.NDArray]:
     """Return the penalty with the least log-loss on held-out samples.
 
@@ -59,7 +54,6 @@ def search_softmax_penalty(
     random : numpy.random.Generator
     ridge_alpha : float, optional
         As of `train_softmax`.
-    limits : SearchLimits, optional
 
     Returns
     -------
@@ -69,15 +63,14 @@ def search_softmax_penalty(
         The mean of the readouts of the folds at the best power of _STEP: a start for the final
         readout.
     """
-    limits = limits or SearchLimits()
-    n_rows = max(limits.rows_per_unit * layer.n_units, limits.hidden_elements // layer.n_units)
+    n_rows = max(_ROWS_PER_UNIT * layer.n_units, _HIDDEN_ELEMENTS // layer.n_units)
     job, samples, rows, parts = _draw_parts(job, samples, n_rows, random)
     parts = list(select_folds(parts, layer.n_units))
     n_folds, job = _plan_folds(job, layer, samples.targets, len(rows), len(parts))
     parts = parts[:n_folds]
     is_subset = len(rows) < len(samples)
     n_copied = (len(parts) + is_subset) * len(rows)
-    take, job = _plan_copies(job, samples.X, n_copied, limits)
+    take, job = _plan_copies(job, samples.X, n_copied)
     subset = take(samples, rows) if is_subset else samples
     folds = [
         _Fold(job, layer, subset, train, validation, ridge_alpha, take)
@@ -134,13 +127,13 @@ def _plan_folds(job, layer, targets, n_rows, n_folds):
     return n_others + 1, job.reserve(n_others * lasting)
 
 
-def _plan_copies(job, X, n_rows, limits):
+def _plan_copies(job, X, n_rows):
     """Return ``take(samples, rows)``, for `n_rows` in total, and the remaining job.
 
     Rows are copied if there is memory; otherwise each pass gathers them, tile by tile.
     """
     n_bytes = n_rows * X.shape[1] * X.dtype.itemsize
-    if n_bytes <= limits.copied_share * job.memory_limit:
+    if n_bytes <= _COPIED_SHARE * job.memory_limit:
         return Samples.taken, job.reserve(n_bytes)
 
     def take(samples, rows):

@@ -17,7 +17,7 @@ from ..data.samples import Samples
 from ..data.sources import ArraySource, Source
 from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
-from ..estimators.linear_readout import Linear, center_outputs
+from ..estimators.linear_readout import Linear, center_outputs, score_validation
 from ..estimators.validation_set import ValidationSet
 from ..hidden_layers.linear_map import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
@@ -27,7 +27,6 @@ from ..parts.target import TargetSpec
 from ..readouts.leave_one_out import HeldOutScores, SampledLOO
 from ..readouts.ridge import gather_with_fallback
 from ..readouts.row_sample import RowSample
-from ..readouts.validation_scores import score_validation
 from ..utils.callbacks import FitTask, propagate_callbacks
 from ..utils.parameters import check_random_state, check_verbosity, is_option
 

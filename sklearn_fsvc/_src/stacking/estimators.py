@@ -1,7 +1,7 @@
 """The public stacked ensembles: StackedClassifier and StackedRegressor."""
 
 from ..estimators.classifier import ClassifierMethods
-from ..estimators.dask_predictions import lazy_on_dask
+from ..estimators.prediction import lazy_on_dask
 from ..estimators.rbf import RBFClassifier, RBFRegressor
 from ..estimators.regressor import RegressorMethods
 from ..estimators.shared_docs import REGRESSION, SHARED

@@ -22,6 +22,7 @@ from .graph import GraphBuilder
 from .layers import add_layer
 from .outputs import (
     add_decisions,
+    add_inverse_mean,
     add_labels,
     add_probabilities,
     add_scores,
@@ -30,7 +31,6 @@ from .outputs import (
     target_of,
 )
 from .tables import TableInputs, add_table
-from .targets import add_inverse_mean
 
 # zipmap has no effect: probabilities are arrays. But skl2onnx sets it where the user did not.
 CLASSIFIER_OPTIONS = {"zipmap": [False, True], "raw_scores": [False, True]}

@@ -18,7 +18,7 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.hidden_layers.importances import standard_deviations
+from sklearn_fsvc._src.hidden_layers.parameters import standard_deviations
 
 WEIGHTS = np.array([0.5, 0.0, 2.0])
 MAP = np.array([[3.0, 4.0], [0.0, 0.0], [0.0, -1.0]])

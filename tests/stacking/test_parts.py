@@ -17,7 +17,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.hidden_layers import model_selection
-from sklearn_fsvc._src.stacking import base_fits
+from sklearn_fsvc._src.stacking import parts
 from sklearn_fsvc._src.stacking.base_estimators import TrainingSet
 from stacking.ensembles import classifier, regressor
 
@@ -27,7 +27,7 @@ METRICS = ("manhattan", "euclidean")
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
     """Let the package believe that it may use four threads."""
-    monkeypatch.setattr(base_fits, "n_threads", lambda: 4)
+    monkeypatch.setattr(parts, "n_threads", lambda: 4)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_results_are_those_of_one_fit_after_another(device, data, monkeypatch):
     ]
     model = StackedRegressor(networks, random_state=0, device=device)
     at_the_same_time = model.fit(X, y).predict(X)
-    monkeypatch.setattr(base_fits, "MAX_CONCURRENT_SAMPLES", 0)
+    monkeypatch.setattr(parts, "MAX_CONCURRENT_SAMPLES", 0)
     np.testing.assert_array_equal(model.fit(X, y).predict(X), at_the_same_time)
 
 
@@ -89,12 +89,12 @@ def test_fits_run_at_the_same_time(data, before_each_fit):
 
 def test_each_fit_uses_its_share_of_the_threads(data, before_each_fit, monkeypatch):
     shares = []
-    monkeypatch.setattr(base_fits, "n_threads", lambda: 2 * n_threads())
+    monkeypatch.setattr(parts, "n_threads", lambda: 2 * n_threads())
     before_each_fit(lambda network: shares.append(n_threads()))
     X, y, _ = data
     classifier().fit(X, y)
     assert shares == [n_threads()] * 2
-    monkeypatch.setattr(base_fits, "n_threads", lambda: 2)
+    monkeypatch.setattr(parts, "n_threads", lambda: 2)
     shares.clear()
     classifier().fit(X, y)
     assert shares == [1, 1]
@@ -134,14 +134,14 @@ def test_one_after_another(make, data, before_each_fit):
 
 def test_other_devices_fit_one_after_another(data, before_each_fit, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(base_fits, "HostEngine", type("Other", (), {}))  # as if it were a GPU
+    monkeypatch.setattr(parts, "HostEngine", type("Other", (), {}))  # as if it were a GPU
     names = names_of_threads(before_each_fit, classifier(), X, y)
     assert names == {threading.current_thread().name}
 
 
 def test_many_samples_are_fitted_one_after_another(data, before_each_fit, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(base_fits, "MAX_CONCURRENT_SAMPLES", len(X) - 1)
+    monkeypatch.setattr(parts, "MAX_CONCURRENT_SAMPLES", len(X) - 1)
     names = names_of_threads(before_each_fit, classifier(), X, y)
     assert names == {threading.current_thread().name}
 
