@@ -18,6 +18,8 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.data.copies import merge_copies
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.data.sources import ArraySource, SparseSource
+from sklearn_fsvc._src.estimators import network
+from sklearn_fsvc._src.stacking import parts
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 
 N = 200
@@ -271,15 +273,17 @@ def test_copies_do_not_narrow_the_intervals_of_an_ensemble(data, rng):
     assert np.mean((low < y_new) & (y_new < high)) > 0.8
 
 
-def test_features_of_a_final_estimator_do_not_reveal_copies(rng):
-    """Samples that are equal by chance differ from all others in the scores of the networks."""
-    X = rng.integers(4, size=(300, 4)).astype(float)
-    y = (X[:, 0] > X[:, 1]) & (X[:, 2] > 0)
-    model = StackedClassifier(
-        [("rbf", RBFClassifier(100, **RBF))],
-        final_estimator=TanhClassifier(500, feature_weights=None), random_state=0,
-    ).fit(X, y)  # fmt: skip
-    assert model.score(X, y) > 0.95
+def test_an_ensemble_merges_copies_for_all_of_its_networks(data, monkeypatch):
+    """Not the final estimator by itself: its features include scores, and its sample is drawn."""
+    X, y = data
+    merged = []
+    monkeypatch.setattr(parts, "merge_copies", lambda samples: merged.append(samples) or samples)
+    monkeypatch.setattr(network, "merge_copies", None)
+    rbf = RBFClassifier(10, alpha=1.0, **RBF)
+    final = TanhClassifier(10, alpha=1.0, **TANH)
+    StackedClassifier([("rbf", rbf)], final_estimator=final).fit(X, y > 0)
+    (samples,) = merged
+    assert samples.X.shape == X.shape
 
 
 def test_a_search_merges_copies_as_its_candidates_do(data, rng):
