@@ -106,6 +106,8 @@ def test_an_uncovered_sample_is_explained_by_the_nearest_centre(options):
     uncovered = [0, 2]
     np.testing.assert_array_equal(found.units[uncovered, 0], nearest[uncovered])
     assert not found.contributions[uncovered, 1:].any()
+    every = model.explain(far, 40).units
+    np.testing.assert_array_equal(np.sort(every, axis=1), np.tile(np.arange(40), (3, 1)))
     assert not found.rest[uncovered].any()
     assert not found.intercept[uncovered].any()
     np.testing.assert_array_equal(found.shares[uncovered], [[1, 0, 0], [1, 0, 0]])

@@ -101,9 +101,13 @@ def test_constant_patches_do_not_become_units(selection):
     assert (np.ptp(p.patches_, axis=(1, 2, 3)) > 0).all()
 
 
-def test_constant_images():
-    p = PatchProjector(3, random_state=0).fit(np.ones((9, 64)))
-    assert np.isfinite(p.transform(np.arange(128.0).reshape(2, 64))).all()
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+@pytest.mark.parametrize("kernel", ["soft_threshold", "below_mean"])
+@pytest.mark.parametrize("selection", ["random", "global"])
+def test_constant_images(dtype, kernel, selection):
+    p = PatchProjector(3, kernel=kernel, selection=selection, random_state=0)
+    p.fit(np.ones((9, 64), dtype))
+    assert np.isfinite(p.transform(np.arange(128).reshape(2, 64).astype(dtype))).all()
 
 
 def test_more_units_than_patches():

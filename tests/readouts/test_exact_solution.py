@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 import same_model
 from in_turn import run_in_turn
 from same_model import GIVEN, make_byte_data
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor, TanhClassifier
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Quantizer
 from sklearn_fsvc._src.readouts import exact_solution, statistics
@@ -100,6 +100,15 @@ def test_targets_of_zeros():
     X = np.random.default_rng(0).normal(size=(50, 3))
     model = RBFRegressor(10, precision=8, random_state=0).fit(X, np.full(50, 3.0))
     np.testing.assert_array_equal(model.predict(X), 3.0)
+
+
+@pytest.mark.parametrize("bits", [8, 15])
+def test_activations_that_are_all_rounded_to_zero(bits, rng):
+    X = rng.normal(size=(60, 2))
+    model = TanhClassifier(3, scale=1e-10, bias=False, precision=bits, alpha=1.0, random_state=0)
+    model.fit(X, X[:, 0] > 0)
+    assert not model.readout_coef_.any()
+    np.testing.assert_allclose(model.readout_intercept_, 2 * np.mean(X[:, 0] > 0) - 1)
 
 
 def test_a_useless_factor_gives_no_solution():

@@ -97,6 +97,22 @@ def test_classification(data, kind):
         model.explain(X, output=3)
 
 
+@pytest.mark.parametrize("kind", ["one", "two", "labels"])
+def test_uncovered_samples(data, kind):
+    """The nearest centre of each network contributes its whole score."""
+    X, y, _ = data
+    y = target_of_kind(kind, X, y)
+    params = GIVEN | {"kernel": "triangular", "radius": 0.5, "selection": "random"}
+    networks = [(f"rbf{n}", RBFClassifier(n, **params)) for n in (20, 30)]
+    model = StackedClassifier(networks, final_estimator=None).fit(X, y)
+    assert (model.weights_ > 0).all()
+    far = 10 * X[:50]
+    scores = model.decision_function(far)
+    scores = scores[:, 0] if kind == "labels" else scores
+    scores = scores.max(axis=1) if kind == "one" else np.abs(scores)
+    np.testing.assert_allclose(model.explain(far).scores, scores, atol=1e-6)
+
+
 def test_final_estimator(large_data):
     """Its contribution is part of the rest."""
     X, _, numbers = large_data

@@ -11,7 +11,7 @@ from sklearn_fsvc import (
     make_tabular_pipeline,
 )
 from sklearn_fsvc._src.tabular.scalers import RankScaler
-from tabular.tables import preprocessing, score
+from tabular.tables import convert, preprocessing, score
 
 
 @pytest.mark.parametrize("largest", [6.0, 1e30])
@@ -97,9 +97,23 @@ def test_constant_and_empty_features_become_constants(rng):
     """They are kept, so that the number of features is the same in each fold."""
     X = np.column_stack([np.full(30, 7.0), np.full(30, np.nan), rng.random(30)])
     H = preprocessing().fit_transform(X)
-    assert H.shape == (30, 4)
+    assert H.shape == (30, 3)
     assert np.isfinite(H).all()
-    np.testing.assert_array_equal(np.ptp(H[:, [0, 1, 3]], axis=0), 0)
+    np.testing.assert_array_equal(np.ptp(H[:, :2], axis=0), 0)
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
+def test_values_of_a_column_without_any_in_fit_have_no_effect(library, rng):
+    """Also no missing-value indicator, of which networks have learned a single value."""
+    X = np.column_stack([rng.random(50), np.full(50, np.nan), rng.random(50)])
+    X[0, 0] = np.nan
+    columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"]
+    H = columns.fit_transform(convert(library, X), X[:, 2])
+    names = columns.get_feature_names_out().tolist()
+    assert "missing__missingindicator_x0" in names
+    assert "missing__missingindicator_x1" not in names
+    X[::2, 1] = 5
+    np.testing.assert_array_equal(columns.transform(convert(library, X)), H)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

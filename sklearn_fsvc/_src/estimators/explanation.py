@@ -243,6 +243,9 @@ class _Explainer:
         """Explain samples that no unit covers: the nearest unit contributes the whole score."""
         scores = self._parts.nearest_scores[units]
         columns, signs = self._store_predictions(rows, scores)
+        # The nearest unit is listed once: it changes places with the first one.
+        listed = self._units[rows]
+        self._units[rows] = np.where(listed == units[:, None], listed[:, :1], listed)
         self._units[rows, 0] = units
         for array in (self._contributions, self._rest, self._intercepts):
             array[rows] = 0.0

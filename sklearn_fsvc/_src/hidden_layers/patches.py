@@ -359,7 +359,8 @@ def _fit_whitening(P, eps):
         centred = P[part] - mean
         covariance += centred.T @ centred
     values, vectors = eigh(covariance / len(P))
-    values = np.maximum(values, 0) + eps * max(values.mean(), np.finfo(float).tiny)
+    # Of constant patches all eigenvalues are 0.
+    values = np.maximum(values, 0) + eps * (max(values.mean(), 0) or 1.0)
     Z = vectors / np.sqrt(values) @ vectors.T
     return Z, mean @ Z
 

@@ -104,7 +104,8 @@ class _Equations:
         # G is larger than the largest of the diagonal, and none of h: codes are integers.
         scale = statistics.quantizer.scale
         self._units = scale**-2.0, 1.0 / scale
-        n_bits = _n_bits(float(self._gram.diagonal().max()) * scale**2)
+        # One bit at least: all activations may be rounded to 0.
+        n_bits = max(1, _n_bits(float(self._gram.diagonal().max()) * scale**2))
         # Bits that are left for the sums of so many products.
         available = _SIGNIFICAND - _n_bits(len(self._h)) - 1
         self._n_parts = -(-n_bits // (available - _MIN_SLICE))

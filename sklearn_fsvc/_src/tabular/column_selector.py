@@ -41,18 +41,26 @@ class ColumnSelector:
         As for `make_tabular_pipeline`.
     min_samples : int, default=0
         No columns of a table with fewer rows are selected.
+    with_values : bool, default=False
+        No columns of which all values are missing are selected.
     """
 
     kind: str
     categorical_features: Any = "from_dtype"
     min_samples: int = 0
+    with_values: bool = False
 
     def __call__(self, X: Any) -> list[int]:
         """Return the positions of the columns; ValueError if a column is of no kind."""
         kinds = column_kinds(X, self.categorical_features)
         if X.shape[0] < self.min_samples:
             return []
-        return [j for j, kinds_of_column in enumerate(kinds) if self.kind in kinds_of_column]
+        columns = enumerate(zip(iterate_columns(X), kinds, strict=True))
+        return [
+            j
+            for j, (column, kinds_of_column) in columns
+            if self.kind in kinds_of_column and (not self.with_values or _has_values(column))
+        ]
 
 
 def column_kinds(X: Any, features: Any) -> list[set[str]]:
@@ -117,6 +125,10 @@ def _present(column: Any) -> Iterator[Any]:
     """Return the values that are not missing; pandas and polars drop most others, in C."""
     drop = getattr(column, "dropna", getattr(column, "drop_nulls", lambda: column))
     return (value for value in drop() if not is_missing(value))
+
+
+def _has_values(column):
+    return any(True for _ in _present(column))
 
 
 def _spread_rows(n_rows: int) -> Iterator[npt.NDArray[np.int64]]:
