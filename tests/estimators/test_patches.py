@@ -105,7 +105,7 @@ def test_constant_patches_do_not_become_units(selection):
 @pytest.mark.parametrize("kernel", ["soft_threshold", "below_mean"])
 @pytest.mark.parametrize("selection", ["random", "global"])
 def test_constant_images(dtype, kernel, selection):
-    p = PatchProjector(3, kernel=kernel, selection=selection, random_state=0)
+    p = PatchProjector(1, kernel=kernel, selection=selection, random_state=0)
     p.fit(np.ones((9, 64), dtype))
     assert np.isfinite(p.transform(np.arange(128).reshape(2, 64).astype(dtype))).all()
 
