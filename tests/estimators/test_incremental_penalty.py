@@ -236,6 +236,19 @@ def test_the_search_is_repeated_after_a_tenth_of_the_samples_changed():
     assert len(searches) == 4
 
 
+@pytest.mark.parametrize("fractions", [(0.5,), (0.3, 0.3), (0.9,)])
+def test_fractions_of_all_samples_may_be_removed(fractions):
+    """The sums and the penalty are then for samples of the weight that is left."""
+    rows = np.arange(500)
+    model, left = train(rows), 1 - sum(fractions)
+    for fraction in fractions:
+        model.forget(DIGITS[rows], Y[rows], np.full(len(rows), fraction))
+    model.solve()
+    expected = train(rows, clone(MODEL).set_params(alpha=model.alpha_ / left))
+    scores = (m.decision_function(DIGITS) for m in (model, expected))
+    np.testing.assert_allclose(*scores, atol=1e-6)
+
+
 def test_pickled_penalty():
     model = train(np.arange(500))
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):

@@ -81,6 +81,19 @@ def test_the_unit_of_weights_changes_no_uncovered_sample(readout, search, data):
     assert len(np.unique(one.round(6))) > 2
 
 
+@pytest.mark.parametrize(("is_integer", "factor"), [(False, 2.0**-10), (True, 1), (True, 1000)])
+def test_partial_fit_scores_uncovered_samples_as_fit(is_integer, factor, data):
+    X, y, weight = data
+    weight = factor * (np.ceil(weight) if is_integer else weight)
+    given = RBF | {"kernel": "triangular", "alpha": weight.mean()}
+    model = RBFClassifier(20, radius=0.3, **given)
+    one = clone(model).fit(X, y > 0, sample_weight=weight)
+    other = clone(model).partial_fit(X, y > 0, sample_weight=weight)
+    np.testing.assert_allclose(one.predict_proba(3 * X), other.predict_proba(3 * X), rtol=1e-9)
+    units = (getattr(model, "mean_weight_", 1.0) for model in (one, other))
+    assert next(units) == pytest.approx(next(units))
+
+
 @pytest.mark.parametrize("factor", [2.0**-30, 2.0**40])
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_the_unit_of_weights_changes_no_regressor(name, factor, data):

@@ -93,10 +93,10 @@ class Samples:
             validation, _ = validation.with_unit_weights()
         weight = self.weight
         if weight is not None:
-            mean = weight.sum() / np.count_nonzero(weight)
-            if mean > MAX_COPIES or (weight % 1).any():
-                scale = float(mean)
-                weight = weight / scale
+            scale = weight_unit(
+                float(weight.sum() / np.count_nonzero(weight)), has_fractions(weight)
+            )
+            weight = weight / scale
         return replace(self, weight=weight, validation=validation), scale
 
     def in_order(self, order: npt.NDArray[np.intp]) -> Self:
@@ -159,6 +159,16 @@ class Samples:
             return self, replace(job, reserved=reserved)
         sharded = ShardedRows(self.X, parts, job.engine.algebra)
         return replace(self, X=sharded), replace(job, reserved=reserved)
+
+
+def has_fractions(weight: npt.NDArray | None) -> bool:
+    """Return whether some of the weights are no integers."""
+    return weight is not None and bool((weight % 1).any())
+
+
+def weight_unit(mean: float, has_fractions: bool) -> float:
+    """Return the unit of weights of a mean: 1 if they may be numbers of copies, else the mean."""
+    return mean if has_fractions or mean > MAX_COPIES else 1.0
 
 
 # Rows of which all are permuted to draw some of them.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..data.job import Job
-from ..data.samples import MAX_COPIES, Samples
+from ..data.samples import Samples
 from ..data.sources import select_rows
 from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
@@ -174,32 +174,26 @@ class IncrementalState:
             "use a number."
         )
 
-    def search_penalty(
-        self, units: Units, forgetting_factor: float
-    ) -> tuple["IncrementalState", dict[str, Any] | None]:
+    def search_penalty(self, units: Units) -> tuple["IncrementalState", dict[str, Any] | None]:
         """Return the state with the penalty of the least held-out error, and the search results.
 
         There is a search only if enough samples were added or removed since the last one; the
         results are None otherwise.
         """
         statistics = self.statistics
-        n_changes = statistics.n_added + statistics.n_removed
-        n_present: float = statistics.n_added - statistics.n_removed
-        if forgetting_factor < 1:  # the sum of all weights, a geometric series
-            n_present = (1 - forgetting_factor**n_present) / (1 - forgetting_factor)
+        sums, n_changes = statistics.sums, statistics.n_added + statistics.n_removed
+        if sums is None:
+            return self, None
+        # Weights may have decayed, or fractions of them have been removed.
+        n_present = sums.total.n / statistics.mean_weight
         is_due = (
             self.searched_at is None or n_changes - self.searched_at >= _SEARCH_AFTER * n_present
         )
-        sums = statistics.sums
-        folds = sums.folds(units.sample_centers) if is_due and sums is not None else []
-        if sums is None or not folds:
+        folds = sums.folds(units.sample_centers) if is_due else []
+        if not folds:
             return self, None
         history = SearchHistory(self.start_alpha, list(self.search_rows))
-        mean_weight = sums.total.n / n_present
-        # As of `Samples.with_unit_weights`, but later weights may not be integers.
-        is_near_1 = 1 / MAX_COPIES <= mean_weight <= MAX_COPIES
-        unit = 1.0 if is_near_1 else mean_weight
-        result = search_penalty(folds, self.start_alpha, unit=unit)
+        result = search_penalty(folds, self.start_alpha, unit=statistics.weight_unit)
         history.add(units.layer, result)
         return replace(self, alpha=result.alpha, searched_at=n_changes), history.table
 
@@ -278,6 +272,9 @@ class Evaluator:
         sample = state.statistics.sample
         total: Any = state.statistics.total  # not None, as the buffer was flushed
         fitted: dict[str, Any] = {"alpha_": alpha}
+        unit = state.statistics.weight_unit
+        if unit != 1:
+            fitted["mean_weight_"] = unit
         if sample is None:
             return total.solve(alpha), fitted
         if sample.is_empty:
@@ -286,7 +283,10 @@ class Evaluator:
         with self._job(sample.rows.X, layer) as job:
             # Leave-one-out scores need the Cholesky factor of the solve.
             outputs = center_outputs(parts.units, parts.target)
-            loo = SampledLOO(job, layer, sample, total, units=self.units, center_outputs=outputs)
+            loo = SampledLOO(
+                job, layer, sample, total,
+                units=self.units, center_outputs=outputs, mean_weight=unit,
+            )  # fmt: skip
             solve = loo.solve if parts.target.needs_loo_scores else loo.solve_plain
             solution, scores = solve(alpha)
             if scores is not None:

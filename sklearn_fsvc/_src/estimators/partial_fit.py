@@ -423,7 +423,7 @@ class IncrementalNetwork(BufferedNetwork):
         alpha = penalty
         report = FitReport(f"{type(self).__name__} solve", self.verbose)
         if penalty == "auto":
-            state, search_results = state.search_penalty(parts.units, self.forgetting_factor)
+            state, search_results = state.search_penalty(parts.units)
             alpha = state.best_alpha
         evaluate = Evaluator(self, parts.units)
         solution, fitted = evaluate.solve(state, parts, alpha)

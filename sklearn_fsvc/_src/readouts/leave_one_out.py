@@ -173,6 +173,8 @@ class LeaveOneOut:
         Those that are centred at rows of the sample are left out with the rows.
     center_outputs : ndarray of shape (n_units, n_outputs), optional
         Targets of the centres, for the scores of uncovered rows; None if these are intercepts.
+    mean_weight : float, default=1.0
+        The unit of weights, by which the penalty is divided for the scores of uncovered rows.
     """
 
     job: Job
@@ -181,6 +183,7 @@ class LeaveOneOut:
     folds: Any = field(default=None, kw_only=True)
     units: Any = field(default=None, kw_only=True)
     center_outputs: Any = field(default=None, kw_only=True)
+    mean_weight: float = field(default=1.0, kw_only=True)
     _uncovered: dict[int, Any] = field(default_factory=dict, init=False)
 
     @cached_property
@@ -215,7 +218,7 @@ class LeaveOneOut:
     def fill_uncovered(self, scores: HeldOutScores, alpha: float) -> HeldOutScores:
         """Replace the intercepts in the scores of uncovered rows, in place."""
         for name, uncovered in self.uncovered_rows(scores.n_units).items():
-            uncovered.fill(getattr(scores, name), alpha)
+            uncovered.fill(getattr(scores, name), alpha / self.mean_weight)
         return scores
 
     def losses(self, scores: HeldOutScores) -> tuple[npt.NDArray, float]:

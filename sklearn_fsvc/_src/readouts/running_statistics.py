@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from ..data.samples import Samples
+from ..data.samples import Samples, has_fractions, weight_unit
 from ..data.sources import joined
 from .cross_validation import CVStatistics, count_parts
 from .moments import CANCELLATION_ERROR
@@ -117,10 +117,24 @@ class RunningStatistics:
     # Samples that were added and removed, whatever their weight.
     n_added: int = 0
     n_removed: int = 0
+    # The weights of those that were added, as they were given: their sum, and whether some of them
+    # are no integers.
+    added_weight: float = 0.0
+    has_fractions: bool = False
 
     @property
     def is_empty(self) -> bool:
         return self.total is None and not self.buffered
+
+    @property
+    def mean_weight(self) -> float:
+        """Mean weight of the samples that were added."""
+        return self.added_weight / self.n_added if self.added_weight else 1.0
+
+    @property
+    def weight_unit(self) -> float:
+        """The number that `Samples.with_unit_weights` would divide the weights by."""
+        return weight_unit(self.mean_weight, self.has_fractions)
 
     @property
     def sums(self) -> CVStatistics | None:
@@ -142,7 +156,7 @@ class RunningStatistics:
         log_decay = self.log_decay if row_log_decay is None else float(row_log_decay[-1])
         rows = BufferedSamples(samples, row_log_decay)
         n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
-        result = self._count(len(samples))
+        result = self._count_samples(samples)
         if self._is_full(len(samples), n_bytes):  # large batches gain nothing from the buffer
             return replace(result.flush(evaluate), log_decay=log_decay)._evaluate(rows, evaluate)
         n_rows, n_bytes = self.n_rows + len(samples), self.n_bytes + n_bytes
@@ -161,14 +175,22 @@ class RunningStatistics:
         """
         result = replace(self.flush(evaluate), log_decay=log_decay)
         for rows in parts:
-            result = result._count(len(rows.samples))._evaluate(rows, evaluate)
+            result = result._count_samples(rows.samples)._evaluate(rows, evaluate)
         return result
 
-    def _count(self, n_added):
+    def _count_samples(self, samples):
+        """Return the statistics with more samples counted."""
+        return self._count(len(samples), samples.total_weight, has_fractions(samples.weight))
+
+    def _count(self, n_added, added_weight, has_fractions):
         """Return the statistics with more samples counted; many samples need fewer parts."""
         n_added += self.n_added
         parts = min(self.n_parts, count_parts(0, n_added))
-        return replace(self, n_added=n_added, n_parts=parts, validation=self.validation[:parts])
+        return replace(
+            self, n_added=n_added, n_parts=parts, validation=self.validation[:parts],
+            added_weight=self.added_weight + added_weight,
+            has_fractions=self.has_fractions or has_fractions,
+        )  # fmt: skip
 
     def _is_full(self, n_rows, n_bytes):
         return n_rows >= self.max_rows or n_bytes >= self.max_bytes
@@ -227,7 +249,8 @@ class RunningStatistics:
         """Return the statistics of both, each with its own decay."""
         one, two = (each.flush(evaluate)._decayed() for each in (self, other))
         parts, n_removed = min(self.n_parts, other.n_parts), self.n_removed + other.n_removed
-        result = replace(one, n_parts=parts, n_removed=n_removed)._count(other.n_added)
+        result = replace(one, n_parts=parts, n_removed=n_removed)
+        result = result._count(other.n_added, other.added_weight, other.has_fractions)
         sample = result.sample and two.sample and result.sample.merge(two.sample)
         result = replace(result, sample=sample)
         return result if two.total is None else result._add(two.sums, sample)
