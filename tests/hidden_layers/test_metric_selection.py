@@ -45,6 +45,38 @@ def test_a_linear_target(dtype, device):
         np.testing.assert_allclose(model.predict(X[400:]), expected * y[:400].std(), rtol=1e-3)
 
 
+def spectra(n, seed=0):
+    """Return spectra of mixtures with a random baseline, and the share of one component."""
+    rng = np.random.default_rng(seed)
+    x = np.linspace(0, 1, 100)
+    peaks = np.exp(-((x - np.array([[0.2], [0.4], [0.7], [0.8]])) ** 2) / 0.01)
+    shares = rng.dirichlet(np.ones(4), n)
+    baseline = 3 * rng.normal(size=(n, 1)) + rng.normal(size=(n, 1)) * x
+    return shares @ peaks + baseline + 0.005 * rng.normal(size=(n, 100)), shares[:, 0]
+
+
+@pytest.mark.parametrize("n", [60, 300])
+@pytest.mark.parametrize("estimator", [RBFRegressor, RBFClassifier])
+def test_directions_of_small_variance(estimator, n, device):
+    """They are the target; penalties of usual size leave them out."""
+    (X, y), (X_new, y_new) = spectra(n), spectra(500, seed=1)
+    if estimator is RBFClassifier:
+        y, y_new = y > 0.25, y_new > 0.25
+    model = estimator(random_state=0, device=device).fit(X, y)
+    assert choice(model) == GAUSSIAN
+    assert model.alpha_ < 1e-5
+    assert model.score(X_new, y_new) > 0.85
+    usual = clone(model).set_params(alpha=1e-4).fit(X, y)
+    assert usual.score(X_new, y_new) < model.score(X_new, y_new)
+
+
+def test_penalties_that_are_smaller_than_usual_need_float64_and_few_samples():
+    for n, dtype in ((60, np.float32), (1100, np.float64)):
+        X, y = spectra(n)
+        model = RBFRegressor(50, random_state=0).fit(X[:, ::2].astype(dtype), y)
+        assert model.search_results_["alpha"].min() > 1e-5
+
+
 def test_a_target_of_steps(device):
     X, y = steps(1500)
     model = RBFRegressor(random_state=0, device=device).fit(X, y)
@@ -98,10 +130,10 @@ def test_weights_that_harm_smooth_units(monkeypatch):
     errors = _ProxySearch.errors
     monkeypatch.setattr(
         _ProxySearch, "errors",
-        lambda self, layers, *args: [
+        lambda self, layers, *args, **options: [
             0.0 if layer.kernel.name == "laplacian" and layer.weights is not None
             and layer.weights[-1] < 0.1 else error
-            for layer, error in zip(layers, errors(self, layers, *args), strict=True)
+            for layer, error in zip(layers, errors(self, layers, *args, **options), strict=True)
         ],
     )  # fmt: skip
     model = TanhRegressor(400, random_state=0).fit(X[:400], y[:400])

@@ -363,7 +363,8 @@ class _ProxySearch(ProxyNetworks):
         centers = self.centers(replace(parameters, radius=1.0), None, parameters.n_units)
         centers = replace(centers, metric="euclidean", kernel=GAUSSIAN)
         layer, distance = self.weighted(centers, self.scaled_weights(centers, weights))
-        return min(self.errors(_gaussian_layers(layer, distance, _SMOOTH_WIDTHS)))
+        layers = _gaussian_layers(layer, distance, _SMOOTH_WIDTHS)
+        return min(self.errors(layers, allow_extended=False))
 
     def _maximum_errors(self, lowest, variance):
         """Return the maximum errors of refined weights of a small and a large network."""

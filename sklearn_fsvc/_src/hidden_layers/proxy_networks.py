@@ -20,10 +20,11 @@ from ..data.samples import Samples
 from ..data.sources import SparseSource, is_in_memory
 from ..data.validation import is_float32_resolved, is_float64_array
 from ..engines.algebra import HOST
+from ..kernels import GAUSSIAN
 from ..layers import RBFLayer
 from ..readouts.cross_validation import draw_split
 from ..readouts.penalty_search import SearchHistory, search_penalty
-from ..readouts.ridge import gather_coarse
+from ..readouts.ridge import gather, gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import RBFParameters, fit_rbf_layer
 from .ordered_rows import OrderedSamples
@@ -178,11 +179,14 @@ class ProxyNetworks:
             weights=layer.weights,
         )  # fmt: skip
 
-    def errors(self, layers: Sequence[Any], lowest: float = np.inf) -> list[float]:
+    def errors(
+        self, layers: Sequence[Any], lowest: float = np.inf, allow_extended: bool = True
+    ) -> list[float]:
         """Return the validation error of each of several layers with the same units.
 
         It is the lowest error over the penalties, unless the search for the penalty was skipped:
-        see `SKIP_FACTOR`. `lowest` is the lowest error of other layers.
+        see `SKIP_FACTOR`. `lowest` is the lowest error of other layers. If `allow_extended` is
+        False, no penalty is smaller than the usual ones.
         """
         n_bytes = RidgeStatistics.nbytes(layers[0].n_units)
         # Training and validation statistics of each layer, and a factor, must fit in memory.
@@ -191,23 +195,37 @@ class ProxyNetworks:
         errors: list[float] = []
         for start in range(0, len(layers), n_together):
             part = layers[start : start + n_together]
-            errors += self._errors_in_one_pass(part, n_bytes, min([lowest, *errors]))
+            is_extended = allow_extended and all(map(self._needs_small_penalties, part))
+            errors += self._errors_in_one_pass(part, n_bytes, min([lowest, *errors]), is_extended)
         return errors
 
-    def _errors_in_one_pass(self, layers, n_bytes, lowest):
+    def _errors_in_one_pass(self, layers, n_bytes, lowest, is_extended):
         # Sums of H'H and H'Y for both sets suffice to train and validate at any penalty.
-        validation = gather_coarse(self.job, layers, self.samples, self.validation)
+        sum_products = gather if is_extended else gather_coarse
+        validation = sum_products(self.job, layers, self.samples, self.validation)
         job = self.job.reserve(len(layers) * n_bytes)
-        training = gather_coarse(job, layers, self.samples, self.training)
+        training = sum_products(job, layers, self.samples, self.training)
         errors: list[float] = []
         for layer, trained, validated in zip(layers, training, validation, strict=True):
             skip_above = SKIP_FACTOR * min([lowest, *errors])
             # Start at the best penalty of a similar layer.
             start = self.history.start_for_proxy(layer)
-            result = search_penalty([(trained, validated)], start, skip_above)
+            result = search_penalty(
+                [(trained, validated)], start, skip_above, is_extended=is_extended
+            )
             self.history.add(layer, result)
             errors.append(result.error)
         return errors
+
+    def _needs_small_penalties(self, layer):
+        """Return whether to try penalties that only sums in float64 allow.
+
+        Gaussian units that are much wider than the distances between samples approximate
+        polynomials, such as linear functions of spectra, with large coefficients of either sign (T.
+        A. Driscoll and B. Fornberg, Computers and Mathematics with Applications 43, 2002).
+        """
+        is_smooth = layer.kernel is GAUSSIAN and layer.hidden_dtype == np.float64
+        return is_smooth and self.has_few_samples
 
     def errors_of_large(self, pairs, max_units):
         """Return the error of each (layer, weights), with more centres than those of the layers.

@@ -24,9 +24,10 @@ from .statistics import RidgeStatistics
 MIN_FLOAT32_UNITS = 500
 # Elements of H from which compiled loops for float32 are worth their compilation.
 LARGE_HIDDEN = 2**22
-# Penalties are powers of `ALPHA_STEP`, between these exponents.
+# Penalties are powers of `ALPHA_STEP`, between these exponents; from the least one of all in a
+# search that is extended.
 ALPHA_STEP = 10**0.5
-_MIN_EXPONENT, _MAX_EXPONENT = -8, 10
+_LEAST_EXPONENT, _MIN_EXPONENT, _MAX_EXPONENT = -20, -8, 10
 MAX_ALPHA = ALPHA_STEP**_MAX_EXPONENT
 # Maximum penalty with which a search starts. Where a network predicts nothing, the largest penalty
 # is the best one, at which any other network predicts nothing, either.
@@ -108,22 +109,16 @@ def search_penalty(
     start: float,
     skip_above: float = np.inf,
     unit: float = 1.0,
+    is_extended: bool = False,
 ) -> PenaltySearchResult:
     """Return the ridge penalty with the least error on held-out samples.
-
-    Descends by factors of ALPHA_STEP. The least penalty is above the rounding error of H'H in
-    float32, whatever the dtype, so that it is the same on every device.
 
     Parameters
     ----------
     folds : list of (RidgeStatistics, RidgeStatistics)
         Of the training samples and of the held-out samples.
-    start : float
-        The first penalty.
-    skip_above : float
-        If its error is above this, no other penalty is evaluated.
-    unit : float
-        The mean weight of a sample, in units of which the penalties are bounded.
+    start, skip_above, unit, is_extended
+        As of `search_alpha`.
     """
     n, n_units = max(train.n for train, _ in folds), len(folds[0][0].h)
     n_validation = sum(validation.n for _, validation in folds)
@@ -131,8 +126,9 @@ def search_penalty(
         _constant_error(validation, train.y / train.n) for train, validation in folds
     ) / n_validation  # fmt: skip
     return search_alpha(
-        lambda alpha: _error_of(folds, alpha), n, n_units, start, mean_error, skip_above, unit
-    )
+        lambda alpha: _error_of(folds, alpha), n, n_units, start, mean_error, skip_above, unit,
+        is_extended,
+    )  # fmt: skip
 
 
 def search_alpha(
@@ -143,14 +139,36 @@ def search_alpha(
     mean_error: float,
     skip_above: float = np.inf,
     unit: float = 1.0,
+    is_extended: bool = False,
 ) -> PenaltySearchResult:
-    """Minimise ``error_of(alpha)`` as `search_penalty`, for training samples of weight `n`.
+    """Return the penalty at a local minimum of an error, by factors of `ALPHA_STEP`.
 
-    `mean_error` is the error of the mean of the targets, which the largest penalty predicts. If the
-    local minimum is no better, the descent is repeated from the least and the largest penalty.
+    The least penalty is above the rounding error of H'H in float32, whatever the dtype, so that it
+    is the same on every device. If the search is extended, or the first penalty is from one that
+    was, it is above that in float64, and a search from the usual least penalty is added.
+
+    Parameters
+    ----------
+    error_of : callable
+        ``error_of(alpha)`` returns the error.
+    n : float
+        Weight of the training samples.
+    start : float
+        The first penalty.
+    mean_error : float
+        The error of the mean of the targets, which the largest penalty predicts. If the local
+        minimum is no better, the descent is repeated from the least and the largest penalty.
+    skip_above : float
+        If the first error is above this, no other penalty is evaluated.
+    unit : float
+        The mean weight of a sample, in units of which the penalties are bounded.
+    is_extended : bool
+        Whether H'H has been summed in float64, for units that may need such a small penalty.
     """
-    rounding = n / unit * np.finfo(np.float32).eps  # of H'H in float32
-    lower = max(_MIN_EXPONENT, int(np.ceil(grid_power(rounding))))
+    first, usual = round(grid_power(start / unit)), _least_power(n / unit, np.float32)
+    was_extended = first < _MIN_EXPONENT
+    lower = _least_power(n / unit, np.float64) if is_extended or was_extended else usual
+    starts = [first, usual] if was_extended and not is_extended else [first]
     tried: dict[float, float] = {}
 
     def error_at(power):
@@ -159,13 +177,21 @@ def search_alpha(
             tried[alpha] = error_of(alpha)
         return tried[alpha]
 
-    best = int(np.clip(round(grid_power(start / unit)), lower, _MAX_EXPONENT))
+    def descend(powers):
+        return min((downhill(error_at, p, lower, _MAX_EXPONENT) for p in powers), key=error_at)
+
+    best, *others = (int(np.clip(power, lower, _MAX_EXPONENT)) for power in starts)
     if error_at(best) < skip_above or np.isinf(error_at(best)):
-        best = downhill(error_at, best, lower, _MAX_EXPONENT)
+        best = descend([best, *others])
         if not error_at(best) < mean_error:
-            ends = [downhill(error_at, end, lower, _MAX_EXPONENT) for end in (lower, _MAX_EXPONENT)]
-            best = min([best, *ends], key=error_at)
+            best = descend([best, lower, _MAX_EXPONENT])
     return PenaltySearchResult(unit * float(ALPHA_STEP**best), error_at(best), n_units, tried)
+
+
+def _least_power(n, dtype):
+    """Return the least power of `ALPHA_STEP` that is above the rounding error of sums over n."""
+    least = _MIN_EXPONENT if dtype == np.float32 else _LEAST_EXPONENT
+    return max(least, int(np.ceil(grid_power(n * np.finfo(dtype).eps))))
 
 
 def grid_power(alpha: float | np.floating) -> float:
