@@ -176,3 +176,11 @@ def test_invalid_metrics():
         RBFClassifier(metric="cosine").fit(X, y > 0)
     with pytest.raises(ValueError, match="metric='auto' is not known"):
         RBFProjector(metric="auto").fit(X)
+
+
+def test_small_penalties_of_many_units():
+    """Sums of more than 500 units are in float32 only if the penalty is of the usual size."""
+    (X, y), (X_new, y_new) = spectra(620), spectra(500, seed=1)
+    model = RBFRegressor(590, random_state=0).fit(X, y)
+    assert model.alpha_ < 1e-5
+    assert model.score(X_new, y_new) > 0.9

@@ -309,8 +309,9 @@ def search_with_float64_fallback(
     """
     gather_float64 = partial(gather, dtype=float)
     gather_fast: Callable = gather
-    fast_layer = layer
-    if layer.hidden_dtype == np.float64 and layer.n_units > many_units:
+    fast_layer, start = layer, history.start_for(layer)
+    is_extended = round(grid_power(start)) < _MIN_EXPONENT  # only sums in float64 allow that
+    if layer.hidden_dtype == np.float64 and layer.n_units > many_units and not is_extended:
         gather_fast = gather_coarse
         if len(samples) * layer.n_units >= LARGE_HIDDEN:
             fast_layer = cast_to_float32_if_safe(layer, samples.X)
@@ -321,7 +322,7 @@ def search_with_float64_fallback(
         statistics.float64_fallback = fallback
         return search_from(gather_rows, layer, statistics, start), statistics
 
-    found, statistics = run(gather_fast, fast_layer, history.start_for(layer))
+    found, statistics = run(gather_fast, fast_layer, start)
     if found.stopped_by_conditioning and statistics.has_float64_fallback:
         del statistics  # before others are gathered
         found, statistics = run(gather_float64, layer, found.alpha)
