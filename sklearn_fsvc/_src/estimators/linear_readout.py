@@ -13,7 +13,7 @@ from ..parts.readout import Readout, ReadoutTraining
 from ..readouts.draw_sample import unrepeated_rows
 from ..readouts.leave_one_out import HeldOutScores
 from ..readouts.linear import LinearPredictor, Solution, warn_of_problem
-from ..readouts.penalty_search import PenaltySearchResult, train_held_out
+from ..readouts.penalty_search import PenaltySearchResult, gather_and_search
 from ..readouts.statistics import RidgeStatistics
 from ..readouts.uncovered import score_uncovered, shrink_to_intercept
 from ..utils.parameters import (
@@ -182,7 +182,7 @@ def search_held_out(
     training: ReadoutTraining, random: np.random.Generator
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
     """Return the ridge penalty of the least held-out error, and the statistics of all samples."""
-    return train_held_out(
+    return gather_and_search(
         training.job, training.layer, training.samples, random, training.history,
         center_rows=sole_centers(training),
     )  # fmt: skip

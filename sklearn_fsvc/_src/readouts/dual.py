@@ -79,7 +79,7 @@ def search_dual(
     start: float,
     groups: npt.NDArray | None = None,
 ) -> PenaltySearchResult:
-    """Return the penalty of the least held-out error; see `penalty_search.train_held_out`."""
+    """Return the penalty of the least held-out error; see `penalty_search.gather_and_search`."""
     n_units = problem.H.shape[1]
     parts = select_folds(parts_to_hold_out(np.flatnonzero(problem.weight), random, groups), n_units)
     leading = problem.leading(n_validation_units(n_units))
