@@ -225,8 +225,8 @@ class LOOScorer:
         dtype, xp = np.dtype(dtype), statistics.xp
         solutions: list[Solution] = []
         bases = []
-        for whitening in statistics.whiten(alphas):
-            more, basis = _solve_in_basis(whitening, statistics, dtype)
+        for diagonal in statistics.diagonalise(alphas):
+            more, basis = _solve_in_basis(diagonal, statistics, dtype)
             solutions += more
             bases.append(basis)
         scorer = cls(
@@ -252,8 +252,8 @@ class LOOScorer:
     @staticmethod
     def nbytes(n_units: int, itemsize: int, algebra: Any, n_bases: int = 1) -> int:
         """Return the bytes of a scorer on the engine, at most."""
-        whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
-        return whitening + (n_bases + 2 * (algebra.n_split_terms - 1)) * n_units**2 * itemsize
+        bases = RidgeStatistics.diagonalise_bytes(n_units, algebra)
+        return bases + (n_bases + 2 * (algebra.n_split_terms - 1)) * n_units**2 * itemsize
 
     @staticmethod
     def row_bytes(n_units: int, n_outputs: int, itemsize: int, algebra: Any, n_alphas: int) -> int:
@@ -280,24 +280,23 @@ class LOOScorer:
         H -= self.mean_h
         squared_norms = (H * H).sum(axis=1).astype(np.float64)
         lower_bound = min_one_minus_leverage(self.dtype, squared_norms[:, None], self.alphas)
-        scores, leverage, own = self._in_sample(algebra.split(H), Y.shape[1], unit_at_sample)
+        scores, leverage = self._in_sample(algebra.split(H), Y.shape[1], unit_at_sample)
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
-        others, leverage = without_unit(scores, leverage, *own) if own else (scores, leverage)
         Y, one_minus_leverage = Y[:, None, :], 1 - weight[:, None] * leverage
         left_out, is_unknown = leave_out(
-            xp, Y, others, one_minus_leverage, lower_bound, self.mean_y
+            xp, Y, scores, one_minus_leverage, lower_bound, self.mean_y
         )
         sums.errors += xp.tensordot(weight, ((Y - left_out) ** 2).sum(axis=2), 1) / self.n
         sums.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
-        sums.noise += xp.tensordot(weight, one_minus_leverage[:, :, None] * (Y - others) ** 2, 1)
+        sums.noise += xp.tensordot(weight, one_minus_leverage[:, :, None] * (Y - scores) ** 2, 1)
         sums.noise_weight += xp.tensordot(weight, one_minus_leverage**2, 1)
         return left_out
 
     def _in_sample(self, H_parts, n_outputs, unit_at_sample):
-        """Return scores (n_rows, n_alphas, n_outputs) of the readouts of all rows, and leverages.
+        """Return scores of rows by the readouts of all rows, and leverages, without own units.
 
-        Leverages have the shape (n_rows, n_alphas). The third result is the rest of the arguments
-        of `without_unit`, or None. `H_parts` are centred rows, split by ``algebra.split``.
+        Of shape (n_rows, n_alphas, n_outputs) and (n_rows, n_alphas). `H_parts` are centred rows,
+        split by ``algebra.split``.
         """
         xp, U = self.algebra.xp, self.algebra.xp.empty(H_parts[0].shape, self.dtype)
         results: list[list] = []
@@ -315,15 +314,15 @@ class LOOScorer:
                 ]
             result.append(basis.inner_products(xp.multiply(U, U, out=U)))
             results.append(result)
-        of_all, *own, leverage = (
+        scores, *own, leverage = (
             xp.concatenate(each, axis=1) for each in zip(*results, strict=True)
         )
-        of_all += self.mean_y
+        scores += self.mean_y
         leverage += 1 / self.n
-        if not own:
-            return of_all, leverage, None
+        if unit_at_sample is None:
+            return scores, leverage
         product, coefficients, square = own
-        return of_all, leverage, (product, square, coefficients)
+        return without_unit(scores, leverage, product, square, coefficients)
 
     def posterior(self, k: int, sums: LOOSums) -> Posterior:
         """Return the `Posterior` at penalty number k, with the noise that all rows show.
@@ -345,7 +344,7 @@ class LOOScorer:
 
 @dataclass(frozen=True, eq=False)
 class _Basis:
-    """A `Whitening` in the dtype of H, and the readouts of its penalties in this basis."""
+    """A `DiagonalBasis` in the dtype of H, and the readouts of its penalties in this basis."""
 
     vectors: Any  # (n_units, n_directions)
     scale: Any  # (n_directions, n_penalties)
@@ -383,9 +382,9 @@ class _Basis:
             )
 
 
-def _solve_in_basis(whitening, statistics, dtype):
-    """Return the solutions of the penalties of a `Whitening`, and its `_Basis`."""
-    vectors, scale, problems, is_triangular = whitening
+def _solve_in_basis(diagonal, statistics, dtype):
+    """Return the solutions of the penalties of a `DiagonalBasis`, and its `_Basis`."""
+    vectors, scale, problems, is_triangular = diagonal
     target = vectors.T @ statistics.right
     solutions = [
         statistics.to_solution(vectors @ (scale[:, [k]] * target), problem)
