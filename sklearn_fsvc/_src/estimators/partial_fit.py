@@ -268,7 +268,7 @@ class IncrementalNetwork(BufferedNetwork):
             if buffer.has_classes:
                 parts.target.check_same_classes(other_parts.target, name)
             state = self._incremental_state.emptied.update_buffered(
-                replace(buffer, n_summed=0).unsummed(), buffer.log_decay, parts.target, evaluate
+                replace(buffer, n_summed=0), parts.target, evaluate
             )
         state = self._incremental_state.merge([state], evaluate)
         self._store_state(parts, state, evaluate.device)
@@ -291,8 +291,7 @@ class IncrementalNetwork(BufferedNetwork):
         state = IncrementalState.start(units, parts.target, self.alpha, limit, history)
         self._set_fitted(parts, other.device_, history.table, _incremental_state=state)
         evaluate = Evaluator(self, units)
-        buffered = replace(buffer, n_summed=0).unsummed()
-        state = state.update_buffered(buffered, buffer.log_decay, parts.target, evaluate)
+        state = state.update_buffered(replace(buffer, n_summed=0), parts.target, evaluate)
         self._store_state(parts, state, evaluate.device)
 
     def _state_to_merge(self, parts: Parts, other: Any, other_parts: Parts, name: str) -> Any:
