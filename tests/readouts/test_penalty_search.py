@@ -20,9 +20,9 @@ from sklearn_fsvc._src.readouts import (
     penalty_search,
 )
 from sklearn_fsvc._src.readouts.cross_validation import (
+    draw_parts,
     hold_out,
     make_folds,
-    parts_to_hold_out,
 )
 from sklearn_fsvc._src.readouts.penalty_search import (
     ALPHA_STEP,
@@ -405,7 +405,7 @@ def test_units_whose_centers_are_held_out_are_left_out(
     samples, job = samples_of(X, y, weight).on_device(Job(engine))
     history, random = SearchHistory(0.1), np.random.default_rng(0)
     result, statistics = gather_and_search(job, layer, samples, random, history, center_rows=rows)
-    parts = parts_to_hold_out(samples.rows_with_weight, np.random.default_rng(0))
+    parts = draw_parts(samples.rows_with_weight, np.random.default_rng(0))
     assert len(parts) == (6 if few == 1000 else 1)
     H, Y = naive.hidden(layer.part(slice(n_units // 2)), X), np.eye(3)[y]
     for alpha, error in result.tried.items():

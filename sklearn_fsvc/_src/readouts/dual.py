@@ -22,7 +22,7 @@ from ..data.streaming import Consumer, raise_overflow, stream
 from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
-from .cross_validation import MAX_VALIDATION, n_validation_units, parts_to_hold_out, select_folds
+from .cross_validation import MAX_VALIDATION, draw_parts, n_validation_units, select_folds
 from .draw_sample import find_sampled_rows
 from .leave_one_out import HeldOutScores, LeaveOneOut, leave_fold_out
 from .linear import Solution
@@ -81,7 +81,7 @@ def search_dual(
 ) -> PenaltySearchResult:
     """Return the penalty of the least held-out error; see `penalty_search.gather_and_search`."""
     n_units = problem.H.shape[1]
-    parts = select_folds(parts_to_hold_out(np.flatnonzero(problem.weight), random, groups), n_units)
+    parts = select_folds(draw_parts(np.flatnonzero(problem.weight), random, groups), n_units)
     leading = problem.leading(n_validation_units(n_units))
     n = problem.weight.sum() - min(problem.weight[part].sum() for part in parts)
     mean_error = problem.mean_error(parts)
@@ -320,11 +320,11 @@ class DualProblem:
         if dual is None:
             return np.inf
         rows, total = np.concatenate(parts), 0.0
-        places, no_units = np.arange(len(rows)), np.full(len(rows), -1)
+        positions, no_units = np.arange(len(rows)), np.full(len(rows), -1)
         Y, weight = self.Y[rows], self.weight[rows]
         sqrt_weight = np.sqrt(weight)[:, None]
-        left_out = dual.hat_complement(self.H, rows, places, sqrt_weight, no_units)
-        folds = np.split(places, np.cumsum([len(part) for part in parts[:-1]]))
+        left_out = dual.hat_complement(self.H, rows, positions, sqrt_weight, no_units)
+        folds = np.split(positions, np.cumsum([len(part) for part in parts[:-1]]))
         for fold, scores in left_out.score_folds(folds, Y, sqrt_weight):
             if scores is None:
                 return np.inf

@@ -311,7 +311,7 @@ def _candidates(samples, key_limit, log_decay, job, capacity):
     """
     X = samples.X
     hashes = exact_hashes(X, HOST if job is None else job.algebra_of(X))
-    keys = keys_of(hashes) - log_decay
+    keys = compute_keys(hashes) - log_decay
     weight = np.exp(log_decay) * np.ones(len(hashes))
     weight = weight if samples.weight is None else weight * samples.weight
     rows = np.flatnonzero((keys < key_limit) & (weight > 0))
@@ -323,7 +323,7 @@ def _candidates(samples, key_limit, log_decay, job, capacity):
     return SampledRows(X, hashes[rows], keys[rows], weight[rows], sums), limit
 
 
-def keys_of(hashes):
+def compute_keys(hashes):
     """Return the keys of rows that have not decayed."""
     return np.log(hashes.astype(float) + 1) - _LOG_RANGE
 

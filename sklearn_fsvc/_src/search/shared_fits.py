@@ -30,10 +30,10 @@ from ..parts.composition import Parts, parts_of
 from ..readouts.cross_validation import (
     MAX_CV_UNITS,
     CVStatistics,
+    draw_parts,
     find_fold_units,
-    parts_to_hold_out,
 )
-from ..readouts.draw_sample import unrepeated_rows
+from ..readouts.draw_sample import mark_repeated_rows
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import LOOCriterion, draw_penalty_sample, search_loo, suits_loo
 from ..readouts.penalty_search import SearchHistory
@@ -210,7 +210,7 @@ class SharedPass:
         if not self.group.has_auto or self._leaves_out(samples):
             return map(CVStatistics, self.statistics(samples, what))
         random = make_generator(self.network.random_state)
-        parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
+        parts = draw_parts(samples.rows_with_weight, random, samples.groups)
         leading = [layer.part(slice(MAX_CV_UNITS)) for layer in self.layers]
         n_others = len(parts) - 1
         job = self._job.reserve(self._cv_bytes(leading, n_others))
@@ -220,7 +220,7 @@ class SharedPass:
             for shared, rows in zip([all_units] + [leading_units] * n_others, parts, strict=True)
         ]
         total = all_units.statistics(samples, what)
-        centers = unrepeated_rows(self._job, samples, self.parts.units.support)
+        centers = mark_repeated_rows(self._job, samples, self.parts.units.support)
         fold_units = find_fold_units(parts, centers)
         return map(partial(CVStatistics, fold_units=fold_units), total, zip(*held_out, strict=True))
 

@@ -164,7 +164,7 @@ class StackedParts:
             scored = extend(samples.validation, training_set.scored_sample, ensemble_scores)
             y_val, validation_sample = validation.y[scored.rows], scored.sample
             validation = ValidationSet(scored.samples.X, y_val, scored.samples.weight)
-        y, folds = training_set.y[trained.rows], training_set.folds[trained.places]
+        y, folds = training_set.y[trained.rows], training_set.folds[trained.positions]
         final_set = TrainingSet(
             trained.samples, y, trained.sample, folds, validation, validation_sample
         )
@@ -176,9 +176,9 @@ class StackedParts:
             _check_interpolation("final_estimator", final, left_out)
         scores = left_out.oof_scores if validation is None else left_out.scores
         assert scores is not None
-        places = scored.places
+        positions = scored.positions
         return weighting, ensemble.with_final(
-            final, places, ensemble_scores[places], scores, weighting.min_gain
+            final, positions, ensemble_scores[positions], scores, weighting.min_gain
         )
 
 
@@ -219,7 +219,7 @@ class ExtendedSamples:
     samples: Samples
     rows: npt.NDArray  # (n_rows,): their numbers before
     sample: RowSample
-    places: npt.NDArray  # (n_rows,): the index of each row of `sample` in the sample before
+    positions: npt.NDArray  # (n_rows,): the index of each row of `sample` in the sample before
 
     @classmethod
     def of(
