@@ -211,7 +211,7 @@ def test_other_readouts_have_no_penalty(readout):
 
 
 def test_a_given_penalty_skips_leave_one_out(network, monkeypatch):
-    monkeypatch.setattr(module, "press", None)
+    monkeypatch.setattr(module, "compute_press", None)
     network.fit(*rows_of(3))
     with pytest.raises(TypeError):
         network.set_params(alpha=[1.0]).fit(*rows_of(3))

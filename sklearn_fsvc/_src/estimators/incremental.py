@@ -174,7 +174,7 @@ class IncrementalState:
             "use a number."
         )
 
-    def search_penalty(
+    def update_penalty(
         self, units: Units, forgetting_factor: float
     ) -> tuple["IncrementalState", dict[str, Any] | None]:
         """Return the state with the penalty of the least held-out error, and the search results.

@@ -103,7 +103,7 @@ class BufferedNetwork(Network):
             on_device, job = units.order_samples(scaled).on_device(job)
             report = FitReport(job.description, self.verbose)
             units = with_center_targets(units.fit(job, on_device, history), target, on_device)
-            report.hidden_layer(units, history)
+            report.print_layer(units, history)
             _warn_of_one_class(units, samples)
         state = IncrementalState.start(units, target, self.alpha, job.memory_limit, history)
         if self._is_buffering and self._has_statistics:

@@ -422,7 +422,7 @@ class IncrementalNetwork(BufferedNetwork):
         alpha = penalty
         report = FitReport(f"{type(self).__name__} solve", self.verbose)
         if penalty == "auto":
-            state, search_results = state.search_penalty(parts.units, self.forgetting_factor)
+            state, search_results = state.update_penalty(parts.units, self.forgetting_factor)
             alpha = state.best_alpha
         evaluate = Evaluator(self, parts.units)
         solution, fitted = evaluate.solve(state, parts, alpha)
@@ -430,7 +430,7 @@ class IncrementalNetwork(BufferedNetwork):
         if search_results is not None:
             n_before, columns = len(state.search_rows), ("alpha", "error")
             pairs = zip(*(search_results[name][n_before:] for name in columns), strict=True)
-            report.readout(readout, dict(pairs))
+            report.print_readout(readout, dict(pairs))
         state = replace(state, solved_for=penalty, solution=(solution.W, solution.b))
         parts = replace(parts, readout=readout)
         self._store_state(parts, state, evaluate.device, search_results)

@@ -22,8 +22,8 @@ With the Cholesky factor L of the normal matrix, which a ridge has anyway, the l
 - `SampledLOO` scores a bounded sample of the rows by one penalty, by triangular solves. Calibration
   and stacked ensembles need no more.
 - `dual.DualLOO` does so for few rows, by the equations of their Gram matrix.
-- `press.press` scores all rows by several penalties in one more pass over them, by products with
-  the inverse factors or with eigenvectors: see `loo_penalty.py`.
+- `press.compute_press` scores all rows by several penalties in one more pass over them, by products
+  with the inverse factors or with eigenvectors: see `loo_penalty.py`.
 """
 
 from contextlib import suppress

@@ -28,7 +28,7 @@ from .penalty_search import (
     search_penalty,
     search_with_float64_fallback,
 )
-from .press import LOOScorer, PressResult, press
+from .press import LOOScorer, PressResult, compute_press
 from .ridge import gather
 from .row_sample import mean_and_error, squared_deviation
 from .statistics import MAX_FACTORS, RidgeStatistics
@@ -85,7 +85,7 @@ def select_from_loo_grid(
         If given, `alphas` ascend, and for more than `FEW_UNITS` units only a descent is evaluated.
         It begins at the penalty of the least held-out error, which is searched from the number on.
     center_outputs : ndarray of shape (n_units, n_outputs), optional
-        As of `press`.
+        As of `compute_press`.
     """
     # Leverages are as precise as H'H in the directions of least variance: sum in float64.
     (statistics,) = gather(job, [layer], samples, dtype=float)
@@ -94,7 +94,7 @@ def select_from_loo_grid(
 
     def evaluate(alphas, n_kept=0):
         kept = job.reserve(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
-        return press(
+        return compute_press(
             kept, layer, samples, statistics, alphas, keeps_all, center_outputs=center_outputs
         )
 
@@ -111,7 +111,9 @@ def select_from_loo_grid(
     scores = None
     if keep_scores:
         if result.scores is None:
-            result = press(job, layer, samples, statistics, [alpha], True, rows, center_outputs)
+            result = compute_press(
+                job, layer, samples, statistics, [alpha], True, rows, center_outputs
+            )
             best = 0
         scores = result.scores[best]
     return LOOPenalty(alpha, solution, tuple(alphas), errors, posterior, scores)

@@ -41,7 +41,7 @@ class PressResult(NamedTuple):
     posterior: Any = None  # ``posterior(k)`` returns the `Posterior` at penalty number k
 
 
-def press(
+def compute_press(
     job: Job,
     layer: Any,
     samples: Any,
@@ -79,9 +79,9 @@ def press(
     n_rows = len(samples if rows is None else rows)
     kept_bytes = dtype.itemsize * len(alphas) * n_rows * samples.targets.n_outputs
     keep_scores = keep_scores and (len(alphas) == 1 or kept_bytes <= limit // 4)
-    needed += kept_bytes if keep_scores else 0
+    fixed_bytes = needed + kept_bytes if keep_scores else needed
     fills = center_outputs is not None and layer.has_compact_support
-    press_pass = _PressPass(layer, scorer, keep_scores, needed, fills)
+    press_pass = _PressPass(layer, scorer, keep_scores, fixed_bytes, fills)
     sums = map_reduce(job, samples, press_pass, rows)
     if len(sums.uncovered):
         _fill_uncovered(job, samples, press_pass, sums, rows, center_outputs)
@@ -154,12 +154,12 @@ class LOOSums:
 
 @dataclass(frozen=True, eq=False)
 class _PressPass(MapReduce):
-    """The pass over the rows of `press`."""
+    """The pass over the rows of `compute_press`."""
 
     layer: Any
     scorer: "LOOScorer"
     keep_scores: bool
-    needed: int  # bytes of the scorer and of the scores
+    fixed_bytes: int  # those of the scorer and of the scores
     fills_uncovered: bool  # whether uncovered rows are found
 
     def __call__(self, job, samples, rows=None):
@@ -191,7 +191,7 @@ class _PressPass(MapReduce):
 
         m, itemsize = self.layer.n_units, scorer.dtype.itemsize
         row_bytes = scorer.row_bytes(m, n_outputs, itemsize, engine.algebra, n_alphas)
-        stream(job, self.layer, samples.X, Consumer(consume, self.needed, row_bytes), rows)
+        stream(job, self.layer, samples.X, Consumer(consume, self.fixed_bytes, row_bytes), rows)
         return replace(
             sums, errors=engine.to_host(sums.errors), noise=engine.to_host(sums.noise),
             noise_weight=engine.to_host(sums.noise_weight), uncovered=np.concatenate(uncovered),
