@@ -23,7 +23,6 @@ from ..data.sources import SparseSource, is_in_memory
 from .row_sample import (
     HOST_BLOCK,
     ROWS,
-    SPARSE_ROWS,
     RowSample,
     SampledRows,
     compute_keys,
@@ -147,15 +146,12 @@ def random_indices(
 
 @dataclass(frozen=True, eq=False)
 class UniqueSamplePass(MapReduce):
-    """The pass over the rows of `sample_unique`; `block_size` elements at a time."""
+    """The pass over the rows of `sample_unique`."""
 
     capacity: int
-    block_size: int | None = None  # by default what suits the job
-    sparse_rows: int = SPARSE_ROWS
 
     def __call__(self, job, samples, rows=None):
-        block_size = self.block_size or _block_size(job, samples)
-        blocks = sample_blocks(samples, rows, block_size, self.sparse_rows)
+        blocks = sample_blocks(samples, rows, _block_size(job, samples))
         return RowSample(self.capacity).combine(blocks, job=job)
 
     @staticmethod

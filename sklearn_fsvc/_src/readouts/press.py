@@ -5,6 +5,7 @@ normal matrix of each penalty, or, for many penalties, by eigenvectors that all 
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,10 +86,7 @@ def compute_press(
     sums = map_reduce(job, samples, press_pass, rows)
     if len(sums.uncovered):
         _fill_uncovered(job, samples, press_pass, sums, rows, center_outputs)
-
-    def posterior(k):
-        return scorer.posterior(k, sums)
-
+    posterior = partial(scorer.posterior, sums=sums)
     return PressResult(alphas, solutions, sums.errors, sums.scores, posterior)
 
 
