@@ -185,7 +185,7 @@ def test_an_invalid_readout_parameter_keeps_the_previous_fit(cls, bad):
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(loo_penalty, "gather"), (loo_penalty, "press"), (labels, "fit_calibration")],
+    [(loo_penalty, "gather"), (loo_penalty, "compute_press"), (labels, "fit_calibration")],
 )
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_an_error_in_the_readout_keeps_the_previous_fit(cls, module, name, error, monkeypatch):

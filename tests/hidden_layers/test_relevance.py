@@ -16,9 +16,9 @@ from sklearn_fsvc._src.hidden_layers.feature_weights import equalising_weights
 from sklearn_fsvc._src.hidden_layers.relevance import (
     QUICK,
     THOROUGH,
-    is_suitable,
     minimise_by_signs,
     minimise_error,
+    suits_refinement,
 )
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -149,7 +149,7 @@ def test_errors_that_cannot_be_computed_are_not_the_least(monkeypatch):
     ],
 )
 def test_ten_samples_for_each_weight(n_samples, n_features, n_outputs, expected):
-    assert is_suitable(n_samples, n_features, n_outputs) == expected
+    assert suits_refinement(n_samples, n_features, n_outputs) == expected
 
 
 @pytest.mark.exhaustive  # without noise, the next test finds a product of three features

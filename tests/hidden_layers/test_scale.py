@@ -84,8 +84,8 @@ def test_sample_weights_are_repetitions(data, rng):
     assert weighted.dimension() == pytest.approx(again.dimension())
     ours, reference = rng.normal(size=(2, 5, 42))
     ours[:] = reference
-    weighted.scale(ours, 1.0)
-    again.scale(reference, 1.0)
+    weighted.scale_weights(ours, 1.0)
+    again.scale_weights(reference, 1.0)
     np.testing.assert_allclose(ours, reference)
 
 
@@ -94,9 +94,9 @@ def test_the_block_size_does_not_change_the_scaled_weights(data, rng, monkeypatc
     sample = ScaleSample.draw(HOST, data[0], np.arange(90), None, None)
     W = rng.normal(size=(30, 42))
     blockwise, expected = W.copy(), W.copy()
-    expected_centre = sample.scale(expected, 1.3)
+    expected_centre = sample.scale_weights(expected, 1.3)
     monkeypatch.setattr(scale, "_BLOCK_ELEMENTS", block_elements)
-    np.testing.assert_allclose(sample.scale(blockwise, 1.3), expected_centre)
+    np.testing.assert_allclose(sample.scale_weights(blockwise, 1.3), expected_centre)
     np.testing.assert_allclose(blockwise, expected)
 
 

@@ -8,7 +8,7 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts.composition import layer_of
-from sklearn_fsvc._src.readouts.press import press
+from sklearn_fsvc._src.readouts.press import compute_press
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -85,13 +85,13 @@ def error_of(scores, Y, weight=None):
 def press_of(
     clf, X, y, alphas, weight=None, device="jit", max_memory=None, rows=None, centers=None
 ):
-    """Return the result of `press` for the layer of a classifier; `centers` are row numbers."""
+    """Return `compute_press` for the layer of a classifier; `centers` are row numbers."""
     targets = OneHotTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
     samples, layer = Samples(X, targets, weight).with_centers(centers), layer_of(clf)
     with get_engine(device) as engine:
         job = Job(engine, max_memory)
         (statistics,) = gather(job, [layer], samples, dtype=float)
-        return press(job, layer, samples, statistics, alphas, True, rows)
+        return compute_press(job, layer, samples, statistics, alphas, True, rows)
 
 
 def translated(statistics, shift):

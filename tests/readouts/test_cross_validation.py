@@ -8,9 +8,9 @@ import pytest
 from readouts.brute_force import samples_of
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.readouts.cross_validation import (
+    draw_parts,
     draw_split,
     hold_out,
-    parts_to_hold_out,
     select_folds,
 )
 from sklearn_fsvc.engines import get_engine
@@ -29,7 +29,7 @@ def test_hold_out_a_sixth():
 @pytest.mark.parametrize(("n", "sizes"), [(2, [1, 1]), (5, [1] * 5), (60, [10] * 6), (1002, [167])])
 def test_each_of_few_samples_is_held_out_once(n, sizes):
     rows = np.arange(100, 100 + n)
-    parts = parts_to_hold_out(rows, np.random.default_rng(0))
+    parts = draw_parts(rows, np.random.default_rng(0))
     assert [len(part) for part in parts] == sizes
     np.testing.assert_array_equal(parts[0], hold_out(rows, np.random.default_rng(0))[1])
     if n <= 1000:
@@ -48,7 +48,7 @@ def test_whole_groups_are_held_out(n):
     np.testing.assert_array_equal(np.sort(np.concatenate([kept, held])), rows)
     assert not set(GROUPS[kept]) & set(GROUPS[held])
     assert abs(len(held) - n / 6) <= np.bincount(GROUPS[rows]).max() / 2
-    parts = parts_to_hold_out(rows, np.random.default_rng(0), GROUPS)
+    parts = draw_parts(rows, np.random.default_rng(0), GROUPS)
     np.testing.assert_array_equal(parts[0], held)
     if n > 1000:
         assert len(parts) == 1

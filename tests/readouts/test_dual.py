@@ -17,7 +17,7 @@ from sklearn_fsvc._src.readouts.dual import (
     suits_dual,
 )
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
-from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, train_held_out
+from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, gather_and_search
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -59,7 +59,7 @@ def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
 
 def test_dual_penalty_is_that_of_the_primal(samples, layer):
     job, history = Job(JIT), SearchHistory(0.1)
-    expected, _ = train_held_out(job, layer, samples, np.random.default_rng(0), history)
+    expected, _ = gather_and_search(job, layer, samples, np.random.default_rng(0), history)
     result = search_dual(gather_dual_problem(job, layer, samples), np.random.default_rng(0), 0.1)
     assert (result.alpha, result.n_units) == (expected.alpha, expected.n_units)
     assert result.tried == pytest.approx(expected.tried)

@@ -34,7 +34,7 @@ from sklearn_fsvc._src.readouts.draw_sample import find_sampled_rows, sample_by_
 from sklearn_fsvc._src.readouts.dual import DualLOO, gather_dual_problem
 from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO, leave_fold_out
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
-from sklearn_fsvc._src.readouts.press import LOOScorer, press
+from sklearn_fsvc._src.readouts.press import LOOScorer, compute_press
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -200,7 +200,7 @@ def test_too_little_memory_raises(network):
         with pytest.raises(
             ValueError, match=r"leave-one-out needs 1\d\.\d KiB.*Increase max_memory"
         ):
-            press(Job(engine, 5_000), layer, samples, statistics, [1.0], False)
+            compute_press(Job(engine, 5_000), layer, samples, statistics, [1.0], False)
 
 
 @pytest.mark.parametrize("alpha", [1.0, "loo"])

@@ -30,7 +30,11 @@ from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import loo_penalty as module
 from sklearn_fsvc._src.readouts.draw_sample import sample_unique
-from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid, train_loo
+from sklearn_fsvc._src.readouts.loo_penalty import (
+    LOOCriterion,
+    gather_and_search_loo,
+    select_from_loo_grid,
+)
 from sklearn_fsvc._src.readouts.penalty_search import ALPHA_STEP, SearchHistory
 from sklearn_fsvc._src.readouts.press import LOOScorer, PressResult
 from sklearn_fsvc._src.readouts.statistics import MAX_FACTORS
@@ -207,7 +211,7 @@ def test_other_readouts_have_no_penalty(readout):
 
 
 def test_a_given_penalty_skips_leave_one_out(network, monkeypatch):
-    monkeypatch.setattr(module, "press", None)
+    monkeypatch.setattr(module, "compute_press", None)
     network.fit(*rows_of(3))
     with pytest.raises(TypeError):
         network.set_params(alpha=[1.0]).fit(*rows_of(3))
@@ -303,10 +307,8 @@ def test_search_finds_the_best_penalty(network, weighted, start, many, prefers_l
     clf = network.fit(X, y)
     job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
     sample, history = sample_unique(job, samples), SearchHistory(start)
-    units = clf._parts().units
-    result, statistics = train_loo(
-        job, layer_of(clf), samples, sample, units, history, prefers_large
-    )
+    criterion = LOOCriterion(sample, clf._parts().units, prefers_large=prefers_large)
+    result, statistics = gather_and_search_loo(job, layer_of(clf), samples, criterion, history)
     best = best_by_brute_force(clf, X, y, weight, prefers_large)
     assert result.alpha == pytest.approx(best)
     assert statistics.n == pytest.approx(60 if weight is None else weight.sum())

@@ -20,19 +20,19 @@ from sklearn_fsvc._src.readouts import (
     penalty_search,
 )
 from sklearn_fsvc._src.readouts.cross_validation import (
+    draw_parts,
     hold_out,
     make_folds,
-    parts_to_hold_out,
 )
 from sklearn_fsvc._src.readouts.penalty_search import (
     ALPHA_STEP,
     PenaltySearchResult,
     SearchHistory,
+    gather_and_search,
     grid_power,
     search_alpha,
     search_penalty,
     squared_error,
-    train_held_out,
 )
 from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
@@ -75,7 +75,7 @@ def test_many_units_are_multiplied_in_float32(data, monkeypatch, few, precisions
     monkeypatch.setattr("sklearn_fsvc._src.readouts.ridge.gather", recorded)
     monkeypatch.setattr("sklearn_fsvc._src.readouts.penalty_search.gather", recorded)
     with get_engine("jit") as engine:
-        result, statistics = train_held_out(
+        result, statistics = gather_and_search(
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0), few
         )
     assert dtypes == precisions[:1] + precisions[1:] * 6
@@ -131,7 +131,7 @@ def test_a_search_that_conditioning_stops_is_repeated_in_float64(ill_conditioned
     with get_engine("jit") as engine:
         for stopped in (PenaltySearchResult.stopped_by_conditioning, False):
             monkeypatch.setattr(PenaltySearchResult, "stopped_by_conditioning", stopped)
-            result, statistics = train_held_out(
+            result, statistics = gather_and_search(
                 Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
                 many_units=10,
             )  # fmt: skip
@@ -153,7 +153,7 @@ def test_large_layers_are_evaluated_in_float32_if_safe(data, monkeypatch, far):
     monkeypatch.setattr(penalty_search, "gather_coarse", recorded)
     monkeypatch.setattr(penalty_search, "LARGE_HIDDEN", 10)
     with get_engine("jit") as engine:
-        _, statistics = train_held_out(
+        _, statistics = gather_and_search(
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
             many_units=10,
         )  # fmt: skip
@@ -328,7 +328,7 @@ def test_half_of_the_units_validate(data, n_units, n_validated):
     X, y, layer, _ = data
     samples, history, layer = samples_of(X[:240], y), SearchHistory(0.1), layer.part(slice(n_units))
     with get_engine("jit") as engine:
-        result, statistics = train_held_out(
+        result, statistics = gather_and_search(
             Job(engine), layer, samples, np.random.default_rng(0), history
         )
     assert result.n_units == n_validated
@@ -373,7 +373,7 @@ def test_ill_conditioned_penalties_are_skipped(engine, data):
     X, y, _, _ = data
     equal_units = RBFLayer(np.repeat(X[:1], 30, axis=0), 1e5, "manhattan", "laplacian")
     job, samples = Job(engine), samples_of(X, y)
-    result, _ = train_held_out(
+    result, _ = gather_and_search(
         job, equal_units, samples, np.random.default_rng(0), SearchHistory(0.1)
     )
     assert np.isfinite(result.error)
@@ -384,7 +384,7 @@ def test_statistics_are_those_of_all_samples(engine, data, is_weighted):
     X, y, layer, weight = data
     weight = weight if is_weighted else None
     history = SearchHistory(0.1)
-    result, statistics = train_held_out(
+    result, statistics = gather_and_search(
         Job(engine), layer, samples_of(X, y, weight), np.random.default_rng(0), history
     )
     solution = statistics.solve(result.alpha)
@@ -399,7 +399,7 @@ def test_samples_of_weight_zero_are_ignored(engine, data):
     X, y, layer, weight = data
     wrong_labels = np.where(weight == 0, 0, y)  # labels that must not be used
     result = [
-        train_held_out(
+        gather_and_search(
             Job(engine),
             layer,
             samples_of(X, labels, weight),
@@ -424,8 +424,8 @@ def test_units_whose_centers_are_held_out_are_left_out(
     layer, rows = layer.part(slice(n_units)), 2 * np.arange(n_units)
     samples, job = samples_of(X, y, weight).on_device(Job(engine))
     history, random = SearchHistory(0.1), np.random.default_rng(0)
-    result, statistics = train_held_out(job, layer, samples, random, history, center_rows=rows)
-    parts = parts_to_hold_out(samples.rows_with_weight, np.random.default_rng(0))
+    result, statistics = gather_and_search(job, layer, samples, random, history, center_rows=rows)
+    parts = draw_parts(samples.rows_with_weight, np.random.default_rng(0))
     assert len(parts) == (6 if few == 1000 else 1)
     H, Y = naive.hidden(layer.part(slice(n_units // 2)), X), np.eye(3)[y]
     for alpha, error in result.tried.items():
@@ -457,7 +457,7 @@ def test_errors_on_given_validation_samples(engine, data, dtype, dtype_val):
     validation = samples_of(X[160:].astype(dtype_val), y[160:], weight[160:])
     samples, job = replace(samples, validation=validation).on_device(Job(engine))
     random = np.random.default_rng(0)
-    result, _ = train_held_out(job, layer, samples, random, SearchHistory(0.1))
+    result, _ = gather_and_search(job, layer, samples, random, SearchHistory(0.1))
     leading = layer.part(slice(layer.n_units // 2)).astype(np.float64)
     H, Y = naive.hidden(leading, X), np.eye(3)[y]
     for alpha, error in result.tried.items():

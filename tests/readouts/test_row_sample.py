@@ -203,15 +203,16 @@ def test_key_limit_counts_distinct_rows(rng, n_different):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "blocks"])
-def test_a_sample_is_drawn_in_one_pass(rows, kind):
+def test_a_sample_is_drawn_in_one_pass(rows, kind, monkeypatch):
+    monkeypatch.setattr(row_sample, "_SPARSE_ROWS", 50)
+    if kind == "blocks":
+        monkeypatch.setattr(draw_sample, "_block_size", lambda *_: 4 * 7)
     X, y, weight = rows
     weight[5] = 0
     samples = samples_of(X, y, weight)
     if kind == "sparse":
         samples = replace(samples, X=SparseSource(csr_array(X)))
-    sample_pass = UniqueSamplePass(
-        CAPACITY, block_size=4 * 7 if kind == "blocks" else None, sparse_rows=50
-    )
+    sample_pass = UniqueSamplePass(CAPACITY)
     with get_engine("jit") as engine:
         whole = map_reduce(Job(engine), samples, sample_pass)
         part = map_reduce(Job(engine), samples, sample_pass, np.arange(10, 90))

@@ -445,7 +445,7 @@ def test_the_penalty_has_the_lowest_validation_log_loss(monkeypatch):
     X, y = table(3)
     layer = tanh_layer()
     held = np.arange(0, N, 3)
-    monkeypatch.setattr(softmax_penalty, "parts_to_hold_out", lambda *_: [held])
+    monkeypatch.setattr(softmax_penalty, "draw_parts", lambda *_: [held])
     with get_engine("jit") as engine:
         result, point = search_softmax_penalty(
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0)

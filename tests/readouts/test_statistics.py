@@ -216,21 +216,21 @@ def test_problems_are_reported_for_ill_conditioned_sizes(engine, data):
     assert not any(problem for _, _, problem in s.solve_leading(0.0, sizes[:3]))
 
 
-def whiten_on_host(s, alphas, engine):
-    """Return the basis, scale and problem for each penalty, on the host."""
+def diagonalise_on_host(s, alphas, engine):
+    """Return the vectors, scale and problem for each penalty, on the host."""
     return [
-        (engine.to_host(actual.basis), engine.to_host(actual.scale[:, k]), problem)
-        for actual in s.whiten(alphas)
+        (engine.to_host(actual.vectors), engine.to_host(actual.scale[:, k]), problem)
+        for actual in s.diagonalise(alphas)
         for k, problem in enumerate(actual.problems)
     ]
 
 
 @pytest.mark.parametrize("alphas", [[1e-3], [1.0, 2.0], [1e-3, 1.0, 100.0], [1e-3, 1.0, 2.0, 3.0]])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_whitening_inverts_the_normal_matrix(engine, data, alphas, weighted):
+def test_diagonal_bases_invert_the_normal_matrix(engine, data, alphas, weighted):
     H, Y, weight = data
     weight = weight if weighted else np.ones(len(H))
-    actual = whiten_on_host(statistics(H, Y, weight, engine=engine), alphas, engine)
+    actual = diagonalise_on_host(statistics(H, Y, weight, engine=engine), alphas, engine)
     centred = H - np.average(H, axis=0, weights=weight)
     A = (centred * weight[:, None]).T @ centred
     for alpha, (basis, scale, problem) in zip(alphas, actual, strict=True):
@@ -240,12 +240,12 @@ def test_whitening_inverts_the_normal_matrix(engine, data, alphas, weighted):
         assert np.array_equal(basis, np.triu(basis)) == (len(alphas) < 4)
 
 
-def test_whitening_reports_too_small_penalties(engine, data):
+def test_diagonalise_reports_too_small_penalties(engine, data):
     H, Y, _ = data
     H = np.hstack([H, H[:, :5]])
     s = statistics(H, Y, engine=engine)
     for alphas in ([0.0], [0.0, 1.0], [1.0, 0.0]):
-        actual = whiten_on_host(s, alphas, engine)
+        actual = diagonalise_on_host(s, alphas, engine)
         assert [bool(problem) for _, _, problem in actual] == [alpha == 0 for alpha in alphas]
         basis, scale, problem = actual[alphas.index(0.0)]
         assert "5 of 20 directions" in problem
@@ -319,7 +319,7 @@ def test_a_small_penalty_is_accurate_for_float32_activations(engine, narrow, alp
     np.testing.assert_allclose(b, y - expected @ h, rtol=0, atol=1e-7 * np.abs(b).max())
     ((W_leading, _, _),) = s.solve_leading(alpha, [200])
     np.testing.assert_allclose(engine.to_host(W_leading), W, rtol=0, atol=1e-7 * np.abs(W).max())
-    basis, scale, _ = whiten_on_host(s, [alpha, 1.0], engine)[0]
+    basis, scale, _ = diagonalise_on_host(s, [alpha, 1.0], engine)[0]
     W = (basis * scale @ (basis.T @ engine.to_host(s.right))).T
     np.testing.assert_allclose(W, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
 
@@ -336,23 +336,23 @@ def test_a_float32_factor_gives_nearly_the_solution_of_a_float64_factor(engine, 
 
 
 @pytest.mark.parametrize(
-    ("times", "needs_root", "tolerance"),
+    ("times", "needs_whitening", "tolerance"),
     [(0.1, False, 0), (2, False, 1e-3), (2, True, 0), (20, True, 1e-6)],
 )
 def test_a_factor_is_in_float32_if_its_rounding_can_be_corrected(
-    engine, narrow, times, needs_root, tolerance
+    engine, narrow, times, needs_whitening, tolerance
 ):
     """`times` is the penalty in units of the rounding error of the sums."""
     H, Y, _ = narrow
     s = statistics(H, Y, engine=engine)
     alpha = times * s.rounding * float(s.gram.diagonal().sum())
-    equations = s.factorise(alpha, needs_root=needs_root)
+    equations = s.factorise(alpha, needs_whitening=needs_whitening)
     actual = engine.to_host(equations.solve().W)
     s.workspace_bytes = 0
     expected = engine.to_host(s.solve(alpha).W)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
     assert (actual != expected).any() == (tolerance > 0)
-    assert equations.half.dtype == (np.float32 if tolerance else float)
+    assert equations.whitened_right.dtype == (np.float32 if tolerance else float)
 
 
 def test_exact_sums_of_rounded_activations_use_a_float32_factor(engine, narrow):

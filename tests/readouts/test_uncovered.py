@@ -18,7 +18,7 @@ from sklearn_fsvc._src.readouts import press as press_module
 from sklearn_fsvc._src.readouts.draw_sample import sample_by_hash
 from sklearn_fsvc._src.readouts.dual import DualLOO, gather_dual_problem
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
-from sklearn_fsvc._src.readouts.press import press
+from sklearn_fsvc._src.readouts.press import compute_press
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
@@ -118,8 +118,10 @@ def test_errors_of_several_penalties(network, alphas, batch, keep_scores, monkey
     (statistics,) = gather(job, [layer], samples, dtype=float)
     Y, rows = np.eye(3)[y], np.arange(0, 60, 2)
     outputs = Y[: layer.n_units]
-    actual = press(job, layer, samples, statistics, alphas, keep_scores, center_outputs=outputs)
-    subset = press(job, layer, samples, statistics, alphas, True, rows, outputs)
+    actual = compute_press(
+        job, layer, samples, statistics, alphas, keep_scores, center_outputs=outputs
+    )
+    subset = compute_press(job, layer, samples, statistics, alphas, True, rows, outputs)
     for k, expected in enumerate(without_each_row(layer, X, Y, alphas, WEIGHT)):
         assert actual.errors[k] == pytest.approx(error_of(expected, Y, WEIGHT), rel=1e-9)
         np.testing.assert_allclose(subset.scores[k], expected[rows], rtol=0, atol=1e-9)

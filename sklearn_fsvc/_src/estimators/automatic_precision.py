@@ -32,7 +32,7 @@ def train_quantised(
     training: ReadoutTraining,
     penalty: Any,
     random_state: Any,
-    train: Callable[[ReadoutTraining], Any],
+    solve: Callable[[ReadoutTraining], Any],
 ) -> Any:
     """Return a readout of quantised activations; None if they are not faster, or change too much.
 
@@ -43,13 +43,13 @@ def train_quantised(
         As of `parse_penalty`.
     random_state : int, RandomState or None
         Of the estimator.
-    train : callable
-        ``train(training)`` returns the readout.
+    solve : callable
+        ``solve(training)`` returns the readout.
     """
     for bits in _faster_precisions(training):
         attempt = _Attempt(training, bits)
         if attempt.is_promising(penalty, random_state):
-            readout = attempt.train(train)
+            readout = attempt.train(solve)
             if readout is not None:
                 return readout
     return None
@@ -111,11 +111,11 @@ class _Attempt:
         )  # fmt: skip
         return alpha >= _SUFFICIENT * self._noise
 
-    def train(self, train):
+    def train(self, solve):
         """Return the readout, or None if floats would give another one."""
         history = self._rounded.history
         n_before = len(history.rows)
-        readout = train(self._rounded)
+        readout = solve(self._rounded)
         errors = {row["alpha"]: row["error"] for row in history.rows[n_before:]}
         if not self._is_tolerated(readout.alpha_, errors):
             return None

@@ -28,7 +28,7 @@ class FitReport:
         self._last = perf_counter()
         self._seconds: dict[str, str] = {}  # of the networks of an ensemble
 
-    def begin(self, text: str) -> None:
+    def print_start(self, text: str) -> None:
         """Print what begins now, and takes long."""
         if self.verbose:
             print_line(self.description, text)
@@ -41,12 +41,12 @@ class FitReport:
             self._seconds[name] = seconds
         return seconds
 
-    def line(self, text: str) -> None:
+    def print_decision(self, text: str) -> None:
         """Print a decision and its seconds."""
         if self.verbose:
             print_line(self.description, f"{text}; {self.time_stage()}")
 
-    def hidden_layer(self, units: Units, history: SearchHistory) -> None:
+    def print_layer(self, units: Units, history: SearchHistory) -> None:
         """Print the layer that was chosen, and its validation error if several were compared."""
         if not self.verbose:
             return
@@ -56,9 +56,9 @@ class FitReport:
         if matching:
             error = min(row["error"] for row in matching)
             text += f"; validation error {error:.4g}, {len(rows)} readouts evaluated"
-        self.line(text)
+        self.print_decision(text)
 
-    def readout(
+    def print_readout(
         self, readout: Readout, errors: Mapping[float, float], is_loo: bool = False
     ) -> None:
         """Print the penalty of the readout, and its error if it was chosen.
@@ -77,9 +77,9 @@ class FitReport:
         elif alpha is not None and readout.is_ridge and alpha in errors:
             kind = "leave-one-out" if is_loo else "validation"
             text += f"; {kind} error {errors[alpha]:.4g}, {len(errors)} penalties"
-        self.line(text)
+        self.print_decision(text)
 
-    def ensemble(
+    def print_ensemble(
         self, names: Sequence[str], weights: npt.NDArray, errors: npt.NDArray, final_weight: float
     ) -> None:
         """Print the weight of each network of a stacked ensemble, its error and its seconds."""

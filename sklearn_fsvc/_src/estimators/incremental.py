@@ -38,7 +38,7 @@ from ..readouts.running_statistics import BufferedSamples, RunningStatistics
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import is_option, parse_penalty
 from ..utils.user_warnings import without_warnings
-from .buffer import RawSamples
+from .buffer import RawSamples, SampleBuffer
 from .linear_readout import center_outputs
 
 # Limits of the buffer of samples that are not yet summed. In bytes: this fraction of the memory
@@ -128,14 +128,14 @@ class IncrementalState:
         return measured.result(self.statistics.flush(measured))
 
     def update_buffered(
-        self, parts: Iterable[RawSamples], log_decay: float, target: TargetSpec, evaluate: Callable
+        self, buffer: SampleBuffer, target: TargetSpec, evaluate: Callable
     ) -> "IncrementalState":
-        """Return the state with samples of a `SampleBuffer` with that decay."""
+        """Return the state with the samples of a buffer that are not summed yet."""
         # Where samples were removed, all that are left of a batch may be of classes of weight 0.
-        parts = [raw for raw in parts if not target.has_no_weight(raw.y, raw.weight)]
+        parts = (raw for raw in buffer.unsummed() if not target.has_no_weight(raw.y, raw.weight))
         encoded = [_encode(target, raw) for raw in parts]
         measured = _PrequentialError(self, evaluate)
-        return measured.result(self.statistics.update_buffered(encoded, log_decay, measured))
+        return measured.result(self.statistics.update_buffered(encoded, buffer.log_decay, measured))
 
     def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":
         """Return the state without samples that were added before."""
@@ -174,7 +174,7 @@ class IncrementalState:
             "use a number."
         )
 
-    def search_penalty(self, units: Units) -> tuple["IncrementalState", dict[str, Any] | None]:
+    def update_penalty(self, units: Units) -> tuple["IncrementalState", dict[str, Any] | None]:
         """Return the state with the penalty of the least held-out error, and the search results.
 
         There is a search only if enough samples were added or removed since the last one; the

@@ -103,7 +103,7 @@ class BufferedNetwork(Network):
             on_device, job = units.order_samples(scaled).on_device(job)
             report = FitReport(job.description, self.verbose)
             units = with_center_targets(units.fit(job, on_device, history), target, on_device)
-            report.hidden_layer(units, history)
+            report.print_layer(units, history)
             _warn_of_one_class(units, samples)
         state = IncrementalState.start(units, target, self.alpha, job.memory_limit, history)
         if self._is_buffering and self._has_statistics:
@@ -218,8 +218,7 @@ class BufferedNetwork(Network):
             chosen_from = [batch] if is_alone else [*chosen_from, batch]
         parts = self._choose_layer(parts, RawSamples.concatenate(chosen_from))
         state, evaluate = self._incremental_state, Evaluator(self, parts.units)
-        buffered = replace(buffer, n_summed=0).unsummed()
-        state = state.update_buffered(buffered, buffer.log_decay, parts.target, evaluate)
+        state = state.update_buffered(replace(buffer, n_summed=0), parts.target, evaluate)
         if batch is not None:
             samples = parts.target.encode(batch.X, batch.y, batch.weight)
             samples = without_zero_weights(samples)
@@ -259,7 +258,7 @@ class BufferedNetwork(Network):
             buffer = buffer.provisional()
             state = self._incremental_state
         evaluate = Evaluator(self, parts.units)
-        state = state.update_buffered(buffer.unsummed(), buffer.log_decay, parts.target, evaluate)
+        state = state.update_buffered(buffer, parts.target, evaluate)
         buffer = replace(buffer, n_summed=len(buffer))
         self._store_state(parts, state, evaluate.device, _sample_buffer=buffer)
 
@@ -276,7 +275,7 @@ class BufferedNetwork(Network):
         has_same_target = before.has_same_classes(target)
         if state is not None and left.parts and has_same_target:
             evaluate = Evaluator(self, parts.units)
-            state = state.update_buffered(buffer.unsummed(), buffer.log_decay, before, evaluate)
+            state = state.update_buffered(buffer, before, evaluate)
             samples = before.encode(raw.X, raw.y, raw.weight)
             state = state.remove(without_zero_weights(samples), evaluate)
             left = replace(left, n_summed=len(left))

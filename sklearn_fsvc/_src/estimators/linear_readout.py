@@ -10,10 +10,10 @@ from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream
 from ..parts.base import UNSET
 from ..parts.readout import Readout, ReadoutTraining
-from ..readouts.draw_sample import unrepeated_rows
+from ..readouts.draw_sample import mark_repeated_rows
 from ..readouts.leave_one_out import HeldOutScores
 from ..readouts.linear import LinearPredictor, Solution, warn_of_problem
-from ..readouts.penalty_search import PenaltySearchResult, train_held_out
+from ..readouts.penalty_search import PenaltySearchResult, gather_and_search
 from ..readouts.statistics import RidgeStatistics
 from ..readouts.uncovered import score_uncovered, shrink_to_intercept
 from ..utils.parameters import (
@@ -182,7 +182,7 @@ def search_held_out(
     training: ReadoutTraining, random: np.random.Generator
 ) -> tuple[PenaltySearchResult, RidgeStatistics]:
     """Return the ridge penalty of the least held-out error, and the statistics of all samples."""
-    return train_held_out(
+    return gather_and_search(
         training.job, training.layer, training.samples, random, training.history,
         center_rows=sole_centers(training),
     )  # fmt: skip
@@ -193,7 +193,7 @@ def sole_centers(training: ReadoutTraining) -> npt.NDArray | None:
 
     Without one of its copies, the unit would still be there.
     """
-    return unrepeated_rows(training.job, training.samples, training.units.support)
+    return mark_repeated_rows(training.job, training.samples, training.units.support)
 
 
 def score_validation(

@@ -97,13 +97,13 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         history = SearchHistory(parts.units.start_alpha, alpha_scale=scale)
         report = FitReport(job.description, self.verbose)
         units = parts.units.of_all_samples().fit(job, samples, history)
-        report.hidden_layer(units, history)
+        report.print_layer(units, history)
         if target is not None:
             units, n_rows = with_center_targets(units, target, samples), len(history.rows)
             readout = parts.readout.train(ReadoutTraining(job, samples, units, target, history))
             rows = history.rows[n_rows:]
             errors = {scale * row["alpha"]: row["error"] for row in rows}
-            report.readout(readout, errors, history.is_loo)
+            report.print_readout(readout, errors, history.is_loo)
         units = units.of_rows(samples.rows)
         self._set_fitted(Parts(units, target, readout), job.engine.name, history.table)
 

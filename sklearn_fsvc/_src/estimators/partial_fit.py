@@ -268,7 +268,7 @@ class IncrementalNetwork(BufferedNetwork):
             if buffer.has_classes:
                 parts.target.check_same_classes(other_parts.target, name)
             state = self._incremental_state.emptied.update_buffered(
-                replace(buffer, n_summed=0).unsummed(), buffer.log_decay, parts.target, evaluate
+                replace(buffer, n_summed=0), parts.target, evaluate
             )
         state = self._incremental_state.merge([state], evaluate)
         self._store_state(parts, state, evaluate.device)
@@ -291,8 +291,7 @@ class IncrementalNetwork(BufferedNetwork):
         state = IncrementalState.start(units, parts.target, self.alpha, limit, history)
         self._set_fitted(parts, other.device_, history.table, _incremental_state=state)
         evaluate = Evaluator(self, units)
-        buffered = replace(buffer, n_summed=0).unsummed()
-        state = state.update_buffered(buffered, buffer.log_decay, parts.target, evaluate)
+        state = state.update_buffered(replace(buffer, n_summed=0), parts.target, evaluate)
         self._store_state(parts, state, evaluate.device)
 
     def _state_to_merge(self, parts: Parts, other: Any, other_parts: Parts, name: str) -> Any:
@@ -423,7 +422,7 @@ class IncrementalNetwork(BufferedNetwork):
         alpha = penalty
         report = FitReport(f"{type(self).__name__} solve", self.verbose)
         if penalty == "auto":
-            state, search_results = state.search_penalty(parts.units)
+            state, search_results = state.update_penalty(parts.units)
             alpha = state.best_alpha
         evaluate = Evaluator(self, parts.units)
         solution, fitted = evaluate.solve(state, parts, alpha)
@@ -431,7 +430,7 @@ class IncrementalNetwork(BufferedNetwork):
         if search_results is not None:
             n_before, columns = len(state.search_rows), ("alpha", "error")
             pairs = zip(*(search_results[name][n_before:] for name in columns), strict=True)
-            report.readout(readout, dict(pairs))
+            report.print_readout(readout, dict(pairs))
         state = replace(state, solved_for=penalty, solution=(solution.W, solution.b))
         parts = replace(parts, readout=readout)
         self._store_state(parts, state, evaluate.device, search_results)

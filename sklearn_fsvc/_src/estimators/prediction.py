@@ -60,7 +60,7 @@ class PredictionRun:
             check_no_overlap(out, self.X)
 
         def write_output(rows, scores):
-            output.take(rows, target.format_output(method, scores, readout, **options))
+            output.write(rows, target.format_output(method, scores, readout, **options))
 
         self.scores(write_output, make_consumer)
         return output.result
@@ -132,7 +132,7 @@ class OutputBuffer:
         self._n_rows, self._is_list = n_rows, False
         self._arrays: list[Any] = [] if out is None else [out]
 
-    def take(self, rows: Any, output: Any) -> None:
+    def write(self, rows: Any, output: Any) -> None:
         """Write the output for some rows; the first call decides on shapes and dtypes."""
         parts, self._is_list = as_array_list(output), isinstance(output, list)
         if not self._arrays:

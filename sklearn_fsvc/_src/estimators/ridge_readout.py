@@ -17,11 +17,12 @@ from ..readouts.dual import (
 from ..readouts.leave_one_out import HeldOutScores, LeaveOneOut, SampledLOO
 from ..readouts.linear import Solution
 from ..readouts.loo_penalty import (
+    LOOCriterion,
     draw_penalty_sample,
+    gather_and_search_loo,
     search_dual_loo,
     select_from_loo_grid,
     suits_loo,
-    train_loo,
 )
 from ..readouts.ridge import gather_with_fallback
 from ..utils.parameters import is_option, make_generator, parse_penalty
@@ -102,44 +103,36 @@ class Ridge(Linear):
 
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
-        job, layer, samples = training.job, training.layer, training.samples
-        if self._suits_loo(training):
-            found, statistics = train_loo(
-                job, layer, samples, self._penalty_sample(training), training.units,
-                training.history, self._prefers_large(samples),
-                center_outputs(training.units, training.target),
-            )  # fmt: skip
+        criterion = self._loo_criterion(training)
+        if criterion is None:
+            found, statistics = search_held_out(training, make_generator(self.random_state))
         else:
-            random = make_generator(self.random_state)
-            found, statistics = search_held_out(training, random)
+            found, statistics = gather_and_search_loo(
+                training.job, training.layer, training.samples, criterion, training.history
+            )
         return found.alpha, statistics
 
     def _search_dual_penalty(self, training, problem):
         """Return the search of the penalty by the dual equations, with alpha="auto"."""
         job, layer, samples = training.job, training.layer, training.samples
         start, random = training.history.start_for(layer), make_generator(self.random_state)
-        if self._suits_loo(training):
-            return search_dual_loo(
-                job, layer, samples, self._penalty_sample(training), problem, training.units,
-                start, self._prefers_large(samples),
-                center_outputs(training.units, training.target),
-            )  # fmt: skip
+        criterion = self._loo_criterion(training)
+        if criterion is not None:
+            return search_dual_loo(job, layer, samples, problem, criterion, start)
         if samples.validation is None:
             return search_dual(problem, random, start, samples.groups)
         validation = draw_validation(samples, random)
         of_validation = gather_dual_problem(job, cast_layer(layer, validation.X), validation)
         return search_dual_validated(problem, of_validation, start)
 
-    def _suits_loo(self, training):
-        return suits_loo(training.samples, training.units, is_stacked=bool(self.sample))
-
-    def _penalty_sample(self, training):
-        """Return the samples whose leave-one-out error selects a penalty."""
-        return self.sample or draw_penalty_sample(training.job, training.samples)
-
-    def _prefers_large(self, samples):
-        """Return whether large penalties are preferred: as of `search_loo`."""
-        return not self.sample and samples.targets.is_binary
+    def _loo_criterion(self, training):
+        """Return the `LOOCriterion` of alpha="auto"; None if held-out samples select a penalty."""
+        samples, units = training.samples, training.units
+        if not suits_loo(samples, units, is_stacked=bool(self.sample)):
+            return None
+        sample = self.sample or draw_penalty_sample(training.job, samples)
+        prefers_large = not self.sample and samples.targets.is_binary
+        return LOOCriterion(sample, units, center_outputs(units, training.target), prefers_large)
 
     def _train_by_dual(self, training, penalty):
         """Return the readout by the dual equations; None if they are ill-conditioned."""

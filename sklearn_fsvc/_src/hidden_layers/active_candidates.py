@@ -320,7 +320,7 @@ def _execute_step(job, block, state, ordered, rule, units, step):
 
 
 def _load_rows(ordered, rows):
-    """Return rows of the block on the host, as they are compared."""
+    """Return rows of the block on the host, in the dtype and with the weights of the comparison."""
     return ordered.engine.to_host(replace(ordered, order=rows).block(slice(None)))
 
 

@@ -267,7 +267,7 @@ def fit_rbf_layer(
     )  # fmt: skip
     check_squares(ordered, parameters.selection_metric)
     search = _CenterSearch(parameters, ordered, plan.max_centers, min_fraction, job)
-    rows, selection_radius = search.random_rows() if is_random else search.novel_rows()
+    rows, selection_radius = search.select_random() if is_random else search.select_novel()
     # The units are samples without the weights, in the dtype of X if distances are exact in it.
     units = job.engine.to_host(take_unsorted_rows(X, rows, parameters.distance_dtype(X)))
     radius = search.unit_radius(selection_radius)
@@ -350,7 +350,7 @@ class _CenterSearch:
         fraction = self.parameters.natural_fraction
         return float(fraction * self.natural_radius + (1 - fraction) * selection_radius)
 
-    def random_rows(self) -> tuple[npt.NDArray, None]:
+    def select_random(self) -> tuple[npt.NDArray, None]:
         """Return random rows, and no selection radius."""
         order = self.ordered.order
         if not self.parameters.shuffle:  # otherwise the order is random already
@@ -358,7 +358,7 @@ class _CenterSearch:
         n = self.parameters.n_units
         return order[: self.automatic_size if n is None else n], None
 
-    def novel_rows(self) -> tuple[npt.NDArray, float]:
+    def select_novel(self) -> tuple[npt.NDArray, float]:
         """Return novel rows in the order of presentation, and the selection radius."""
         # Either the radius is given, and the number of centres follows from it or is cut off, or
         # the radius is searched for a number of centres.

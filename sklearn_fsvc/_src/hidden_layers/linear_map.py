@@ -119,8 +119,8 @@ def search_transformation(
     # Baselines: the original features, and those with equal standard deviations.
     original = fit_network(invert_weights(equalising))
     best: npt.NDArray | None
-    R = equal = weights = np.ones(len(equalising))
-    network = fit_network(R)
+    R = weights = np.ones(len(equalising))
+    network, learned = fit_network(R), None
     lowest, best = network.error, R  # None stands for the original features
     if original.error <= network.error:
         lowest, best = original.error, None
@@ -135,10 +135,10 @@ def search_transformation(
         if not uses_matrix:
             weights = R
         if network.error < factor * lowest:
-            lowest, best = network.error, R
+            lowest, best, learned = network.error, R, R
         elif uses_matrix:
             break
-    return best, weights if best is None or best is equal else best
+    return best, weights if learned is None else learned
 
 
 def _check_n_features(n_features):

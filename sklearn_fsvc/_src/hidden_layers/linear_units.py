@@ -18,7 +18,7 @@ from ..data.samples import Samples
 from ..data.sources import SparseSource
 from ..engines.threads import limit_blas_threads
 from ..layers import TanhLayer, hidden_dtype
-from ..readouts.penalty_search import SearchHistory, train_held_out
+from ..readouts.penalty_search import SearchHistory, gather_and_search
 from .random_weights import draw_orthogonal
 
 # With fewer samples, the validation error is too noisy for a comparison.
@@ -93,6 +93,8 @@ def select_layer(
     def error(layer: Any) -> float:
         random, history = np.random.default_rng(seed), SearchHistory(start_alpha)
         leading = layer.part(slice(_N_UNITS))
-        return train_held_out(job, leading, samples, random, history, many_units=_N_UNITS)[0].error
+        return gather_and_search(job, leading, samples, random, history, many_units=_N_UNITS)[
+            0
+        ].error
 
     return other if error(other) < (1 - _MIN_GAIN) * error(linear) else linear

@@ -39,7 +39,7 @@ from .feature_weights import invert_weights, learn_weights, required_factor
 from .linear_map import learn_map
 from .parameters import importances_of
 from .proxy_networks import FEW_UNITS, MAX_UNITS, ProxyNetworks
-from .relevance import is_suitable, minimise_error, sizes_for
+from .relevance import minimise_error, sizes_for, suits_refinement
 
 # Minimum relative decrease of the validation error for refined weights to be selected. In
 # classification it is the second number, or the third as a fraction of the variance of the
@@ -165,11 +165,11 @@ def select_units(
         if selected.refined and LAPLACIAN in space.kernels:
             # The weights minimise the error of Laplacian units.
             space = replace(space, kernels=(LAPLACIAN,))
-    centers = proxy.centers(parameters, weights, parameters.n_units)
-    layer, error = proxy.select_layer(centers, weights, space)
+    unweighted = proxy.center_layer(parameters, weights, parameters.n_units)
+    layer, error = proxy.select_layer(unweighted, weights, space)
     if space.tries_gaussian:
         layer, weights = proxy.select_gaussian(
-            centers, layer, error, weights, unlearned, parameters.n_units
+            unweighted, layer, error, weights, unlearned, parameters.n_units
         )
     return SelectedUnits(layer.metric, layer.kernel, layer.radius, weights, importances)
 
@@ -299,11 +299,11 @@ class _ProxySearch(ProxyNetworks):
         """Return a function of weights, and of the lowest error so far, that returns an error."""
         # The radius is replaced below; a number avoids that it is estimated.
         at_random = replace(parameters, selection="random", kernel=LAPLACIAN, radius=1.0)
-        centers = self.centers(at_random, given, max(FEW_UNITS, parameters.n_units or MAX_UNITS))
-        centers = replace(centers, kernel=LAPLACIAN)
+        max_units = max(FEW_UNITS, parameters.n_units or MAX_UNITS)
+        unweighted = replace(self.center_layer(at_random, given, max_units), kernel=LAPLACIAN)
 
         def error_of(weights, lowest=np.inf):
-            layer, distance = self.weighted(centers, weights)
+            layer, distance = self.weighted(unweighted, weights)
             # Weights change the distances, and the natural radius with them.
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
             (error,) = self.errors([layer], lowest)
@@ -318,7 +318,7 @@ class _ProxySearch(ProxyNetworks):
         `is_required`, weights are returned whenever there are enough samples to find them.
         """
         n_outputs = self.samples.targets.n_outputs
-        if not is_suitable(len(self.training), len(start), n_outputs):
+        if not suits_refinement(len(self.training), len(start), n_outputs):
             return None
         variance = self.target_variance()
         sizes, refined, best = self._fitting_sizes(len(start), is_required), None, np.inf
@@ -360,9 +360,9 @@ class _ProxySearch(ProxyNetworks):
 
         Weights that suit the sharp peak of a Laplacian unit may be too rough for tanh units.
         """
-        centers = self.centers(replace(parameters, radius=1.0), None, parameters.n_units)
-        centers = replace(centers, metric="euclidean", kernel=GAUSSIAN)
-        layer, distance = self.weighted(centers, self.scaled_weights(centers, weights))
+        unweighted = self.center_layer(replace(parameters, radius=1.0), None, parameters.n_units)
+        unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
+        layer, distance = self.weighted(unweighted, self.scaled_weights(unweighted, weights))
         layers = _gaussian_layers(layer, distance, _SMOOTH_WIDTHS)
         return min(self.errors(layers, allow_extended=False))
 
@@ -373,13 +373,13 @@ class _ProxySearch(ProxyNetworks):
         gain = min(_MIN_CLASS_GAIN * lowest, _MIN_CLASS_VARIANCE * variance)
         return (1 - _MIN_QUICK_CLASS_GAIN) * lowest, lowest - gain
 
-    def select_layer(self, centers, weights, space):
+    def select_layer(self, unweighted, weights, space):
         """Return the proxy layer with the lowest error over kernels and widths, and the error.
 
         The error is infinite if there is one candidate only.
         """
         # All candidates share the centres, so that one pass over the samples evaluates them all.
-        layer, distance = self.weighted(centers, weights)
+        layer, distance = self.weighted(unweighted, weights)
         widths = {kernel: _widths(kernel, distance, space.radius) for kernel in space.kernels}
         layers = [
             replace(layer, kernel=kernel, radius=radii[0]) for kernel, radii in widths.items()
@@ -396,20 +396,20 @@ class _ProxySearch(ProxyNetworks):
         return (layers[0], errors[0]) if self.predicts_nothing(error) else (best, error)
 
     def select_gaussian(
-        self, centers, other, other_error, other_weights, further_weights, max_units
+        self, unweighted, incumbent, incumbent_error, incumbent_weights, further_weights, max_units
     ):
-        """Return Gaussian units of Euclidean distances and weights, or the other ones.
+        """Return Gaussian units of Euclidean distances and their weights, or the incumbent ones.
 
         Parameters
         ----------
-        centers : RBFLayer
+        unweighted : RBFLayer
             Its units are samples without weights.
-        other : RBFLayer
-            Units at these centres, with weights.
-        other_error : float
-        other_weights : ndarray or None
+        incumbent : RBFLayer
+            The best units so far, of another kernel or metric: at these centres, with weights.
+        incumbent_error : float
+        incumbent_weights : ndarray or None
         further_weights : list of (ndarray or None)
-            Candidates for the Gaussian units beside these weights.
+            Further candidates for the weights of the Gaussian units.
         max_units : int or None
             Of the larger network.
 
@@ -418,27 +418,27 @@ class _ProxySearch(ProxyNetworks):
         layer : RBFLayer
         weights : ndarray or None
         """
-        centers, best = replace(centers, metric="euclidean", kernel=GAUSSIAN), None
-        error = other_error  # the least one, of small networks
-        for unscaled in [other_weights, *further_weights]:
-            weights = self.scaled_weights(centers, unscaled)
-            candidate, candidate_error = self._best_gaussian(centers, weights, other_error)
+        unweighted, best = replace(unweighted, metric="euclidean", kernel=GAUSSIAN), None
+        error = incumbent_error  # the least one, of small networks
+        for unscaled in [incumbent_weights, *further_weights]:
+            weights = self.scaled_weights(unweighted, unscaled)
+            candidate, candidate_error = self._best_gaussian(unweighted, weights, incumbent_error)
             if candidate_error < error:
                 best, error = (candidate, weights), candidate_error
         if best is not None:
-            pairs = [(other, other_weights), best]
+            pairs = [(incumbent, incumbent_weights), best]
             errors = self.errors_of_large(pairs, max_units)
             if errors[1] < (1 - _MIN_GAUSSIAN_GAIN) * errors[0]:
                 return best
-        return other, other_weights
+        return incumbent, incumbent_weights
 
-    def _best_gaussian(self, centers, weights, other_error):
+    def _best_gaussian(self, unweighted, weights, incumbent_error):
         """Return the layer of the best width, and its error."""
-        layer, distance = self.weighted(centers, weights)
+        layer, distance = self.weighted(unweighted, weights)
         layers = _gaussian_layers(layer, distance, _GAUSSIAN_WIDTHS)
         errors = self.errors(layers)
         error, layer = min(errors), layers[int(np.argmin(errors))]
-        if error > _PROMISING * other_error:
+        if error > _PROMISING * incumbent_error:
             return layer, error
         return self._select_width(layer, error, [layer.radius / 2, layer.radius * 2])
 

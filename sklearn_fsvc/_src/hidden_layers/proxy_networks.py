@@ -141,8 +141,11 @@ class ProxyNetworks:
         squares = np.square(deviations).sum(axis=1)
         return float(np.average(squares, weights=weight_of(self.validation)))
 
-    def centers(self, parameters, weights, max_units=None):
-        """Return a layer on training samples, of `max_units` units or fewer."""
+    def center_layer(self, parameters, weights, max_units=None):
+        """Return a layer of `max_units` units or fewer, centred at unweighted training samples.
+
+        The centres are selected among the samples multiplied by `weights`.
+        """
         # Enough units for the number of samples, but no more than can be trained with them.
         suitable = int(np.clip(self.n_samples // _SAMPLES_PER_UNIT, FEW_UNITS, MAX_UNITS))
         trainable = int(_UNIT_FRACTION * len(self.training))

@@ -71,7 +71,7 @@ _REFUSED = 1e3
 _MAX_LEVERAGE = 0.999
 
 
-def is_suitable(n_samples: int, n_features: int, n_outputs: int) -> bool:
+def suits_refinement(n_samples: int, n_features: int, n_outputs: int) -> bool:
     """Return whether there are enough samples for the weights, two at least, and few outputs."""
     max_features = min(n_samples, THOROUGH.n_samples) // _SAMPLES_PER_FEATURE
     return 1 < n_features <= max_features and n_outputs <= _MAX_OUTPUTS

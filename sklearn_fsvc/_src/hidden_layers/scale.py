@@ -1,8 +1,7 @@
 """scale="auto" of tanh units: the length of the weights, estimated from the samples.
 
 A unit receives ``x . w``. Its standard deviation over the samples determines how nonlinear the unit
-is; `ScaleSample.deviation` estimates a suitable one, and `ScaleSample.scale` scales the weights to
-it.
+is: `ScaleSample.deviation` estimates a suitable one, for `ScaleSample.scale_weights`.
 """
 
 import math
@@ -177,7 +176,7 @@ class ScaleSample:
         return _SCOTT_MULTIPLE * max(self.total, 1.0) ** (1 / (dimension + 4))
 
     @limit_blas_threads(1)
-    def scale(self, W: Any, deviation: float) -> npt.NDArray:
+    def scale_weights(self, W: Any, deviation: float) -> npt.NDArray:
         """Scale the weights W of each unit, in place, to this standard deviation of its input.
 
         Returns

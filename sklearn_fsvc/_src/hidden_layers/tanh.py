@@ -342,7 +342,7 @@ def _scale_units(units, W, b, sample, fields, algebra):
     if units.has_auto_scale:
         deviation = sample.deviation(fields)
         b *= bias_range(deviation)
-        b -= sample.scale(W, deviation)
+        b -= sample.scale_weights(W, deviation)
         return b
     xp = algebra.xp
     lengths = _lengths(W, xp) if units.needs_classes else _expected_lengths(W, fields)

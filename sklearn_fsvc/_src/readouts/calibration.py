@@ -97,10 +97,10 @@ def is_uninformed(
     codes: npt.NDArray,
     weight: npt.NDArray | None = None,
 ) -> bool:
-    """Return whether probabilities are equal because no two samples are of the same class.
+    """Return whether leave-one-out scores have no information: each class has a single sample.
 
-    A readout without a sample has then no sample of its class. Scores of validation samples have
-    another temperature.
+    The readout without a sample then has no sample of its class, so that the largest temperature is
+    the best one. Scores of validation samples have another temperature.
     """
     codes = _with_weight(scores, codes, weight)[1]
     has_largest_temperature = np.isclose(calibration.temperature, np.exp(-_BOUNDS[0]))
@@ -162,8 +162,8 @@ def fit_offset(
     # All probabilities are at most the share, or at least.
     bounds = logit(share) - logits.max(), logit(share) - logits.min()
     constant = brentq(excess, *bounds) if bounds[0] < bounds[1] else bounds[0]
-    # The inverse of the logits: the arguments of both hyperbolic sines add up to 1 / scale,
-    # and sums of hyperbolic sines are products.
+    # Solve arcsinh((1 + offset) / (2 scale)) - arcsinh((1 - offset) / (2 scale)) = 2 half for the
+    # offset: by the formulas for sums of sinh, offset^2 = (2 scale sinh(half))^2 + tanh(half)^2.
     half = -constant * calibration.temperature / 2
     half = np.clip(half, -_MAX_ARGUMENT, _MAX_ARGUMENT)
     offset = np.hypot(2 * scale * np.sinh(half), np.tanh(half))

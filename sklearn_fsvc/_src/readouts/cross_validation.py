@@ -1,4 +1,7 @@
-"""Folds of samples that validate a readout, as rows and as statistics."""
+"""Folds of samples that validate a readout, as rows and as statistics.
+
+A *part* is the held-out set of a fold; the training set is all the rest.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,8 +17,8 @@ from ..data.streaming import cast_layer
 from .moments import CANCELLATION_ERROR
 from .statistics import RidgeStatistics
 
-# One sample in `PARTS` is held out, and no more than `MAX_VALIDATION`.
-PARTS, MAX_VALIDATION = 6, 5000
+# One sample in `N_PARTS` is held out, and no more than `MAX_VALIDATION`.
+N_PARTS, MAX_VALIDATION = 6, 5000
 # Up to these numbers of samples and units, all parts are held out, one after the other: with few
 # samples, the error on one part is so noisy that it chooses penalties which cost accuracy.
 MAX_CV_SAMPLES, MAX_CV_UNITS = 1000, 4000
@@ -35,7 +38,7 @@ def hold_out(
             f"validation, and n_samples={len(rows)}. Pass more samples (in partial_fit with a "
             "given layer, in the first call), or set these hyperparameters."
         )
-    n_validation = max(1, min(len(rows) // PARTS, MAX_VALIDATION))
+    n_validation = max(1, min(len(rows) // N_PARTS, MAX_VALIDATION))
     if _has_several(groups, rows):
         shuffled, n_validation = _shuffle_groups(rows, random, groups, n_validation)
         validation = shuffled[:n_validation]
@@ -69,10 +72,10 @@ def _shuffle_groups(rows, random, groups, n_validation):
 
 def count_parts(n_units: int, n_rows: int = 0) -> int:
     """Return how many parts of the samples are held out: all, or one for many samples or units."""
-    return PARTS if n_units <= MAX_CV_UNITS and n_rows <= MAX_CV_SAMPLES else 1
+    return N_PARTS if n_units <= MAX_CV_UNITS and n_rows <= MAX_CV_SAMPLES else 1
 
 
-def parts_to_hold_out(
+def draw_parts(
     rows: npt.NDArray,
     random: np.random.Generator,
     groups: npt.NDArray | None = None,
@@ -88,10 +91,10 @@ def parts_to_hold_out(
         return [validation]
     if groups is not None and _has_several(groups, rows):
         labels = random.permutation(np.unique(groups[others]))
-        parts = np.array_split(labels, min(PARTS - 1, len(labels)))
+        parts = np.array_split(labels, min(N_PARTS - 1, len(labels)))
         return [validation, *(others[np.isin(groups[others], part)] for part in parts)]
     others = random.permutation(others)
-    n_others = min(PARTS, len(rows)) - 1
+    n_others = min(N_PARTS, len(rows)) - 1
     return [validation, *(np.sort(part) for part in np.array_split(others, n_others))]
 
 
@@ -108,7 +111,7 @@ def draw_split(
     if validation is None:
         train_rows, validation_rows = hold_out(subset, random, samples.groups)
         return job, samples, train_rows, validation_rows
-    validation_rows = _draw_validation_rows(validation, random, n_rows // PARTS)
+    validation_rows = _draw_validation_rows(validation, random, n_rows // N_PARTS)
     train_rows = np.sort(subset[: n_rows - len(validation_rows)])
     n_rows = len(train_rows) + len(validation_rows)
     n_bytes = n_rows * samples.X.shape[1] * samples.X.dtype.itemsize
@@ -211,7 +214,7 @@ class HeldOut:
         if samples.validation is not None:
             validation = samples.validation
             return cls(validation, [_draw_validation_rows(validation, random)], False)
-        parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
+        parts = draw_parts(samples.rows_with_weight, random, samples.groups)
         selected = parts[:1] if n_units is None else select_folds(parts, n_units)
         return cls(samples, selected, True, find_fold_units(selected, center_rows))
 
@@ -234,7 +237,7 @@ def hash_validation_rows(X: Any, n: int) -> list[npt.NDArray]:
     The hash of a sample determines its part. So a removal changes the sums that the sample was
     added to, whenever and in whichever model.
     """
-    part = (row_hashes(X) >> np.uint64(32)) % np.uint64(PARTS) if n else ()
+    part = (row_hashes(X) >> np.uint64(32)) % np.uint64(N_PARTS) if n else ()
     return [np.flatnonzero(part == i) for i in range(n)]
 
 

@@ -23,10 +23,9 @@ from ..data.sources import SparseSource, is_in_memory
 from .row_sample import (
     HOST_BLOCK,
     ROWS,
-    SPARSE_ROWS,
     RowSample,
     SampledRows,
-    keys_of,
+    compute_keys,
     sample_blocks,
     sample_capacity,
 )
@@ -75,7 +74,7 @@ def sample_by_hash(
     hashes = np.where(copy > 0, mix_bits(hashes + copy), hashes)
     capacity = n_rows if is_exact else _capacity(job, samples, weight, n_rows)
     kept = np.argsort(hashes, kind="stable")[:capacity]
-    sample = _of_numbers(job, samples, capacity, rows[kept], hashes[kept])
+    sample = _load_rows(job, samples, capacity, rows[kept], hashes[kept])
     return replace(sample, is_repeated=is_repeated[kept])
 
 
@@ -106,10 +105,10 @@ def sample_at_random(
     """
     capacity = _capacity(job, samples, samples.weight, n_rows)
     rows = random_indices(samples, capacity, rows)
-    return _of_numbers(job, samples, capacity, rows, np.arange(len(rows), dtype=np.uint64))
+    return _load_rows(job, samples, capacity, rows, np.arange(len(rows), dtype=np.uint64))
 
 
-def unrepeated_rows(
+def mark_repeated_rows(
     job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None
 ) -> npt.NDArray[np.intp] | None:
     """Return row numbers, with -1 for rows that others equal.
@@ -128,13 +127,13 @@ def find_sampled_rows(
     """Return the row numbers of all copies of rows of a sample, and the index there of each."""
     if sample.numbers is not None:
         return sample.numbers, np.arange(sample.n_rows)
-    rows, places = [], []
+    rows, positions = [], []
     for part, block in sample_blocks(samples, block_size=_block_size(job, samples)):
         hashes = exact_hashes(block.X, job.algebra_of(block.X))
         matched, at = sample.match(hashes)
         rows.append(part.start + matched)
-        places.append(at)
-    return np.concatenate(rows), np.concatenate(places)
+        positions.append(at)
+    return np.concatenate(rows), np.concatenate(positions)
 
 
 def random_indices(
@@ -147,15 +146,12 @@ def random_indices(
 
 @dataclass(frozen=True, eq=False)
 class UniqueSamplePass(MapReduce):
-    """The pass over the rows of `sample_unique`; `block_size` elements at a time."""
+    """The pass over the rows of `sample_unique`."""
 
     capacity: int
-    block_size: int | None = None  # by default what suits the job
-    sparse_rows: int = SPARSE_ROWS
 
     def __call__(self, job, samples, rows=None):
-        block_size = self.block_size or _block_size(job, samples)
-        blocks = sample_blocks(samples, rows, block_size, self.sparse_rows)
+        blocks = sample_blocks(samples, rows, _block_size(job, samples))
         return RowSample(self.capacity).combine(blocks, job=job)
 
     @staticmethod
@@ -195,8 +191,8 @@ def _copies(hashes):
     return copy, is_repeated
 
 
-def _of_numbers(job, samples, capacity, numbers, hashes):
-    """Return the `RowSample` of row numbers, given a number for each that is unlike all others."""
+def _load_rows(job, samples, capacity, numbers, hashes):
+    """Return the `RowSample` of row numbers, given a distinct hash for each."""
     X = samples.X
     if isinstance(X, SparseSource):
         X = X.part(numbers)
@@ -204,7 +200,7 @@ def _of_numbers(job, samples, capacity, numbers, hashes):
         X = np.array(job.engine.to_host(take_unsorted_rows(X, numbers)))
     weight = samples.weight_or_ones(numbers).astype(np.float64)
     sums = samples.targets.matrix(numbers) * weight[:, None]
-    of_rows = SampledRows(X, hashes, keys_of(hashes), weight, sums)
+    of_rows = SampledRows(X, hashes, compute_keys(hashes), weight, sums)
     return RowSample(capacity, of_rows, numbers=numbers)
 
 

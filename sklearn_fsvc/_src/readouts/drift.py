@@ -31,4 +31,6 @@ class ErrorMonitor:
         """Return the newest error divided by the lowest; None after fewer than `WINDOW` samples."""
         if self.n_rows < WINDOW:
             return None
-        return self.newest / self.lowest if self.lowest > 0 else float(self.newest > 0) + 1.0
+        if self.lowest > 0:
+            return self.newest / self.lowest
+        return 2.0 if self.newest > 0 else 1.0  # in place of infinity, and of 0 / 0

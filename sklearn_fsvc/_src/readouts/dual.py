@@ -22,7 +22,7 @@ from ..data.streaming import Consumer, raise_overflow, stream
 from ..data.validation import NaNOutputError, check_no_nan
 from ..engines.algebra import HOST
 from ..engines.threads import limit_blas_threads
-from .cross_validation import MAX_VALIDATION, n_validation_units, parts_to_hold_out, select_folds
+from .cross_validation import MAX_VALIDATION, draw_parts, n_validation_units, select_folds
 from .draw_sample import find_sampled_rows
 from .leave_one_out import HeldOutScores, LeaveOneOut, leave_fold_out
 from .linear import Solution
@@ -79,9 +79,9 @@ def search_dual(
     start: float,
     groups: npt.NDArray | None = None,
 ) -> PenaltySearchResult:
-    """Return the penalty of the least held-out error; see `penalty_search.train_held_out`."""
+    """Return the penalty of the least held-out error; see `penalty_search.gather_and_search`."""
     n_units = problem.H.shape[1]
-    parts = select_folds(parts_to_hold_out(np.flatnonzero(problem.weight), random, groups), n_units)
+    parts = select_folds(draw_parts(np.flatnonzero(problem.weight), random, groups), n_units)
     leading = problem.leading(n_validation_units(n_units))
     n = problem.weight.sum() - min(problem.weight[part].sum() for part in parts)
     mean_error = problem.mean_error(parts)
@@ -106,27 +106,23 @@ def search_dual_validated(
 class Dual:
     """Solved dual equations of some rows."""
 
-    # (n_rows, n_rows): L of ``L L' = A A' + alpha I + scale u u'``, where u is `root` as a unit
-    # vector. A'u = 0, so that the last term changes no solution. Without it, the inverse would
+    # (n_rows, n_rows): L of ``L L' = A A' + alpha I + scale u u'``, where u is `sqrt_weight` over
+    # its length. A'u = 0, so that the last term changes no solution. Without it, the inverse would
     # have the eigenvalue 1 / alpha for u, which is large for a small alpha and would cost digits
     # of the rest.
     factor: npt.NDArray
     dual_coef: npt.NDArray  # (n_rows, n_outputs): ``(A A' + alpha I)^-1 R``
-    root: npt.NDArray  # (n_rows,): square roots of the weights
+    sqrt_weight: npt.NDArray  # (n_rows,): square roots of the weights
     share: npt.NDArray  # (n_rows,): weights divided by their sum
     mean: npt.NDArray  # (n_outputs,): of Y
     u_inverse: float  # 1 / (alpha + scale): eigenvalue of the inverse for u
     alpha: float
 
     @property
-    def weights(self) -> npt.NDArray:
-        """Coefficients of the centred rows in W, (n_rows, n_outputs)."""
-        return self.root[:, None] * self.dual_coef
-
-    @property
-    def centred(self) -> npt.NDArray:
+    def row_coef(self) -> npt.NDArray:
         """Coefficients of the rows in W, (n_rows, n_outputs), which add up to 0."""
-        return self.weights - np.outer(self.share, self.weights.sum(axis=0))
+        of_centred_rows = self.sqrt_weight[:, None] * self.dual_coef
+        return of_centred_rows - np.outer(self.share, of_centred_rows.sum(axis=0))
 
     @limit_blas_threads(1)
     def hat_complement(
@@ -134,7 +130,7 @@ class Dual:
         H: npt.NDArray,
         rows: npt.NDArray,
         groups: npt.NDArray,
-        root: npt.NDArray,
+        sqrt_weight: npt.NDArray,
         unit_at_sample: npt.NDArray,
     ) -> "HatComplement":
         """Return the residuals of groups of equal rows, and what blocks of I - S require.
@@ -149,19 +145,19 @@ class Dual:
         ----------
         rows, groups : ndarray of int of shape (n,)
             Rows, and the group of each.
-        root : ndarray of shape (n_groups, 1)
+        sqrt_weight : ndarray of shape (n_groups, 1)
             Square roots of the weights of the groups.
         unit_at_sample : ndarray of int of shape (n_groups,)
             The unit that is centred at each group; -1 for none.
         """
         # Equal rows of weights w are one row of weight sum w: their direction as a unit vector.
-        shape = len(root), len(self.root)
-        E = csr_array((self.root[rows] / root[groups, 0], (groups, rows)), shape)
+        shape = len(sqrt_weight), len(self.sqrt_weight)
+        E = csr_array((self.sqrt_weight[rows] / sqrt_weight[groups, 0], (groups, rows)), shape)
         whitened = (E @ HOST.invert_lower(self.factor).T).T
         # Columns of the own units in A.
         has_unit = np.flatnonzero(unit_at_sample >= 0)
         units = H[:, unit_at_sample[has_unit]]
-        units = np.asfortranarray(self.root[:, None] * (units - self.share @ units))
+        units = np.asfortranarray(self.sqrt_weight[:, None] * (units - self.share @ units))
         coefficients = HOST.multiply_transposed(units, self.dual_coef)
         HOST.solve_lower(self.factor, units)
         u = E @ np.sqrt(self.u_inverse * self.share)
@@ -179,7 +175,9 @@ class HatComplement:
 
     residuals: npt.NDArray  # (n_rows, n_outputs), times the square roots of the weights
     whitened: npt.NDArray  # (n, n_rows): L^-1 times the rows as unit vectors
-    u: npt.NDArray  # (n_rows,): their components along u, times the square root of `u_inverse`
+    u: (
+        npt.NDArray
+    )  # (n_rows,): their components along u, times the square sqrt_weight of `u_inverse`
     has_unit: npt.NDArray  # (n_own,): indices of the rows at which a unit is centred
     units: npt.NDArray  # (n, n_own): L^-1 times the columns of these units in A
     coefficients: npt.NDArray  # (n_own, n_outputs): of these units
@@ -207,12 +205,12 @@ class HatComplement:
         return residuals, block + outer @ solved
 
     def score_folds(
-        self, folds: Sequence[npt.NDArray], targets: npt.NDArray, root: npt.NDArray
+        self, folds: Sequence[npt.NDArray], targets: npt.NDArray, sqrt_weight: npt.NDArray
     ) -> Iterator[tuple[npt.NDArray, npt.NDArray | None]]:
         """Yield the rows of each fold, and their scores as of `leave_fold_out`."""
         for fold in folds:
             residuals, block = self.without_units_of(fold)
-            yield fold, leave_fold_out(targets[fold], residuals, block, root[fold])
+            yield fold, leave_fold_out(targets[fold], residuals, block, sqrt_weight[fold])
 
 
 def _inner_of_columns(A, B):
@@ -258,7 +256,7 @@ class DualProblem:
     @cached_property
     def _gram(self):
         """Return ``A A' + scale u u'``, see `Dual`, and `scale`: the mean of the eigenvalues."""
-        n, root, share = len(self.H), np.sqrt(self.weight), self.share
+        n, sqrt_weight, share = len(self.H), np.sqrt(self.weight), self.share
         K = np.zeros((n, n), order="F")
         HOST.syrk(K, self.H)
         K += np.tril(K, -1).T
@@ -266,8 +264,8 @@ class DualProblem:
         mean_products = K @ share
         K -= mean_products[:, None]
         K -= mean_products - share @ mean_products
-        K *= root[:, None]
-        K *= root
+        K *= sqrt_weight[:, None]
+        K *= sqrt_weight
         scale = np.trace(K) / n
         K += scale * np.sqrt(np.outer(share, share))
         return K, scale
@@ -276,11 +274,11 @@ class DualProblem:
     def _solve_dual(self, alpha):
         """Return the `Dual` of a penalty; None if it is ill-conditioned."""
         K, scale = self._gram
-        n, K, root, share = len(K), K.copy("F"), np.sqrt(self.weight), self.share
+        n, K, sqrt_weight, share = len(K), K.copy("F"), np.sqrt(self.weight), self.share
         HOST.add_to_diagonal(K, alpha)
         rounding = 2 * n * np.finfo(float).eps * np.trace(K)  # of an eigenvalue
         mean = share @ self.Y
-        dual_coef = np.asfortranarray(root[:, None] * (self.Y - mean))
+        dual_coef = np.asfortranarray(sqrt_weight[:, None] * (self.Y - mean))
         if not HOST.factorise(K):
             return None
         # No eigenvalue is less than alpha. If alpha is less than the rounding error, estimate them.
@@ -288,7 +286,7 @@ class DualProblem:
             return None
         HOST.solve_lower(K, dual_coef)
         HOST.solve_lower(K, dual_coef, transposed=True)
-        return Dual(K, dual_coef, root, share, mean, 1 / (alpha + scale), alpha)
+        return Dual(K, dual_coef, sqrt_weight, share, mean, 1 / (alpha + scale), alpha)
 
     def try_solve(self, alpha: float) -> tuple[Solution, Dual] | tuple[None, None]:
         """Return the readout of all rows and its `Dual`; (None, None) if it is ill-conditioned."""
@@ -296,7 +294,7 @@ class DualProblem:
         if dual is None:
             return None, None
         centre = HOST.multiply_transposed(self.H, dual.share[:, None])[:, 0]
-        W = HOST.multiply_transposed(dual.centred, self.H)
+        W = HOST.multiply_transposed(dual.row_coef, self.H)
         b = dual.mean - HOST.multiply(W, (self.shift + centre)[:, None])[:, 0]
         return Solution(W, b), dual
 
@@ -322,12 +320,12 @@ class DualProblem:
         if dual is None:
             return np.inf
         rows, total = np.concatenate(parts), 0.0
-        places, no_units = np.arange(len(rows)), np.full(len(rows), -1)
+        positions, no_units = np.arange(len(rows)), np.full(len(rows), -1)
         Y, weight = self.Y[rows], self.weight[rows]
-        root = np.sqrt(weight)[:, None]
-        left_out = dual.hat_complement(self.H, rows, places, root, no_units)
-        folds = np.split(places, np.cumsum([len(part) for part in parts[:-1]]))
-        for fold, scores in left_out.score_folds(folds, Y, root):
+        sqrt_weight = np.sqrt(weight)[:, None]
+        left_out = dual.hat_complement(self.H, rows, positions, sqrt_weight, no_units)
+        folds = np.split(positions, np.cumsum([len(part) for part in parts[:-1]]))
+        for fold, scores in left_out.score_folds(folds, Y, sqrt_weight):
             if scores is None:
                 return np.inf
             total += weight[fold] @ np.square(Y[fold] - scores).sum(axis=1)
@@ -358,24 +356,27 @@ class DualLOO(LeaveOneOut):
         H = problem.H
         Y, weight = self.sample.targets, self.sample.rows.weight
         rows, groups = self._copies
-        root, unit_at_sample = np.sqrt(weight)[:, None], self._unit_at_sample_below(H.shape[1])
-        left_out = dual.hat_complement(H, rows, groups, root, unit_at_sample)
+        sqrt_weight, unit_at_sample = (
+            np.sqrt(weight)[:, None],
+            self._unit_at_sample_below(H.shape[1]),
+        )
+        left_out = dual.hat_complement(H, rows, groups, sqrt_weight, unit_at_sample)
         residuals, diagonal = left_out.without_centered_units()
         # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
         is_known = diagonal > np.finfo(np.float64).eps * diagonal.max()
         diagonal = np.where(is_known, diagonal, 1.0)
-        scores, oof_scores = Y - residuals / (diagonal[:, None] * root), None
+        scores, oof_scores = Y - residuals / (diagonal[:, None] * sqrt_weight), None
         mean_y = np.average(Y, axis=0, weights=weight)
         scores[~is_known] = mean_y
         interpolates = False
         if self.folds is not None:
             oof_scores = np.empty(Y.shape)
-            for fold, of_fold in left_out.score_folds(self._rows_of_folds, Y, root):
+            for fold, of_fold in left_out.score_folds(self._rows_of_folds, Y, sqrt_weight):
                 interpolates |= of_fold is None
                 oof_scores[fold] = mean_y if of_fold is None else of_fold
         first = rows[np.unique(groups, return_index=True)[1]]
         for uncovered in self.uncovered_rows(H.shape[1]).values():
-            if not uncovered.is_known:
+            if not uncovered.is_complete:
                 is_active = (-problem.shift != H)[first]
                 uncovered.find(HOST, np.arange(len(first)), is_active)
         scores = HeldOutScores(H.shape[1], scores, is_known, oof_scores, interpolates)

@@ -82,7 +82,7 @@ def solve_exactly(
             if not contraction <= _MAX_CONTRACTION:
                 return None
             n_digits = min(_MAX_DIGITS, _n_bits(1 / contraction) + _MORE_DIGITS)
-            rounded = _round(solution, _SAFETY * contraction * change, dtype)
+            rounded = _round_if_certain(solution, _SAFETY * contraction * change, dtype)
             if rounded is not None:
                 to_device = statistics.algebra.to_device
                 return Solution(to_device(rounded[:-1].T.copy()), to_device(rounded[-1]))
@@ -146,7 +146,7 @@ class _Equations:
         for i in range(k + 1):
             if i == self._n_parts - 1:
                 return array
-            rest = _rounded(array, unit * 2.0 ** ((i + 1) * self._width))
+            rest = _round_to_multiples(array, unit * 2.0 ** ((i + 1) * self._width))
             array = array - rest if i == k else rest
         return array
 
@@ -179,8 +179,8 @@ class _Pair:
         self.high = total
 
 
-def _round(solution, error, dtype):
-    """Return the numbers of a dtype that a solution rounds to; None if its error leaves some open.
+def _round_if_certain(solution, error, dtype):
+    """Return the numbers of a dtype that a solution rounds to; None if its error may change one.
 
     In float64, whatever the dtype.
     """
@@ -193,7 +193,7 @@ def _round(solution, error, dtype):
     return np.where(is_zero, 0.0, below).astype(np.float64)
 
 
-def _rounded(array, unit):
+def _round_to_multiples(array, unit):
     """Return the elements rounded to multiples of a power of two, of up to 2^51 times that."""
     shift = 1.5 * 2.0 ** (_SIGNIFICAND - 1) * unit
     return (array + shift) - shift
@@ -201,7 +201,7 @@ def _rounded(array, unit):
 
 def _leading(array, n_bits):
     """Return the elements, rounded to a number of bits of the largest of their column."""
-    return _rounded(array, 2.0**-n_bits * _power_above(array))
+    return _round_to_multiples(array, 2.0**-n_bits * _power_above(array))
 
 
 def _slices(array, n_bits):
@@ -209,7 +209,7 @@ def _slices(array, n_bits):
     unit = _power_above(array)
     while array.any():
         unit = unit * 2.0**-n_bits
-        part = _rounded(array, unit)
+        part = _round_to_multiples(array, unit)
         yield part
         array = array - part
 

@@ -22,8 +22,8 @@ With the Cholesky factor L of the normal matrix, which a ridge has anyway, the l
 - `SampledLOO` scores a bounded sample of the rows by one penalty, by triangular solves. Calibration
   and stacked ensembles need no more.
 - `dual.DualLOO` does so for few rows, by the equations of their Gram matrix.
-- `press.press` scores all rows by several penalties in one more pass over them, by products with
-  the inverse factors or with eigenvectors: see `loo_penalty.py`.
+- `press.compute_press` scores all rows by several penalties in one more pass over them, by products
+  with the inverse factors or with eigenvectors: see `loo_penalty.py`.
 """
 
 from contextlib import suppress
@@ -117,7 +117,7 @@ def without_unit(
 
 @limit_blas_threads(1)  # small matrices: more threads wait for each other
 def leave_fold_out(
-    targets: npt.NDArray, residuals: npt.NDArray, complement: npt.NDArray, root: npt.NDArray
+    targets: npt.NDArray, residuals: npt.NDArray, complement: npt.NDArray, sqrt_weight: npt.NDArray
 ) -> npt.NDArray | None:
     """Return the scores of the samples of a fold by a readout trained without the fold.
 
@@ -127,15 +127,15 @@ def leave_fold_out(
     ----------
     targets : ndarray of shape (n_rows, n_outputs)
     residuals : ndarray of shape (n_rows, n_outputs)
-        Of the readout of all samples, times `root`.
+        Of the readout of all samples, times `sqrt_weight`.
     complement : ndarray of shape (n_rows, n_rows)
-        Block of I - S, for rows that are multiplied by `root`. Residuals and complement may have
-        one more common factor.
-    root : ndarray of shape (n_rows, 1)
+        Block of I - S, for rows that are multiplied by `sqrt_weight`. Residuals and complement may
+        have one more common factor.
+    sqrt_weight : ndarray of shape (n_rows, 1)
         Square roots of the weights.
     """
     try:
-        return targets - solve(complement, residuals, assume_a="pos") / root
+        return targets - solve(complement, residuals, assume_a="pos") / sqrt_weight
     except LinAlgError:
         return None
 
@@ -256,7 +256,7 @@ class SampledLOO(LeaveOneOut):
             Use the leading units alone.
         """
         statistics = self.statistics if n_units is None else self.statistics.leading(n_units)
-        equations = statistics.factorise(alpha, is_last, needs_root=True)
+        equations = statistics.factorise(alpha, is_last, needs_whitening=True)
         (scores,) = self.score(equations)
         return equations.solve(), scores
 
@@ -276,7 +276,7 @@ class SampledLOO(LeaveOneOut):
     def solve_leading(self, alpha: float, sizes: list[int]) -> list[tuple[Solution, HeldOutScores]]:
         """Return readouts of the leading units of each size, and their scores."""
         pairs: list[tuple[Solution, HeldOutScores]] = []
-        for equations in self.statistics.factorise_leading(alpha, sizes, needs_root=True):
+        for equations in self.statistics.factorise_leading(alpha, sizes, needs_whitening=True):
             scores = self.score(equations)
             pairs += zip(equations.solve_sizes(), scores, strict=True)
             del equations  # before the next factor is computed
@@ -317,47 +317,57 @@ class SampledLOO(LeaveOneOut):
 
     def _find_uncovered(self, job, rows, H):
         for uncovered in self.uncovered_rows(H.shape[1]).values():
-            if not uncovered.is_known:
+            if not uncovered.is_complete:
                 uncovered.find(job.engine.algebra, rows, H != 0)
 
     def _score_by_folds(self, job, whitened):
-        """Return the scores by the readout of all units, with out-of-fold scores.
-
-        A block of the hat matrix needs all rows of a fold at once, so that the whitened rows of a
-        group of folds are kept.
-        """
-        Y, weight, m = self.sample.targets, self.sample.rows.weight, whitened.n_units
-        result, oof_scores = _Scores(self.sample, whitened.mean_y), np.empty(Y.shape)
-        interpolates = False
-        unit_at_sample = self._unit_at_sample_below(whitened.n_units)
+        """Return the scores by the readout of all units, with out-of-fold scores."""
+        m, oof_scores = whitened.n_units, np.empty(self.sample.targets.shape)
+        scores, interpolates = _Scores(self.sample, whitened.mean_y), False
+        unit_at_sample = self._unit_at_sample_below(m)
         for folds in self._groups_of_folds(m * whitened.dtype.itemsize, job.memory_limit):
             folds = [fold[np.argsort(unit_at_sample[fold], kind="stable")] for fold in folds]
-            rows = np.concatenate(folds)
-            Z = whitened.algebra.xp.empty((m, len(rows)), whitened.dtype, order="F")
-            lower_bound = np.empty(len(rows))
-
-            def consume(part, H, rows=rows, Z=Z, lower_bound=lower_bound):
-                self._find_uncovered(job, rows[part], H[:, :m])
-                Z[:, part], lower_bound[part] = whitened.whiten(H)
-
-            self._stream(job.reserve(Z.nbytes), consume, m, rows)
+            Z, lower_bound = self._whiten_rows(job, whitened, np.concatenate(folds))
             ends = np.cumsum([len(fold) for fold in folds])
             for fold, end in zip(folds, ends, strict=True):
                 part = slice(end - len(fold), end)
-                of_fold = Z[:, part]
-                scores, hat = whitened.scores(of_fold, m), whitened.hat(of_fold)
                 own = _CenteredUnits(whitened, unit_at_sample[fold])
-                of_rows, leverage = own.removed(of_fold, scores, hat.diagonal(), m)
-                result.leave_out(fold, of_rows, leverage, lower_bound[part])
-                scores, hat = own.all_removed(of_fold, scores, hat)
-                root = np.sqrt(weight[fold])[:, None]
-                residuals = root * (Y[fold] - scores)
-                complement = np.eye(len(fold)) - root * hat * root.T
-                found = leave_fold_out(Y[fold], residuals, complement, root)
+                found = self._score_fold(whitened, fold, Z[:, part], lower_bound[part], own, scores)
                 interpolates |= found is None
                 oof_scores[fold] = whitened.mean_y if found is None else found
-        scores = replace(result.result(m, oof_scores), interpolates=interpolates)
-        return self.fill_uncovered(scores, whitened.alpha)
+        result = replace(scores.result(m, oof_scores), interpolates=interpolates)
+        return self.fill_uncovered(result, whitened.alpha)
+
+    def _whiten_rows(self, job, whitened, rows):
+        """Return whitened rows of the sample as columns, and the lower bound of each.
+
+        A block of the hat matrix needs all rows of a fold at once, so that they are kept.
+        """
+        m = whitened.n_units
+        Z = whitened.algebra.xp.empty((m, len(rows)), whitened.dtype, order="F")
+        lower_bound = np.empty(len(rows))
+
+        def consume(part, H):
+            self._find_uncovered(job, rows[part], H[:, :m])
+            Z[:, part], lower_bound[part] = whitened.whiten(H)
+
+        self._stream(job.reserve(Z.nbytes), consume, m, rows)
+        return Z, lower_bound
+
+    def _score_fold(self, whitened, fold, Z, lower_bound, own, scores):
+        """Add leave-one-out scores of a fold to `scores`; return `leave_fold_out`.
+
+        `Z` are the whitened rows of the fold, and `own` the `_CenteredUnits` of these.
+        """
+        m, Y = whitened.n_units, self.sample.targets[fold]
+        of_all, hat = whitened.scores(Z, m), whitened.hat(Z)
+        of_rows, leverage = own.removed(Z, of_all, hat.diagonal(), m)
+        scores.leave_out(fold, of_rows, leverage, lower_bound)
+        of_fold, hat = own.all_removed(Z, of_all, hat)
+        sqrt_weight = np.sqrt(self.sample.rows.weight[fold])[:, None]
+        residuals = sqrt_weight * (Y - of_fold)
+        complement = np.eye(len(fold)) - sqrt_weight * hat * sqrt_weight.T
+        return leave_fold_out(Y, residuals, complement, sqrt_weight)
 
     def _groups_of_folds(self, row_bytes, limit):
         """Return lists of folds whose rows take up to a quarter of the memory, or of one fold.
@@ -403,19 +413,19 @@ class _Scores:
 
 
 class _WhitenedRows:
-    """Rows of H as ``L^-1 (h - mean)``, for the root L of the normal matrix of some equations.
+    """Rows of H as ``L^-1 (h - mean)``, for the normal matrix ``L L'`` of some equations.
 
     The equations may be of more precise statistics (`RidgeStatistics.float64_fallback`); rows are
     whitened in the precision of those that are given.
     """
 
     def __init__(self, statistics, engine, equations):
-        s, half = statistics, equations.half
+        s, right = statistics, equations.whitened_right
         self.algebra, self._engine, self._n, self.alpha = s.algebra, engine, s.n, equations.alpha
         self._whiten, self._whiten_units = equations.whiten, equations.whiten_units
         # Neither sums that were rounded to float32 nor a float32 factor have more digits.
-        self.dtype = np.dtype(np.float32 if s.is_coarse else half.dtype)
-        self.n_units, self._half = len(half), half.astype(self.dtype)
+        self.dtype = np.dtype(np.float32 if s.is_coarse else right.dtype)
+        self.n_units, self._right = len(right), right.astype(self.dtype)
         self._mean_h = s.mean[: self.n_units].astype(self.dtype)
         self.mean_y = self.algebra.to_host(s.y / s.n)
 
@@ -429,7 +439,9 @@ class _WhitenedRows:
 
     def scores(self, Z, size):
         """Return scores (n_rows, n_outputs) by the first units, in float64 on the host."""
-        scores = self.algebra.to_host(self.algebra.multiply_transposed(Z[:size], self._half[:size]))
+        scores = self.algebra.to_host(
+            self.algebra.multiply_transposed(Z[:size], self._right[:size])
+        )
         return scores.astype(np.float64) + self.mean_y
 
     def leverages(self, Z, sizes):
@@ -453,7 +465,7 @@ class _WhitenedRows:
 
     def coefficients(self, U, size):
         """Return the coefficients (n_columns, n_outputs) of the units of `unit_vectors`."""
-        return self.products(U[:size], self._half[:size])
+        return self.products(U[:size], self._right[:size])
 
     def hat(self, Z):
         """Return the block of the hat matrix (n_rows, n_rows) for rows of weight 1."""
@@ -479,7 +491,7 @@ class _CenteredUnits:
         """Return scores and leverages, by the leading units, without each row's own unit."""
         if not self._are_any:
             return scores, leverage
-        # The root is triangular: the leading rows of U are those of a smaller layer, and are 0 for
+        # L is triangular: the leading rows of U are those of a smaller layer, and are 0 for
         # a unit that it does not have.
         whitened, U = self._whitened, self._U[:size]
         product, square = whitened.column_sums(U * Z[:size]), whitened.column_sums(U * U)

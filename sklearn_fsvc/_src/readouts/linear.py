@@ -26,17 +26,17 @@ class Solution(NamedTuple):
     problem: str = ""  # message about ill-conditioned equations; "" if there is no problem
 
 
-class Whitening(NamedTuple):
+class DiagonalBasis(NamedTuple):
     """A basis in which the normal matrices of several penalties are diagonal.
 
-    ``(A + alpha_k I)^-1 = basis diag(scale[:, k]) basis'`` for the centred Gram matrix A of the
+    ``(A + alpha_k I)^-1 = vectors diag(scale[:, k]) vectors'`` for the centred Gram matrix A of the
     statistics.
     """
 
-    basis: Any  # (n_units, n_directions)
+    vectors: Any  # (n_units, n_directions)
     scale: Any  # (n_directions, n_penalties)
     problems: list[str]  # for each penalty, as `Solution.problem`
-    is_triangular: bool = False  # whether the basis is 0 below its diagonal
+    is_triangular: bool = False  # whether `vectors` is 0 below its diagonal
 
 
 def warn_of_problem(problem: str) -> None:

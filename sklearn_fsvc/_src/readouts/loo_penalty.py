@@ -1,10 +1,11 @@
 """Ridge penalties by leave-one-out error.
 
-`select_from_loo_grid` serves ``alpha="loo"`` and lists of penalties, `train_loo` serves
+`select_from_loo_grid` serves ``alpha="loo"`` and lists of penalties, `search_loo` serves
 ``alpha="auto"`` for up to a few thousand samples.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from .penalty_search import (
     search_penalty,
     search_with_float64_fallback,
 )
-from .press import LOOScorer, PressResult, press
+from .press import LOOScorer, PressResult, compute_press
 from .ridge import gather
 from .row_sample import mean_and_error, squared_deviation
 from .statistics import MAX_FACTORS, RidgeStatistics
@@ -84,7 +85,7 @@ def select_from_loo_grid(
         If given, `alphas` ascend, and for more than `FEW_UNITS` units only a descent is evaluated.
         It begins at the penalty of the least held-out error, which is searched from the number on.
     center_outputs : ndarray of shape (n_units, n_outputs), optional
-        As of `press`.
+        As of `compute_press`.
     """
     # Leverages are as precise as H'H in the directions of least variance: sum in float64.
     (statistics,) = gather(job, [layer], samples, dtype=float)
@@ -93,7 +94,7 @@ def select_from_loo_grid(
 
     def evaluate(alphas, n_kept=0):
         kept = job.reserve(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
-        return press(
+        return compute_press(
             kept, layer, samples, statistics, alphas, keeps_all, center_outputs=center_outputs
         )
 
@@ -110,9 +111,10 @@ def select_from_loo_grid(
     scores = None
     if keep_scores:
         if result.scores is None:
-            result, best = (
-                press(job, layer, samples, statistics, [alpha], True, rows, center_outputs), 0
-            )  # fmt: skip
+            result = compute_press(
+                job, layer, samples, statistics, [alpha], True, rows, center_outputs
+            )
+            best = 0
         scores = result.scores[best]
     return LOOPenalty(alpha, solution, tuple(alphas), errors, posterior, scores)
 
@@ -207,46 +209,9 @@ def draw_penalty_sample(job: Job, samples: Any) -> Any:
     return sample_unmerged(job, samples, _PENALTY_SAMPLES, is_exact=True)
 
 
-def train_loo(
-    job: Job,
-    layer: Any,
-    samples: Any,
-    sample: Any,
-    units: Any,
-    history: SearchHistory,
-    prefers_large: bool = False,
-    center_outputs: npt.NDArray | None = None,
-) -> tuple[PenaltySearchResult, RidgeStatistics]:
-    """Return the penalty of the least leave-one-out error, and the statistics of all samples.
-
-    Parameters
-    ----------
-    sample : RowSample
-    history : SearchHistory
-        Gives the first penalty, and records those that are evaluated.
-    units, prefers_large, center_outputs
-        As of `search_loo`.
-    """
-
-    def search_from(gather_rows, _, statistics, start):
-        return search_loo(
-            job, layer, sample, statistics, units, start, prefers_large, center_outputs
-        )
-
-    return search_with_float64_fallback(job, layer, samples, history, search_from)
-
-
-def search_loo(
-    job: Job,
-    layer: Any,
-    sample: Any,
-    statistics: RidgeStatistics,
-    units: Any,
-    start: float,
-    prefers_large: bool = False,
-    center_outputs: npt.NDArray | None = None,
-) -> PenaltySearchResult:
-    """Return the penalty of the least leave-one-out error of a sample.
+@dataclass(frozen=True, eq=False)
+class LOOCriterion:
+    """The leave-one-out error by which penalties are compared.
 
     For units that are centred at samples it is more precise than held-out rows, and not biased by
     units that are centred at these. Half of more than 1000 find the penalty of all, which half of
@@ -255,64 +220,90 @@ def search_loo(
     Parameters
     ----------
     sample : RowSample
-    statistics : RidgeStatistics
-        Of all samples.
+        The rows that are left out.
     units : Units
         Those that are centred at rows of the sample are left out with the rows.
-    start : float
-        The first penalty.
-    prefers_large : bool
-        Return the largest penalty whose error is within one standard error of the least, and 2 %
-        of it. In classification, it has fewer errors.
     center_outputs : ndarray of shape (n_units, n_outputs), optional
         As of `LeaveOneOut`.
+    prefers_large : bool
+        Select the largest penalty whose error is within one standard error of the least, and 2 %
+        of it. In classification, it has fewer errors.
+    """
+
+    sample: Any
+    units: Any
+    center_outputs: npt.NDArray | None = None
+    prefers_large: bool = False
+
+    def compared_units(self, layer: Any) -> Any:
+        """Return the layer of those units whose readouts are compared."""
+        is_half = self.units.support is not None and layer.n_units > MIN_HALVED_UNITS
+        return layer.part(slice(n_validation_units(layer.n_units))) if is_half else layer
+
+    @property
+    def left_out(self) -> dict[str, Any]:
+        """Return the arguments of `LeaveOneOut` about the sample and the units."""
+        sample = self.sample.leading(_PENALTY_SAMPLES)
+        return {"sample": sample, "units": self.units, "center_outputs": self.center_outputs}
+
+
+def gather_and_search_loo(
+    job: Job, layer: Any, samples: Any, criterion: LOOCriterion, history: SearchHistory
+) -> tuple[PenaltySearchResult, RidgeStatistics]:
+    """Return the result of `search_loo`, and the statistics of all samples.
+
+    `history` gives the first penalty, and records those that are evaluated.
+    """
+
+    def search_from(gather_rows, _, statistics, start):
+        return search_loo(job, layer, statistics, criterion, start)
+
+    return search_with_float64_fallback(job, layer, samples, history, search_from)
+
+
+def search_loo(
+    job: Job, layer: Any, statistics: RidgeStatistics, criterion: LOOCriterion, start: float
+) -> PenaltySearchResult:
+    """Return the penalty of the least leave-one-out error.
+
+    Parameters
+    ----------
+    statistics : RidgeStatistics
+        Of all samples.
+    criterion : LOOCriterion
+    start : float
+        The first penalty.
     """
     job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
-    layer = _validated(layer, units)
+    layer = criterion.compared_units(layer)
     leading = statistics.leading(layer.n_units)
-    loo = SampledLOO(
-        job,
-        layer,
-        sample.leading(_PENALTY_SAMPLES),
-        leading,
-        units=units,
-        center_outputs=center_outputs,
-    )
+    loo = SampledLOO(job, layer, statistics=leading, **criterion.left_out)
 
     def scores_of(alpha):
         equations = leading.try_cholesky(alpha, is_compared=True)
         return None if equations is None else loo.score(equations)[0]
 
-    return _search_scores(loo, scores_of, statistics.n, start, prefers_large)
+    return _search_scores(loo, scores_of, statistics.n, start, criterion.prefers_large)
 
 
 def search_dual_loo(
     job: Job,
     layer: Any,
     samples: Any,
-    sample: Any,
     problem: DualProblem,
-    units: Any,
+    criterion: LOOCriterion,
     start: float,
-    prefers_large: bool = False,
-    center_outputs: npt.NDArray | None = None,
 ) -> PenaltySearchResult:
     """`search_loo` by the `DualProblem` of all samples."""
-    layer, sample = _validated(layer, units), sample.leading(_PENALTY_SAMPLES)
+    layer = criterion.compared_units(layer)
     leading = problem.leading(layer.n_units)
-    loo = DualLOO(job, layer, sample, samples, units=units, center_outputs=center_outputs)
+    loo = DualLOO(job, layer, samples=samples, **criterion.left_out)
 
     def scores_of(alpha):
         _, dual = leading.try_solve(alpha)
         return None if dual is None else loo.score(dual, leading)
 
-    return _search_scores(loo, scores_of, problem.weight.sum(), start, prefers_large)
-
-
-def _validated(layer, units):
-    """Return the units whose readouts are compared: half of many that are centred at samples."""
-    is_half = units.support is not None and layer.n_units > MIN_HALVED_UNITS
-    return layer.part(slice(n_validation_units(layer.n_units))) if is_half else layer
+    return _search_scores(loo, scores_of, problem.weight.sum(), start, criterion.prefers_large)
 
 
 def _search_scores(loo, scores_of, n, start, prefers_large):
@@ -337,7 +328,9 @@ def _search_scores(loo, scores_of, n, start, prefers_large):
 def _within_standard_error(found, error_of, losses, weight):
     """Return the largest penalty whose paired difference to the best is one standard error.
 
-    And `_TOLERANCE` of the least error at most: the standard error of few samples is large.
+    And `_TOLERANCE` of the least error at most: the standard error of few samples is large. (The
+    one-standard-error rule of L. Breiman et al. 1984, "Classification and Regression Trees", with a
+    paired difference.)
     """
     tried, best = found.tried, found.alpha
     tolerance = _TOLERANCE * found.error

@@ -216,11 +216,11 @@ class PackedSymmetric:
         """Return the additional bytes that `add_gram` allocates if `allow_workspace` is True."""
         return algebra.syrk_workspace_bytes(min(WIDTH, order), dtype)
 
-    def multiply(self, B: Any, part: Callable[[Any], Any] | None = None) -> Any:
-        """Return A B, a new array; or the product with a function of the elements of A."""
+    def multiply(self, B: Any, transform: Callable[[Any], Any] | None = None) -> Any:
+        """Return A B, a new array; with ``transform(block)`` for each panel of A, if given."""
         algebra, product = self.algebra, self.algebra.xp.zeros(B.shape)
         for first, block in self:
-            block = block if part is None else part(block)
+            block = block if transform is None else transform(block)
             n = block.shape[1]
             here, after = slice(first, first + n), slice(first + n, None)
             algebra.add(product[here], algebra.symm(block[:n], B[here]))

@@ -247,7 +247,7 @@ def _constant_error(statistics, b):
     return float(s.yy.sum()) - 2 * float(b @ s.y) + s.n * float(b @ b)
 
 
-def train_held_out(
+def gather_and_search(
     job: Job,
     layer: Any,
     samples: Samples,

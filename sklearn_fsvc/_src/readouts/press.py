@@ -5,6 +5,7 @@ normal matrix of each penalty, or, for many penalties, by eigenvectors that all 
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class PressResult(NamedTuple):
     posterior: Any = None  # ``posterior(k)`` returns the `Posterior` at penalty number k
 
 
-def press(
+def compute_press(
     job: Job,
     layer: Any,
     samples: Any,
@@ -79,16 +80,13 @@ def press(
     n_rows = len(samples if rows is None else rows)
     kept_bytes = dtype.itemsize * len(alphas) * n_rows * samples.targets.n_outputs
     keep_scores = keep_scores and (len(alphas) == 1 or kept_bytes <= limit // 4)
-    needed += kept_bytes if keep_scores else 0
+    fixed_bytes = needed + kept_bytes if keep_scores else needed
     fills = center_outputs is not None and layer.has_compact_support
-    press_pass = _PressPass(layer, scorer, keep_scores, needed, fills)
+    press_pass = _PressPass(layer, scorer, keep_scores, fixed_bytes, fills)
     sums = map_reduce(job, samples, press_pass, rows)
     if len(sums.uncovered):
         _fill_uncovered(job, samples, press_pass, sums, rows, center_outputs)
-
-    def posterior(k):
-        return scorer.posterior(k, sums)
-
+    posterior = partial(scorer.posterior, sums=sums)
     return PressResult(alphas, solutions, sums.errors, sums.scores, posterior)
 
 
@@ -154,12 +152,12 @@ class LOOSums:
 
 @dataclass(frozen=True, eq=False)
 class _PressPass(MapReduce):
-    """The pass over the rows of `press`."""
+    """The pass over the rows of `compute_press`."""
 
     layer: Any
     scorer: "LOOScorer"
     keep_scores: bool
-    needed: int  # bytes of the scorer and of the scores
+    fixed_bytes: int  # those of the scorer and of the scores
     fills_uncovered: bool  # whether uncovered rows are found
 
     def __call__(self, job, samples, rows=None):
@@ -191,7 +189,7 @@ class _PressPass(MapReduce):
 
         m, itemsize = self.layer.n_units, scorer.dtype.itemsize
         row_bytes = scorer.row_bytes(m, n_outputs, itemsize, engine.algebra, n_alphas)
-        stream(job, self.layer, samples.X, Consumer(consume, self.needed, row_bytes), rows)
+        stream(job, self.layer, samples.X, Consumer(consume, self.fixed_bytes, row_bytes), rows)
         return replace(
             sums, errors=engine.to_host(sums.errors), noise=engine.to_host(sums.noise),
             noise_weight=engine.to_host(sums.noise_weight), uncovered=np.concatenate(uncovered),
@@ -225,8 +223,8 @@ class LOOScorer:
         dtype, xp = np.dtype(dtype), statistics.xp
         solutions: list[Solution] = []
         bases = []
-        for whitening in statistics.whiten(alphas):
-            more, basis = _solve_in_basis(whitening, statistics, dtype)
+        for diagonal in statistics.diagonalise(alphas):
+            more, basis = _solve_in_basis(diagonal, statistics, dtype)
             solutions += more
             bases.append(basis)
         scorer = cls(
@@ -252,8 +250,8 @@ class LOOScorer:
     @staticmethod
     def nbytes(n_units: int, itemsize: int, algebra: Any, n_bases: int = 1) -> int:
         """Return the bytes of a scorer on the engine, at most."""
-        whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
-        return whitening + (n_bases + 2 * (algebra.n_split_terms - 1)) * n_units**2 * itemsize
+        bases = RidgeStatistics.diagonalise_bytes(n_units, algebra)
+        return bases + (n_bases + 2 * (algebra.n_split_terms - 1)) * n_units**2 * itemsize
 
     @staticmethod
     def row_bytes(n_units: int, n_outputs: int, itemsize: int, algebra: Any, n_alphas: int) -> int:
@@ -280,24 +278,23 @@ class LOOScorer:
         H -= self.mean_h
         squared_norms = (H * H).sum(axis=1).astype(np.float64)
         lower_bound = min_one_minus_leverage(self.dtype, squared_norms[:, None], self.alphas)
-        scores, leverage, own = self._in_sample(algebra.split(H), Y.shape[1], unit_at_sample)
+        scores, leverage = self._in_sample(algebra.split(H), Y.shape[1], unit_at_sample)
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
-        others, leverage = without_unit(scores, leverage, *own) if own else (scores, leverage)
         Y, one_minus_leverage = Y[:, None, :], 1 - weight[:, None] * leverage
         left_out, is_unknown = leave_out(
-            xp, Y, others, one_minus_leverage, lower_bound, self.mean_y
+            xp, Y, scores, one_minus_leverage, lower_bound, self.mean_y
         )
         sums.errors += xp.tensordot(weight, ((Y - left_out) ** 2).sum(axis=2), 1) / self.n
         sums.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
-        sums.noise += xp.tensordot(weight, one_minus_leverage[:, :, None] * (Y - others) ** 2, 1)
+        sums.noise += xp.tensordot(weight, one_minus_leverage[:, :, None] * (Y - scores) ** 2, 1)
         sums.noise_weight += xp.tensordot(weight, one_minus_leverage**2, 1)
         return left_out
 
     def _in_sample(self, H_parts, n_outputs, unit_at_sample):
-        """Return scores (n_rows, n_alphas, n_outputs) of the readouts of all rows, and leverages.
+        """Return scores of rows by the readouts of all rows, and leverages, without own units.
 
-        Leverages have the shape (n_rows, n_alphas). The third result is the rest of the arguments
-        of `without_unit`, or None. `H_parts` are centred rows, split by ``algebra.split``.
+        Of shape (n_rows, n_alphas, n_outputs) and (n_rows, n_alphas). `H_parts` are centred rows,
+        split by ``algebra.split``.
         """
         xp, U = self.algebra.xp, self.algebra.xp.empty(H_parts[0].shape, self.dtype)
         results: list[list] = []
@@ -315,15 +312,15 @@ class LOOScorer:
                 ]
             result.append(basis.inner_products(xp.multiply(U, U, out=U)))
             results.append(result)
-        of_all, *own, leverage = (
+        scores, *own, leverage = (
             xp.concatenate(each, axis=1) for each in zip(*results, strict=True)
         )
-        of_all += self.mean_y
+        scores += self.mean_y
         leverage += 1 / self.n
-        if not own:
-            return of_all, leverage, None
+        if unit_at_sample is None:
+            return scores, leverage
         product, coefficients, square = own
-        return of_all, leverage, (product, square, coefficients)
+        return without_unit(scores, leverage, product, square, coefficients)
 
     def posterior(self, k: int, sums: LOOSums) -> Posterior:
         """Return the `Posterior` at penalty number k, with the noise that all rows show.
@@ -345,7 +342,7 @@ class LOOScorer:
 
 @dataclass(frozen=True, eq=False)
 class _Basis:
-    """A `Whitening` in the dtype of H, and the readouts of its penalties in this basis."""
+    """A `DiagonalBasis` in the dtype of H, and the readouts of its penalties in this basis."""
 
     vectors: Any  # (n_units, n_directions)
     scale: Any  # (n_directions, n_penalties)
@@ -383,9 +380,9 @@ class _Basis:
             )
 
 
-def _solve_in_basis(whitening, statistics, dtype):
-    """Return the solutions of the penalties of a `Whitening`, and its `_Basis`."""
-    vectors, scale, problems, is_triangular = whitening
+def _solve_in_basis(diagonal, statistics, dtype):
+    """Return the solutions of the penalties of a `DiagonalBasis`, and its `_Basis`."""
+    vectors, scale, problems, is_triangular = diagonal
     target = vectors.T @ statistics.right
     solutions = [
         statistics.to_solution(vectors @ (scale[:, [k]] * target), problem)

@@ -124,15 +124,15 @@ def fit_residual_distribution(
         predictions, Y, weight = predictions[kept], Y[kept], weight[kept]
         rows, n_rows = kept if rows is None else rows[kept], n_max
     residuals = Y - predictions
-    varies = n_rows >= _MIN_ROWS
-    knots = np.quantile(predictions, _KNOTS if varies else _KNOTS[:1], axis=0)
+    has_constant_scale = n_rows < _MIN_ROWS
+    knots = np.quantile(predictions, _KNOTS[:1] if has_constant_scale else _KNOTS, axis=0)
     hinges, targets = _hinges(predictions, knots), _log_residuals(residuals)
     # Each output by its own prediction.
     fits = [_fit_ridge(hinges[:, :, k], targets[:, [k]], weight) for k in range(n_outputs)]
     hinge_coef, intercept, log_scale = (
         np.concatenate(arrays, axis=-1) for arrays in zip(*fits, strict=True)
     )
-    n_units = min(_MAX_UNITS, n_rows // _ROWS_PER_UNIT) if varies else 0
+    n_units = 0 if has_constant_scale else min(_MAX_UNITS, n_rows // _ROWS_PER_UNIT)
     H = first_activations(job, layer, X, n_units, rows)
     unit = (np.sqrt(H.var(axis=0).mean()) if n_units else 0.0) or 1.0
     H /= unit

@@ -118,7 +118,7 @@ class Gather(MapReduce):
     dtype: npt.DTypeLike | None = None  # as of `gather`
     shift: Any = None  # as of `Moments.zeros`
     # (k, n): only the panels k, k + n, k + 2n, ... of the Gram matrix are computed.
-    share: tuple[int, int] = (0, 1)
+    panels: tuple[int, int] = (0, 1)
 
     def __call__(self, job, samples, rows=None):
         results: list[RidgeStatistics] = []
@@ -155,7 +155,7 @@ class Gather(MapReduce):
         """Return columns that are summed at a time, whether to use extra memory, and all bytes."""
         m, algebra = self.layers[0].n_units, job.engine.algebra
         strip = PackedSymmetric.strip_for(m, dtype, job.memory_limit)
-        fixed_bytes = len(self.layers) * PackedSymmetric.nbytes(m, self.share[1])
+        fixed_bytes = len(self.layers) * PackedSymmetric.nbytes(m, self.panels[1])
         fixed_bytes += PackedSymmetric.gram_bytes(m, dtype, strip)
         extra_bytes = PackedSymmetric.workspace_bytes_of(m, dtype, algebra)
         allow_workspace = _FAST_MEMORY_FACTOR * (fixed_bytes + extra_bytes) <= job.memory_limit
@@ -172,7 +172,7 @@ class Gather(MapReduce):
     def _zeros(self, samples, algebra, dtype, strip, allow_workspace):
         """Return statistics of no rows, on the device."""
         layer = self.layers[0]
-        gram = PackedSymmetric.every_nth(layer.n_units, algebra, *self.share)
+        gram = PackedSymmetric.every_nth(layer.n_units, algebra, *self.panels)
         gram.allow_workspace, gram.strip = allow_workspace, strip
         statistics = RidgeStatistics.zeros(
             layer.n_units,

@@ -27,7 +27,7 @@ PRIOR_ROWS = 30
 # Part of the memory that a sample may take.
 _MEMORY_SHARE = 1 / 16
 # Elements that are hashed at a time on the host; and rows, if they are sparse.
-HOST_BLOCK, SPARSE_ROWS = 2**22, 2**12
+HOST_BLOCK, _SPARSE_ROWS = 2**22, 2**12
 # Logarithm of the range of hashes.
 _LOG_RANGE = 64 * np.log(2)
 
@@ -285,15 +285,12 @@ def sample_capacity(memory_limit: int, n_features: int, n_rows: float = ROWS) ->
 
 
 def sample_blocks(
-    samples: Samples,
-    rows: npt.NDArray | None = None,
-    block_size: int = HOST_BLOCK,
-    sparse_rows: int = SPARSE_ROWS,
+    samples: Samples, rows: npt.NDArray | None = None, block_size: int = HOST_BLOCK
 ) -> Iterator[tuple[slice, Samples]]:
     """Yield (slice of the row numbers, `Samples`) of up to `block_size` elements each."""
     X, n = samples.X, len(samples if rows is None else rows)
     step = max(1, block_size // (X.shape[1] + 2 * samples.targets.n_outputs))
-    step = sparse_rows if isinstance(X, SparseSource) else step
+    step = _SPARSE_ROWS if isinstance(X, SparseSource) else step
     parts = [slice(start, min(start + step, n)) for start in range(0, n, step)]
     if isinstance(X, SparseSource):
         order = np.arange(n) if rows is None else rows
@@ -311,7 +308,7 @@ def _candidates(samples, key_limit, log_decay, job, capacity):
     """
     X = samples.X
     hashes = exact_hashes(X, HOST if job is None else job.algebra_of(X))
-    keys = keys_of(hashes) - log_decay
+    keys = compute_keys(hashes) - log_decay
     weight = np.exp(log_decay) * np.ones(len(hashes))
     weight = weight if samples.weight is None else weight * samples.weight
     rows = np.flatnonzero((keys < key_limit) & (weight > 0))
@@ -323,7 +320,7 @@ def _candidates(samples, key_limit, log_decay, job, capacity):
     return SampledRows(X, hashes[rows], keys[rows], weight[rows], sums), limit
 
 
-def keys_of(hashes):
+def compute_keys(hashes):
     """Return the keys of rows that have not decayed."""
     return np.log(hashes.astype(float) + 1) - _LOG_RANGE
 

@@ -11,7 +11,7 @@ from ..data.memory_plan import count_fitting
 from ..data.rows import ShardedRows
 from ..data.samples import Samples, draw_ascending
 from ..data.sources import ArraySource, Source
-from .cross_validation import draw_split, parts_to_hold_out, select_folds
+from .cross_validation import draw_parts, draw_split, select_folds
 from .log_loss import LogLoss, compute_losses
 from .penalty_search import PenaltySearchResult, downhill
 from .softmax import SoftmaxTraining, lasting_bytes
@@ -110,7 +110,7 @@ def _draw_parts(job, samples, n_rows, random):
         return job, samples, np.arange(len(samples)), [validation]
     rows = draw_ascending(samples.rows_with_weight, n_rows, random)
     groups, is_noisy = samples.groups_of(rows), _has_rare_classes(samples.targets, rows)
-    return job, samples, rows, parts_to_hold_out(np.arange(len(rows)), random, groups, is_noisy)
+    return job, samples, rows, draw_parts(np.arange(len(rows)), random, groups, is_noisy)
 
 
 def _has_rare_classes(targets, rows):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data.memory_plan import format_bytes
 from .exact_solution import solve_exactly
-from .linear import Solution, Whitening
+from .linear import DiagonalBasis, Solution
 from .moments import Moments
 from .packed_symmetric import PackedSymmetric
 
@@ -137,7 +137,7 @@ class RidgeStatistics(Moments):
         return self.factorise(alpha, is_last).solve()
 
     def factorise(
-        self, alpha: float, is_last: bool = False, needs_root: bool = False
+        self, alpha: float, is_last: bool = False, needs_whitening: bool = False
     ) -> "FactoredEquations":
         """Factorise the normal equations, by a method that suits their condition.
 
@@ -151,7 +151,7 @@ class RidgeStatistics(Moments):
             Whether the statistics are not needed any more: the factor may overwrite the Gram
             matrix, or take its place. It is the largest array of a fit, so that a factor in
             addition to it would double the memory.
-        needs_root : bool
+        needs_whitening : bool
             Whether the factor whitens rows as well. Then a float32 factor has to be precise by
             itself, since refinement improves nothing but the solution.
 
@@ -160,14 +160,14 @@ class RidgeStatistics(Moments):
         ValueError
             If the equations are ill-conditioned, and there is no room for eigenvectors.
         """
-        equations = self.try_cholesky(alpha, is_last, needs_root)
+        equations = self.try_cholesky(alpha, is_last, needs_whitening)
         if equations is not None:
             return equations
         if self.float64_fallback is not None and self.is_coarse:
             if is_last:
                 self.gram = None
             (statistics,) = self.float64_fallback()
-            return statistics.factorise(alpha, is_last, needs_root)
+            return statistics.factorise(alpha, is_last, needs_whitening)
         needed = self.algebra.n_eigh_matrices * len(self.h) ** 2 * 8
         if self.gram is None or not self._fits_workspace(needed):
             raise ValueError(
@@ -175,7 +175,7 @@ class RidgeStatistics(Moments):
                 f"small for the eigenvectors of {len(self.h)} units ({format_bytes(needed)}). "
                 "Raise alpha or max_memory, or use fewer units."
             )
-        return EigenEquations(self, alpha, self._whiten_by_eigenvectors([alpha]))
+        return EigenEquations(self, alpha, self._diagonalise_by_eigenvectors([alpha]))
 
     def try_solve(self, alpha: float, is_compared: bool = False) -> Solution | None:
         """Return the solution by Cholesky; None as of `try_cholesky`."""
@@ -186,7 +186,7 @@ class RidgeStatistics(Moments):
         self,
         alpha: float,
         is_last: bool = False,
-        needs_root: bool = False,
+        needs_whitening: bool = False,
         is_compared: bool = False,
     ) -> "CholeskyEquations | None":
         """Return the equations with their Cholesky factor; None if they are ill-conditioned.
@@ -194,7 +194,7 @@ class RidgeStatistics(Moments):
         A solution that `is_compared` with those of other penalties is not refined: it needs no more
         digits than the sums have.
         """
-        float32_above = self._float32_limit(needs_root, is_compared)
+        float32_above = self._float32_limit(needs_whitening, is_compared)
         is_exact = not is_compared and self.may_be_copied and self.has_exact_solution
         in_place = is_last and not is_exact
         factor = self.cholesky(alpha, is_last=in_place, float32_above=float32_above)
@@ -207,16 +207,16 @@ class RidgeStatistics(Moments):
             self.gram = None
         return CholeskyEquations(self, alpha, factor, (len(self.h),), is_refined, is_exact)
 
-    def _float32_limit(self, needs_root, is_compared):
+    def _float32_limit(self, needs_whitening, is_compared):
         """Return the `float32_above` of `cholesky` for the factor of `try_cholesky`."""
         if is_compared:
             return _FLOAT32_SAFE
         if not self.may_be_copied:  # refinement needs the Gram matrix in addition to the factor
             return np.inf
-        return _FLOAT32_REFINED if self.is_coarse and not needs_root else _FLOAT32_SAFE
+        return _FLOAT32_REFINED if self.is_coarse and not needs_whitening else _FLOAT32_SAFE
 
     def factorise_leading(
-        self, alpha: float, sizes: Sequence[int], needs_root: bool = False
+        self, alpha: float, sizes: Sequence[int], needs_whitening: bool = False
     ) -> "Iterator[FactoredEquations]":
         """Factorise the equations of the leading units, of each size in an ascending sequence.
 
@@ -234,7 +234,7 @@ class RidgeStatistics(Moments):
             )
         else:
             for size in sizes:
-                yield self.leading(size).factorise(alpha, needs_root=needs_root)
+                yield self.leading(size).factorise(alpha, needs_whitening=needs_whitening)
 
     def solve_leading(self, alpha: float, sizes: Sequence[int]) -> list[Solution]:
         """Return the solutions for the leading units of each size: see `factorise_leading`."""
@@ -244,11 +244,11 @@ class RidgeStatistics(Moments):
             del equations  # before the next factor is computed
         return solutions
 
-    def whiten(self, alphas: Sequence[float]) -> Iterator[Whitening]:
-        """Yield `Whitening` objects for consecutive penalties, until all are covered.
+    def diagonalise(self, alphas: Sequence[float]) -> Iterator[DiagonalBasis]:
+        """Yield `DiagonalBasis` objects for consecutive penalties, until all are covered.
 
         By one Cholesky factor for each of a few penalties, otherwise by eigenvectors, which are
-        shared by all penalties. Each holds a full matrix: see `whitening_bytes`.
+        shared by all penalties. Each holds a full matrix: see `diagonalise_bytes`.
         """
         n_done = 0
         for alpha in alphas if len(alphas) <= MAX_FACTORS else ():
@@ -257,14 +257,14 @@ class RidgeStatistics(Moments):
                 break
             basis = factor.inverse_factor().T
             del factor
-            yield Whitening(basis, self.xp.ones((len(basis), 1)), [""], True)
+            yield DiagonalBasis(basis, self.xp.ones((len(basis), 1)), [""], True)
             n_done += 1
         if n_done < len(alphas):
-            yield self._whiten_by_eigenvectors(alphas[n_done:])
+            yield self._diagonalise_by_eigenvectors(alphas[n_done:])
 
     @staticmethod
-    def whitening_bytes(n_units: int, algebra: Any) -> int:
-        """Return the bytes of `whiten`, including those of the statistics."""
+    def diagonalise_bytes(n_units: int, algebra: Any) -> int:
+        """Return the bytes of `diagonalise`, including those of the statistics."""
         return PackedSymmetric.nbytes(n_units) + algebra.n_eigh_matrices * n_units**2 * 8
 
     def to_solution(self, W: Any, problem: str = "") -> Solution:
@@ -277,8 +277,8 @@ class RidgeStatistics(Moments):
         self.algebra.add(b, W @ mean, -1.0)
         return Solution(W, b, problem)
 
-    def _whiten_by_eigenvectors(self, alphas):
-        """Return the `Whitening` by eigenvectors of A, for all penalties.
+    def _diagonalise_by_eigenvectors(self, alphas):
+        """Return the `DiagonalBasis` by eigenvectors of A, for all penalties.
 
         Directions whose eigenvalue is below its rounding error have the scale 0: the pseudo-inverse
         with the cut-off of LAPACK's gelsd.
@@ -302,7 +302,7 @@ class RidgeStatistics(Moments):
                 if n_left_out or condition > 1 / np.finfo(np.float64).eps
                 else ""
             )
-        return Whitening(vectors, self.algebra.to_device(np.stack(scale, axis=1)), problems)
+        return DiagonalBasis(vectors, self.algebra.to_device(np.stack(scale, axis=1)), problems)
 
 
 class FactoredEquations(ABC):
@@ -313,13 +313,13 @@ class FactoredEquations(ABC):
     alpha : float
     sizes : tuple of int
         Numbers of leading units whose readouts are solved.
-    half : array of shape (n_units, n_outputs)
+    whitened_right : array of shape (n_units, n_outputs)
         ``L^-1 r`` for the right-hand side r.
     """
 
     alpha: float
     sizes: tuple[int, ...]
-    half: Any
+    whitened_right: Any
 
     @abstractmethod
     def whiten(self, columns: Any) -> Any:
@@ -367,7 +367,7 @@ class CholeskyEquations(FactoredEquations):
         self._statistics, self._factor = statistics, factor
         self._is_refined, self._is_exact = is_refined, is_exact
         right = statistics.xp.array(statistics.right, factor.dtype, order="F")
-        self.half = factor.solve_lower(right)
+        self.whitened_right = factor.solve_lower(right)
 
     def whiten(self, columns: Any) -> Any:
         return self._factor.solve_lower(columns)
@@ -398,15 +398,15 @@ class CholeskyEquations(FactoredEquations):
     def _solve_in_floats(self):
         """Return the readouts of all sizes, by one triangular solve.
 
-        The weights of k units are ``L_k'^-1 half[:k]``. Those are the first k rows of L'^-1 times
-        `half` with zeros after row k, so that the sizes are right-hand sides of one system.
+        The weights of k units are ``L_k'^-1 z[:k]`` for ``z = L^-1 r``. Those are the first k rows
+        of L'^-1 times z with zeros after row k: the sizes are right-hand sides of one system.
         """
-        statistics, n_outputs = self._statistics, self.half.shape[1]
-        shape = len(self.half), len(self.sizes) * n_outputs
-        cut = statistics.xp.zeros(shape, self.half.dtype, order="F")
+        statistics, n_outputs = self._statistics, self.whitened_right.shape[1]
+        shape = len(self.whitened_right), len(self.sizes) * n_outputs
+        cut = statistics.xp.zeros(shape, self.whitened_right.dtype, order="F")
         columns = [slice(i * n_outputs, (i + 1) * n_outputs) for i in range(len(self.sizes))]
         for size, part in zip(self.sizes, columns, strict=True):
-            cut[:size, part] = self.half[:size]
+            cut[:size, part] = self.whitened_right[:size]
         W = self._factor.solve_lower(cut, transposed=True)
         if self._is_refined:
             W = self._refine(W.astype(np.float64))
@@ -440,13 +440,13 @@ class EigenEquations(FactoredEquations):
     eigenvalue, or 0 for directions that consist of rounding errors.
     """
 
-    def __init__(self, statistics: RidgeStatistics, alpha: float, whitening: Whitening):
+    def __init__(self, statistics: RidgeStatistics, alpha: float, basis: DiagonalBasis):
         self.alpha, self.sizes = alpha, (len(statistics.h),)
-        self._statistics, self._basis = statistics, whitening.basis
-        self._scale, (self._problem,) = whitening.scale, whitening.problems
+        self._statistics, self._basis = statistics, basis.vectors
+        self._scale, (self._problem,) = basis.scale, basis.problems
         self._root = statistics.xp.sqrt(self._scale)
         self._rotated = self._basis.T @ statistics.right
-        self.half = self._root * self._rotated
+        self.whitened_right = self._root * self._rotated
 
     def whiten(self, columns: Any) -> Any:
         return self._root * (self._basis.T @ columns)

@@ -113,9 +113,9 @@ class UncoveredRows:
         return self._group_of_unit == self._groups[rows][:, None]
 
     @property
-    def is_known(self) -> bool:
-        """Return whether all rows, and their nearest units, were found before."""
-        return "targets" in vars(self)
+    def is_complete(self) -> bool:
+        """Whether the nearest units were found, so that all uncovered rows were, too."""
+        return "nearest_targets" in vars(self)
 
     def find(self, algebra: Any, rows: npt.NDArray, is_active: Any) -> None:
         """Set `is_uncovered` of some rows, given whether they activate units (n_rows, n_units)."""
@@ -123,7 +123,7 @@ class UncoveredRows:
         self.is_uncovered[rows] = ~algebra.any(is_active & is_left, axis=1)
 
     @cached_property
-    def targets(self) -> npt.NDArray:
+    def nearest_targets(self) -> npt.NDArray:
         """Targets (n_uncovered, n_outputs) of the nearest unit that is left, NaN if none is."""
         targets = np.full((len(self._groups), self._center_outputs.shape[1]), np.nan)
 
@@ -140,7 +140,7 @@ class UncoveredRows:
 
     def shrunk(self, intercepts: npt.NDArray, alpha: Any, part: slice = slice(None)) -> npt.NDArray:
         """Return the scores (..., n_uncovered, n_outputs) of a part of the uncovered rows."""
-        scores = shrink_to_intercept(self.targets[part], intercepts, alpha)
+        scores = shrink_to_intercept(self.nearest_targets[part], intercepts, alpha)
         return np.where(np.isnan(scores), intercepts, scores)
 
     def fill(self, scores: npt.NDArray, alpha: float) -> None:

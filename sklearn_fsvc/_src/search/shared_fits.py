@@ -30,12 +30,12 @@ from ..parts.composition import Parts, parts_of
 from ..readouts.cross_validation import (
     MAX_CV_UNITS,
     CVStatistics,
+    draw_parts,
     find_fold_units,
-    parts_to_hold_out,
 )
-from ..readouts.draw_sample import unrepeated_rows
+from ..readouts.draw_sample import mark_repeated_rows
 from ..readouts.leave_one_out import SampledLOO
-from ..readouts.loo_penalty import draw_penalty_sample, search_loo, suits_loo
+from ..readouts.loo_penalty import LOOCriterion, draw_penalty_sample, search_loo, suits_loo
 from ..readouts.penalty_search import SearchHistory
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
@@ -210,7 +210,7 @@ class SharedPass:
         if not self.group.has_auto or self._leaves_out(samples):
             return map(CVStatistics, self.statistics(samples, what))
         random = make_generator(self.network.random_state)
-        parts = parts_to_hold_out(samples.rows_with_weight, random, samples.groups)
+        parts = draw_parts(samples.rows_with_weight, random, samples.groups)
         leading = [layer.part(slice(MAX_CV_UNITS)) for layer in self.layers]
         n_others = len(parts) - 1
         job = self._job.reserve(self._cv_bytes(leading, n_others))
@@ -220,7 +220,7 @@ class SharedPass:
             for shared, rows in zip([all_units] + [leading_units] * n_others, parts, strict=True)
         ]
         total = all_units.statistics(samples, what)
-        centers = unrepeated_rows(self._job, samples, self.parts.units.support)
+        centers = mark_repeated_rows(self._job, samples, self.parts.units.support)
         fold_units = find_fold_units(parts, centers)
         return map(partial(CVStatistics, fold_units=fold_units), total, zip(*held_out, strict=True))
 
@@ -292,36 +292,33 @@ class SharedPass:
         target : TargetSpec, optional
             As from a fit to the training samples only; by default that of all samples.
         """
-        job, layers = self._job, self.layers
-        units = self.parts.units.of_rows(samples.rows)
+        job, layers, units = self._job, self.layers, self.parts.units
+        parts = replace(self.parts, units=units.of_rows(samples.rows))
         builder = NetworkBuilder(
-            self.network, replace(self.parts, units=units), target or self.parts.target, job.engine,
-            self.history, self._mean_weight(samples, rows),
+            self.network, parts, target or parts.target, job.engine, self.history,
+            self._mean_weight(samples, rows),
         )  # fmt: skip
-        outputs = center_outputs(self.parts.units, self.parts.target)
-        left_out_with: dict[str, Any] = {"units": self.parts.units, "center_outputs": outputs}
-        loo_of = None
+        loo_of = search_of = None
+        outputs = center_outputs(units, self.parts.target)
         if self.plan.needs_probabilities and builder.target.needs_loo_scores:
             sample = builder.target.draw_sample(job, samples, rows)
-            loo_of = partial(SampledLOO, job, sample=sample, **left_out_with)
-        search_of = None
+            loo_of = partial(SampledLOO, job, sample=sample, units=units, center_outputs=outputs)
         if self._leaves_out(samples):
-            search_of = self._search_by_loo(samples, left_out_with)
+            search_of = self._search_by_loo(samples, outputs)
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return GroupFit(pipeline, networks, problems, fit_time=fit_time)
 
-    def _search_by_loo(self, samples, left_out_with):
+    def _search_by_loo(self, samples, center_outputs):
         """Return the `search_of` of `solve_group` by leave-one-out errors of a sample."""
-        job, prefers_large = self._job, samples.targets.is_binary
-        penalty_sample = draw_penalty_sample(job, samples)
+        job, sample = self._job, draw_penalty_sample(self._job, samples)
+        criterion = LOOCriterion(
+            sample, self.parts.units, center_outputs, prefers_large=samples.targets.is_binary
+        )
 
         def search_of(layer, statistics, start, size):
             leading, total = layer.part(slice(size)), statistics.total.leading(size)
-            return search_loo(
-                job, leading, penalty_sample, total, start=start, prefers_large=prefers_large,
-                **left_out_with,
-            )  # fmt: skip
+            return search_loo(job, leading, total, criterion, start)
 
         return search_of
 

@@ -73,12 +73,12 @@ class StackedParts:
         for (name, network), scores in zip(pairs, left_out, strict=True):
             _check_interpolation(name, network, scores)
             _restore_row_numbers(network, samples.rows)
-        by_fold = samples.groups is not None and validation is None
+        is_by_fold = samples.groups is not None and validation is None
         weighting = self.weighting
-        ensemble = weighting.combine(target, left_out, training_set.scored_sample, by_fold)
+        ensemble = weighting.combine(target, left_out, training_set.scored_sample, is_by_fold)
         # A final estimator trained on a sample that lacks a class could not predict it.
         if final is not None and training_set.has_all_classes:
-            report.begin("fitting the final network")
+            report.print_start("fitting the final network")
             self.base.set_final_penalty(final, pairs)
             weighting, ensemble = self._add_final(
                 target, ensemble, final, training_set, fit_task.subtask("final")
@@ -91,7 +91,7 @@ class StackedParts:
         scored = training_set.scored_sample.rows.X
         names, networks = zip(*pairs, strict=True)
         weighting = weighting.with_ensemble(target, ensemble, scored, networks)
-        report.ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
+        report.print_ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
         return StackedParts(target, base, weighting)
 
     def _encode(self, X, y, sample_weight, groups, validation):
@@ -164,7 +164,7 @@ class StackedParts:
             scored = extend(samples.validation, training_set.scored_sample, ensemble_scores)
             y_val, validation_sample = validation.y[scored.rows], scored.sample
             validation = ValidationSet(scored.samples.X, y_val, scored.samples.weight)
-        y, folds = training_set.y[trained.rows], training_set.folds[trained.places]
+        y, folds = training_set.y[trained.rows], training_set.folds[trained.positions]
         final_set = TrainingSet(
             trained.samples, y, trained.sample, folds, validation, validation_sample
         )
@@ -176,9 +176,9 @@ class StackedParts:
             _check_interpolation("final_estimator", final, left_out)
         scores = left_out.oof_scores if validation is None else left_out.scores
         assert scores is not None
-        places = scored.places
+        positions = scored.positions
         return weighting, ensemble.with_final(
-            final, places, ensemble_scores[places], scores, weighting.min_gain
+            final, positions, ensemble_scores[positions], scores, weighting.min_gain
         )
 
 
@@ -219,7 +219,7 @@ class ExtendedSamples:
     samples: Samples
     rows: npt.NDArray  # (n_rows,): their numbers before
     sample: RowSample
-    places: npt.NDArray  # (n_rows,): the index of each row of `sample` in the sample before
+    positions: npt.NDArray  # (n_rows,): the index of each row of `sample` in the sample before
 
     @classmethod
     def of(
@@ -258,7 +258,7 @@ def fit_base_estimators(
     learned_weights: dict[Any, Any] = {}
     left_out = []
     for number, (name, network) in enumerate(pairs, 1):
-        report.begin(f"fitting {name}, network {number} of {len(pairs)}")
+        report.print_start(f"fitting {name}, network {number} of {len(pairs)}")
         left_out.append(training_set.fit(network, fit_task.subtask(name), learned_weights))
         report.time_stage(name)
     return left_out

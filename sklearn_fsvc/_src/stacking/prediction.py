@@ -52,7 +52,7 @@ class StackedPrediction:
             self.parts.target.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
             check_no_overlap(out, self.X)
         for part, X in self._blocks():
-            buffer.take(part, self._format(method, self._scores(X), **options))
+            buffer.write(part, self._format(method, self._scores(X), **options))
         return buffer.result
 
     def quantiles(self, probabilities: npt.NDArray, mode_share: float | None = None) -> npt.NDArray:
@@ -73,7 +73,7 @@ class StackedPrediction:
             with network._open_prediction(X, "predict") as run:
                 H = first_activations(run.job, run.layer, run.X, distribution.n_units)
             scale = distribution.scale(H, target.standardise(scores))
-            buffer.take(part, target.format_quantiles(scores, scale, quantiles, mode))
+            buffer.write(part, target.format_quantiles(scores, scale, quantiles, mode))
         return buffer.result
 
     def contributions(self, output: int) -> npt.NDArray:

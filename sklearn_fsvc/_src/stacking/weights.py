@@ -120,11 +120,11 @@ class EnsembleWeighting(Part, ABC):
         target: TargetSpec,
         left_out: Sequence[HeldOutScores],
         sample: RowSample,
-        by_fold: bool = False,
+        is_by_fold: bool = False,
     ) -> "WeightedEnsemble":
-        """Return the weighted ensemble for leave-one-out or out-of-fold (`by_fold`) scores."""
+        """Return the weighted ensemble for leave-one-out or out-of-fold (`is_by_fold`) scores."""
         Y, weight = sample.targets, sample.rows.weight
-        scores = [one.oof_scores if by_fold else one.scores for one in left_out]
+        scores = [one.oof_scores if is_by_fold else one.scores for one in left_out]
         loo_scores, oof_scores = np.stack(scores), None  # type: ignore[arg-type]
         weights = self.find_weights(target, loo_scores, Y, weight)
         of_folds = [one.oof_scores for one in left_out if one.oof_scores is not None]
