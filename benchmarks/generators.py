@@ -2,8 +2,8 @@
 
 python benchmarks/generators.py [--seeds 3] [--only "moons; circles"] [--json FILE]
 
-What people try first: linear targets of few and of many features, informative features among
-others, circles, and the datasets that scikit-learn contains. Ours with their defaults after a
+What people try first: linear targets of few and of many features, spectra, informative features
+among others, circles, and the datasets that scikit-learn contains. Ours with their defaults after a
 StandardScaler, and others as their users call them: RidgeCV and LogisticRegression, SVR and SVC,
 HistGradientBoosting. 1,000 test samples, or 30 % of a dataset. Mean accuracy or R2 over the seeds,
 in %.
@@ -63,6 +63,20 @@ def linear_classes(n_train, n_features):
     return Problem(load, n_train)
 
 
+def spectra(n_train):
+    """Mixtures of four peaks with a random baseline; the target is the share of one of them."""
+
+    def load(seed):
+        rng, n = np.random.default_rng(seed), n_train + N_TEST
+        x, places = np.linspace(0, 1, 200), rng.uniform(0.1, 0.9, 4)
+        shares = rng.dirichlet(np.ones(4), n)
+        peaks = shares @ np.exp(-(((x - places[:, None]) / 0.08) ** 2) / 2)
+        baseline = 3 * rng.normal(size=(n, 1)) + rng.normal(size=(n, 1)) * x
+        return peaks + baseline + 0.005 * rng.normal(size=(n, 200)), shares[:, 0]
+
+    return Problem(load, n_train, True)
+
+
 def toy(load, is_regression=False):
     return Problem(lambda seed: load(return_X_y=True), 0.7, is_regression)
 
@@ -74,6 +88,8 @@ PROBLEMS = {
     "linear, 300 features, 2000 samples": linear(2000, 300),
     "linear, 500 features, 200 samples": linear(200, 500),
     "linear, 10 of 100 features, 500 samples": linear(500, 100, 10),
+    "spectra, 200 channels, 60 samples": spectra(60),
+    "spectra, 200 channels, 400 samples": spectra(400),
     "friedman1, 500 samples": generated(datasets.make_friedman1, 500, True, noise=1.0),
     "friedman2, 500 samples": generated(datasets.make_friedman2, 500, True, noise=1.0),
     "friedman3, 500 samples": generated(datasets.make_friedman3, 500, True, noise=0.1),

@@ -348,24 +348,23 @@ def test_penalties_below_rounding_are_not_evaluated(data):
     assert min(evaluated) >= 10**6 * np.finfo(np.float32).eps
 
 
+@pytest.mark.parametrize("depth", [0.2, 0.8])
 @pytest.mark.parametrize(
-    ("start", "is_extended", "expected"),
-    [(0.1, False, 1e-4), (0.1, True, 1e-7), (1e-9, True, 1e-7), (1e-9, False, 1e-3)],
+    ("start", "is_extended"), [(0.1, False), (0.1, True), (1e-9, True), (1e-9, False)]
 )
-def test_extended_searches(start, is_extended, expected):
-    """A start from an extended search is followed by one from the usual least penalty."""
+def test_extended_searches(start, is_extended, depth):
+    """There is a minimum among the usual penalties, and another one below these."""
 
     def error_of(alpha):
         evaluated.append(alpha)
         power = np.log10(alpha)
-        if expected == 1e-3 and power > -5.6:  # another minimum, which is lower
-            return 0.1 + abs(power + 3)
-        return 0.5 + abs(power + 7)
+        return 0.5 + abs(power + 2) if power > -5.4 else depth + abs(power + 8)
 
     evaluated = []
     found = search_alpha(error_of, 100, 50, start, 10.0, is_extended=is_extended)
-    np.testing.assert_allclose(found.alpha, expected)
-    assert min(evaluated) > 9e-11
+    is_low = depth < 0.5 and (is_extended or start < 1e-4)
+    np.testing.assert_allclose(found.alpha, 1e-8 if is_low else 1e-2)
+    assert min(evaluated) > (9e-11 if is_extended or start < 1e-4 else 9e-5)
 
 
 def test_ill_conditioned_penalties_are_skipped(engine, data):

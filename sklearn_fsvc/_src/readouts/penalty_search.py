@@ -144,8 +144,9 @@ def search_alpha(
     """Return the penalty at a local minimum of an error, by factors of `ALPHA_STEP`.
 
     The least penalty is above the rounding error of H'H in float32, whatever the dtype, so that it
-    is the same on every device. If the search is extended, or the first penalty is from one that
-    was, it is above that in float64, and a search from the usual least penalty is added.
+    is the same on every device. If the search is extended, it is above that in float64. There may
+    be one minimum among the usual penalties and one below: an extended search also descends from
+    the least penalty, and one whose first penalty is from such a search from the least usual one.
 
     Parameters
     ----------
@@ -166,9 +167,10 @@ def search_alpha(
         Whether H'H has been summed in float64, for units that may need such a small penalty.
     """
     first, usual = round(grid_power(start / unit)), _least_power(n / unit, np.float32)
-    was_extended = first < _MIN_EXPONENT
-    lower = _least_power(n / unit, np.float64) if is_extended or was_extended else usual
-    starts = [first, usual] if was_extended and not is_extended else [first]
+    was_extended, lower, starts = first < _MIN_EXPONENT, usual, [first]
+    if is_extended or was_extended:
+        lower = _least_power(n / unit, np.float64)
+        starts.append(usual if was_extended else lower)
     tried: dict[float, float] = {}
 
     def error_at(power):
