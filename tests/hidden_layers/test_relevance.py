@@ -176,6 +176,7 @@ def test_a_product_of_three_features(network):
     assert model.feature_importances_[:3].sum() > 0.95
 
 
+@pytest.mark.exhaustive
 def test_tanh_networks_do_not_use_weights_that_suit_rough_functions_only():
     """The target is a step function of one of two features, and smooth in the other."""
     rng = np.random.default_rng(0)
@@ -242,6 +243,7 @@ def descents(monkeypatch):
     return recorded
 
 
+@pytest.mark.exhaustive
 def test_descents_start_from_equal_weights_if_learned_ones_are_hardly_better(descents):
     """Those that are learned from gradients of a network that predicts nothing are random."""
     X = np.random.default_rng(0).normal(size=(850, 12)).astype(np.float32)
