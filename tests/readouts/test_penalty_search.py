@@ -362,7 +362,8 @@ def test_extended_searches(start, is_extended, depth):
 
     evaluated = []
     found = search_alpha(error_of, 100, 50, start, 10.0, is_extended=is_extended)
-    is_low = depth < 0.5 and (is_extended or start < 1e-4)
+    has_both = is_extended != (start < 1e-4)
+    is_low = depth < 0.5 if has_both else is_extended
     np.testing.assert_allclose(found.alpha, 1e-8 if is_low else 1e-2)
     assert min(evaluated) > (9e-11 if is_extended or start < 1e-4 else 9e-5)
 

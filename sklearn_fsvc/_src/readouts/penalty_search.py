@@ -145,8 +145,9 @@ def search_alpha(
 
     The least penalty is above the rounding error of H'H in float32, whatever the dtype, so that it
     is the same on every device. If the search is extended, it is above that in float64. There may
-    be one minimum among the usual penalties and one below: an extended search also descends from
-    the least penalty, and one whose first penalty is from such a search from the least usual one.
+    be one minimum among the usual penalties and one below: an extended search whose first penalty
+    is a usual one also descends from the least, and a search whose first penalty is from an
+    extended one, and so small, from the least usual one.
 
     Parameters
     ----------
@@ -170,7 +171,8 @@ def search_alpha(
     was_extended, lower, starts = first < _MIN_EXPONENT, usual, [first]
     if is_extended or was_extended:
         lower = _least_power(n / unit, np.float64)
-        starts.append(usual if was_extended else lower)
+    if is_extended != was_extended:
+        starts.append(lower if is_extended else usual)
     tried: dict[float, float] = {}
 
     def error_at(power):
