@@ -96,7 +96,7 @@ class Samples:
             scale = weight_unit(
                 float(weight.sum() / np.count_nonzero(weight)), has_fractions(weight)
             )
-            weight = weight / scale
+            weight = weight if scale == 1 else weight / scale
         return replace(self, weight=weight, validation=validation), scale
 
     def in_order(self, order: npt.NDArray[np.intp]) -> Self:
@@ -162,7 +162,7 @@ class Samples:
 
 
 def has_fractions(weight: npt.NDArray | None) -> bool:
-    """Return whether some of the weights are no integers."""
+    """Return whether some of the weights are not integers."""
     return weight is not None and bool((weight % 1).any())
 
 

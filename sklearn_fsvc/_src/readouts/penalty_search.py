@@ -168,7 +168,7 @@ def search_alpha(
         Whether H'H has been summed in float64, for units that may need such a small penalty.
     """
     first, usual = round(grid_power(start / unit)), _least_power(n / unit, np.float32)
-    was_extended, lower, starts = first < _MIN_EXPONENT, usual, [first]
+    was_extended, lower, starts = _is_below_usual(start / unit), usual, [first]
     if is_extended or was_extended:
         lower = _least_power(n / unit, np.float64)
     if is_extended != was_extended:
@@ -190,6 +190,11 @@ def search_alpha(
         if not error_at(best) < mean_error:
             best = descend([best, lower, _MAX_EXPONENT])
     return PenaltySearchResult(unit * float(ALPHA_STEP**best), error_at(best), n_units, tried)
+
+
+def _is_below_usual(alpha):
+    """Return whether a penalty is one that only an extended search returns."""
+    return round(grid_power(alpha)) < _MIN_EXPONENT
 
 
 def _least_power(n, dtype):
@@ -314,8 +319,8 @@ def search_with_float64_fallback(
     gather_float64 = partial(gather, dtype=float)
     gather_fast: Callable = gather
     fast_layer, start = layer, history.start_for(layer)
-    is_extended = round(grid_power(start)) < _MIN_EXPONENT  # only sums in float64 allow that
-    if layer.hidden_dtype == np.float64 and layer.n_units > many_units and not is_extended:
+    is_usual = not _is_below_usual(start)  # else only sums in float64 allow that penalty
+    if layer.hidden_dtype == np.float64 and layer.n_units > many_units and is_usual:
         gather_fast = gather_coarse
         if len(samples) * layer.n_units >= LARGE_HIDDEN:
             fast_layer = cast_to_float32_if_safe(layer, samples.X)

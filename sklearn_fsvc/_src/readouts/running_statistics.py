@@ -118,7 +118,7 @@ class RunningStatistics:
     n_added: int = 0
     n_removed: int = 0
     # The weights of those that were added, as they were given: their sum, and whether some of them
-    # are no integers.
+    # are not integers.
     added_weight: float = 0.0
     has_fractions: bool = False
 

@@ -41,26 +41,25 @@ class ColumnSelector:
         As for `make_tabular_pipeline`.
     min_samples : int, default=0
         No columns of a table with fewer rows are selected.
-    with_values : bool, default=False
+    skip_empty : bool, default=False
         No columns of which all values are missing are selected.
     """
 
     kind: str
     categorical_features: Any = "from_dtype"
     min_samples: int = 0
-    with_values: bool = False
+    skip_empty: bool = False
 
     def __call__(self, X: Any) -> list[int]:
         """Return the positions of the columns; ValueError if a column is of no kind."""
         kinds = column_kinds(X, self.categorical_features)
         if X.shape[0] < self.min_samples:
             return []
-        columns = enumerate(zip(iterate_columns(X), kinds, strict=True))
-        return [
-            j
-            for j, (column, kinds_of_column) in columns
-            if self.kind in kinds_of_column and (not self.with_values or _has_values(column))
-        ]
+        selected = [j for j, kinds_of_column in enumerate(kinds) if self.kind in kinds_of_column]
+        if self.skip_empty and selected:
+            columns = list(iterate_columns(X))
+            selected = [j for j in selected if _has_values(columns[j])]
+        return selected
 
 
 def column_kinds(X: Any, features: Any) -> list[set[str]]:

@@ -318,7 +318,7 @@ def _make_preprocessing(task, features):
     # A part of its own, since the ranks would scale the indicators.
     missing = MissingIndicator(error_on_new=False, sparse=False)
     # The indicator of an empty column would be constant, and another constant in `predict`.
-    not_empty = ColumnSelector("numerical", features, with_values=True)
+    not_empty = ColumnSelector("numerical", features, skip_empty=True)
     return TableTransformer(
         [
             ("numerical", Pipeline(numbers), numerical),
