@@ -118,6 +118,39 @@ def test_feature_weights_are_learned_once_for_each_metric(data, monkeypatch):
     assert sorted(metrics) == ["euclidean", "manhattan"]
 
 
+def with_shared_weights():
+    """Return an ensemble of which the second network has the feature weights of the first."""
+    given = {"kernel": "laplacian", "radius": 2.0, "alpha": 1.0}
+    networks = [
+        ("first", RBFRegressor(20, metric="manhattan", **given)),
+        ("sharing", TanhRegressor(20, alpha=1.0)),
+        ("other", RBFRegressor(20, metric="euclidean", **given)),
+    ]
+    return StackedRegressor(networks, random_state=0)
+
+
+def test_networks_that_share_weights_are_the_last_ones(data, before_each_fit):
+    """No thread waits for weights while there is another network to fit."""
+    X, _, y = data
+    begun = []
+    before_each_fit(lambda network: begun.append(getattr(network, "metric", "shared")))
+    with_shared_weights().fit(X, y)
+    assert set(begun[:2]) == {"manhattan", "euclidean"}
+    assert begun[2:] == ["shared"]
+
+
+def test_an_error_of_a_network_that_learns_weights_is_raised(data, before_each_fit):
+    X, _, y = data
+
+    def fail(network):
+        if getattr(network, "metric", "") == "manhattan":
+            raise MemoryError("of the first network")
+
+    before_each_fit(fail)
+    with pytest.raises(MemoryError, match="of the first network"):
+        with_shared_weights().fit(X, y)
+
+
 @pytest.mark.parametrize(
     "make",
     [

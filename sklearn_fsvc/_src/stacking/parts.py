@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -251,10 +252,10 @@ def fit_base_estimators(
     for each other. With several networks at a time, each with a share of the threads, fewer of
     them wait. The results do not depend on how many are fitted at a time.
     """
-    chains = _chains(pairs)
-    n_jobs = min(n_threads(), len(chains))
+    predecessors = _predecessors(pairs)
+    n_jobs = min(n_threads(), predecessors.count(None))
     if n_jobs > 1 and _may_be_concurrent(pairs, training_set, fit_task):
-        return _fit_concurrently(pairs, chains, training_set, fit_task, n_jobs)
+        return _fit_concurrently(pairs, predecessors, training_set, fit_task, n_jobs)
     learned_weights: dict[Any, Any] = {}
     left_out = []
     for number, (name, network) in enumerate(pairs, 1):
@@ -264,16 +265,19 @@ def fit_base_estimators(
     return left_out
 
 
-def _chains(pairs):
-    """Return lists of numbers of networks; those that share feature weights are in one list.
+def _predecessors(pairs):
+    """Return for each network the number of the previous one that shares feature weights with it.
 
-    The first one of a list learns the weights for all others.
+    None where there is none. The first of such networks learns the weights for the others.
     """
-    chains: dict[Any, list[int]] = {}
+    last: dict[Any, int] = {}
+    predecessors = []
     for number, (_, network) in enumerate(pairs):
         metric = parts_of(network).units.shared_metric
-        chains.setdefault(number if metric is None else metric, []).append(number)
-    return list(chains.values())
+        predecessors.append(last.get(metric))
+        if metric is not None:
+            last[metric] = number
+    return predecessors
 
 
 def _may_be_concurrent(pairs, training_set, fit_task):
@@ -296,22 +300,29 @@ def _is_plain(network, work):
     return isinstance(get_engine(network.device, work), HostEngine)
 
 
-def _fit_concurrently(pairs, chains, training_set, fit_task, n_jobs):
+def _fit_concurrently(pairs, predecessors, training_set, fit_task, n_jobs):
     left_out: dict[int, HeldOutScores] = {}
+    learned_weights: dict[Any, Any] = {}
+    is_fitted = [Event() for _ in pairs]
     threads, config = n_threads() // n_jobs, get_config()
 
     # `sklearn.utils.parallel.delayed` would propagate the configuration, too, but also the filters
     # of warnings, which it resets in all threads.
-    def fit(chain):
-        learned_weights: dict[Any, Any] = {}
-        with limit_threads(threads), config_context(**config):
-            for number in chain:
-                name, network = pairs[number]
+    def fit(number):
+        name, network = pairs[number]
+        try:
+            if predecessors[number] is not None:
+                is_fitted[predecessors[number]].wait()
+            with limit_threads(threads), config_context(**config):
                 subtask = fit_task.subtask(name)
                 left_out[number] = training_set.fit(network, subtask, learned_weights)
+        finally:
+            is_fitted[number].set()
 
-    contexts = [context_for_thread() for _ in chains]
+    # Networks without a predecessor are the first ones, so that few threads wait for another.
+    order = sorted(range(len(pairs)), key=lambda number: predecessors[number] is not None)
+    contexts = [context_for_thread() for _ in order]
     Parallel(n_jobs=n_jobs, require="sharedmem")(
-        delayed(context.run)(fit, chain) for context, chain in zip(contexts, chains, strict=True)
+        delayed(context.run)(fit, number) for context, number in zip(contexts, order, strict=True)
     )
     return [left_out[number] for number in range(len(pairs))]
