@@ -11,6 +11,7 @@ from ..parts.readout import ReadoutTraining
 from ..readouts.calibration import Calibration
 from ..readouts.linear import Solution
 from ..readouts.lms import LmsTrainer, untrained
+from ..readouts.row_space import find_row_space
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
@@ -39,6 +40,11 @@ class Softmax(Linear):
             random = make_generator(self.random_state)
             of_ridge, statistics = search_held_out(training, random)
             ridge_alpha = of_ridge.alpha
+        row_space = find_row_space(job, layer, samples)
+        if row_space is not None:
+            job, layer, samples = row_space.job, row_space.layer, row_space.samples
+            statistics = None
+        if ridge_alpha is not None:
             search_job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
             of_softmax, start = search_softmax_penalty(
                 search_job, layer, samples, random, ridge_alpha
@@ -47,11 +53,12 @@ class Softmax(Linear):
         result = train_softmax(
             job, layer, samples, alpha, statistics=statistics, ridge_alpha=ridge_alpha, start=start
         )
+        solution = result.solution if row_space is None else row_space.to_units(result.solution)
         target: Any = training.target
         temperature = 1.0 if target.labels.is_single else np.ones(target.n_columns)
-        fitted = self._score_validation(training, result.solution, alpha)
+        fitted = self._score_validation(training, solution, alpha)
         return self.with_solution(
-            training, result.solution, alpha_=alpha, n_iter_=result.n_iter,
+            training, solution, alpha_=alpha, n_iter_=result.n_iter,
             temperature_=temperature, **fitted,
         )  # fmt: skip
 

@@ -41,36 +41,45 @@ def suits_dual(job: Job, layer: Any, samples: Any) -> bool:
 
     Sums of quantised activations are exact, and stay in the primal, where that is used.
     """
+    n, m = len(samples.rows_with_weight), layer.n_units
+    is_few = n <= max(_ROWS_PER_UNIT * m, min(m, _MAX_PRECISE_ROWS))
+    return is_few and fits_on_host(job, layer, samples)
+
+
+def fits_on_host(job: Job, layer: Any, samples: Any) -> bool:
+    """Return whether H of all rows, in float64, and matrices of their number fit in memory."""
     n, m, engine = len(samples), layer.n_units, job.engine
     if n > _MAX_ROWS:
         return False
-    n_weighted = len(samples.rows_with_weight)
     is_on_host = engine.xp is np and engine.device_group is None
-    is_few = n_weighted <= max(_ROWS_PER_UNIT * m, min(m, _MAX_PRECISE_ROWS))
     is_float = layer.quantizer is None
     n_validation = 0 if samples.validation is None else min(len(samples.validation), MAX_VALIDATION)
     n_elements = 2 * n * (2 * m + _N_MATRICES * n) + 2 * n_validation * m
-    fits_in_memory = 8 * n_elements <= job.memory_limit
-    return is_on_host and is_few and is_float and fits_in_memory
+    return is_on_host and is_float and 8 * n_elements <= job.memory_limit
 
 
 def gather_dual_problem(job: Job, layer: Any, samples: Any) -> "DualProblem":
     """Return the `DualProblem` of all samples."""
-    n = len(samples)
-    H = np.empty((n, layer.n_units))
+    H, shift = gather_centred(job, layer, samples.X)
+    weight = samples.weight_or_ones().astype(np.float64)
+    return DualProblem(H, shift, samples.targets.matrix(slice(None), np), weight)
+
+
+def gather_centred(job: Job, layer: Any, X: Any) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return H minus its mean (n_rows, n_units), in float64, and the mean (n_units,)."""
+    H = np.empty((len(X), layer.n_units))
 
     def consume(part, block):
         H[part] = block
 
-    stream(job.reserve(H.nbytes), layer, samples.X, Consumer(consume))
+    stream(job.reserve(H.nbytes), layer, X, Consumer(consume))
     try:
         check_no_nan(H.sum(axis=0), np)
     except NaNOutputError:
-        raise_overflow(job, layer, samples.X, None)
+        raise_overflow(job, layer, X, None)
     shift = H.mean(axis=0)
     H -= shift
-    weight = samples.weight_or_ones().astype(np.float64)
-    return DualProblem(H, shift, samples.targets.matrix(slice(None), np), weight)
+    return H, shift
 
 
 def search_dual(
