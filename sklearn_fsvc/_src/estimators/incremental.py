@@ -8,6 +8,7 @@ estimator (`partial_fit.IncrementalNetwork`) replace it as a whole, see `state.a
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +70,7 @@ class IncrementalState:
     formula: str
     search_rows: list[dict[str, Any]]  # `SearchHistory.rows` of the choice of the layer
     start_alpha: float  # the penalty that was best for the layer: each search begins there
+    class_weight: Any = None  # the parameter in the first call: the sums are weighted by it
     alpha: float | None = None  # the penalty of the last search
     searched_at: int | None = None  # number of samples added and removed before that search
     # The penalty, or "auto", for which the present readout was solved; None if it is out of date.
@@ -103,7 +105,10 @@ class IncrementalState:
         scale = history.alpha_scale
         rows = [row | {"alpha": scale * row["alpha"]} for row in history.rows]
         start_alpha = scale * history.start_for(layer)
-        return cls(statistics, units.given_layer, layer.formula, rows, start_alpha)
+        class_weight = deepcopy(target.class_weight)  # a dict may be changed in place
+        return cls(
+            statistics, units.given_layer, layer.formula, rows, start_alpha, class_weight
+        )  # fmt: skip
 
     @property
     def emptied(self) -> "IncrementalState":
