@@ -437,10 +437,10 @@ class IncrementalNetwork(BufferedNetwork):
         penalty, layer, search_results = self._penalty(parts), parts.units.layer, None
         alpha = penalty
         report = FitReport(f"{type(self).__name__} solve", self.verbose)
-        if penalty == "auto":
-            state, search_results = state.update_penalty(parts.units)
-            alpha = state.best_alpha
         evaluate = Evaluator(self, parts.units)
+        if penalty == "auto":
+            state, search_results = state.update_penalty(parts, evaluate)
+            alpha = state.best_alpha
         solution, fitted = evaluate.solve(state, parts, alpha)
         readout = parts.readout.solved(HOST, solution, parts.target, layer.hidden_dtype, **fitted)
         if search_results is not None:

@@ -110,6 +110,7 @@ def search_penalty(
     skip_above: float = np.inf,
     unit: float = 1.0,
     is_extended: bool = False,
+    uncovered_loss: Callable[[float], float] | None = None,
 ) -> PenaltySearchResult:
     """Return the ridge penalty with the least error on held-out samples.
 
@@ -119,15 +120,22 @@ def search_penalty(
         Of the training samples and of the held-out samples.
     start, skip_above, unit, is_extended
         As of `search_alpha`.
+    uncovered_loss : callable, optional
+        `SampledLOO.uncovered_loss`, which is added: the statistics do not contain the scores of
+        samples that no unit covers.
     """
     n, n_units = max(train.n for train, _ in folds), len(folds[0][0].h)
     n_validation = sum(validation.n for _, validation in folds)
     mean_error = sum(
         _constant_error(validation, train.y / train.n) for train, validation in folds
     ) / n_validation  # fmt: skip
+
+    def error_of(alpha):
+        error = _error_of(folds, alpha)
+        return error if uncovered_loss is None else error + uncovered_loss(alpha)
+
     return search_alpha(
-        lambda alpha: _error_of(folds, alpha), n, n_units, start, mean_error, skip_above, unit,
-        is_extended,
+        error_of, n, n_units, start, mean_error, skip_above, unit, is_extended
     )  # fmt: skip
 
 
