@@ -119,19 +119,15 @@ class ProxyNetworks:
         """
         return len(self.training) < _FEW_SAMPLES_PER_FEATURE * self.samples.X.shape[1]
 
-    def target_variance(self):
-        """Return the variance of the validation targets, summed over outputs."""
-        return float(self.samples.targets.matrix(self.validation).var(axis=0).sum())
-
     def predicts_nothing(self, error):
         """Return whether the error of a network is about that of the mean of the targets.
 
         Their errors differ by tiny amounts, which say nothing about the units.
         """
-        return error > (1 - _MIN_PREDICTED) * self._mean_error
+        return error > (1 - _MIN_PREDICTED) * self.mean_error
 
     @cached_property
-    def _mean_error(self):
+    def mean_error(self):
         """The validation error of the mean of the training targets."""
         targets, weight_of = self.samples.targets, self.samples.weight_or_ones
         # In blocks: the one-hot targets of many classes would take much memory.
