@@ -169,8 +169,10 @@ def with_numbers(X: Any, columns: Sequence[int]) -> Any:
 
 
 def _is_numeric(dtype: Any) -> bool:
-    """Return whether a dtype of pandas or polars is of numbers."""
-    return dtype.is_numeric() if hasattr(dtype, "is_numeric") else dtype.kind in "iufc"
+    """Return whether a dtype of pandas or polars is of numbers that NumPy has."""
+    if hasattr(dtype, "is_numeric"):
+        return dtype.is_numeric() and not dtype.is_decimal()
+    return dtype.kind in "iufc"
 
 
 def _as_numbers(column: Any) -> npt.NDArray[np.float64]:
