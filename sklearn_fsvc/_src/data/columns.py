@@ -302,9 +302,14 @@ def explain_object_labels(y: Any, name: str = "y") -> str | None:
     if any(issubclass(each, (Sequence, Set, np.ndarray)) for each in types - {str, bytes}):
         return None
     names = ", ".join(sorted(each.__name__ for each in types))
+    or_numbers = ", or to numbers with astype(int)"
+    try:
+        labels.astype(np.int64)
+    except (TypeError, ValueError, OverflowError):
+        or_numbers = ""
     return (  # the first words are those of scikit-learn
         f"Unknown label type: {name} has dtype object and contains labels of type {names}; convert "
-        "all of them to text with astype(str), or to numbers with astype(int)."
+        f"all of them to text with astype(str){or_numbers}."
     )
 
 
