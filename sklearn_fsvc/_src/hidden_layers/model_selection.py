@@ -363,7 +363,7 @@ class _ProxySearch(ProxyNetworks):
         unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
         layer, distance = self.weighted(unweighted, self.scaled_weights(unweighted, weights))
         layers = _gaussian_layers(layer, distance, _SMOOTH_WIDTHS)
-        return min(self.errors(layers, allow_extended=False))
+        return min(self.errors(layers, with_small_penalties=False))
 
     def _maximum_errors(self, lowest):
         """Return the maximum errors of refined weights of a small and a large network."""

@@ -179,13 +179,13 @@ class ProxyNetworks:
         )  # fmt: skip
 
     def errors(
-        self, layers: Sequence[Any], lowest: float = np.inf, allow_extended: bool = True
+        self, layers: Sequence[Any], lowest: float = np.inf, with_small_penalties: bool = True
     ) -> list[float]:
         """Return the validation error of each of several layers with the same units.
 
         It is the lowest error over the penalties, unless the search for the penalty was skipped:
-        see `SKIP_FACTOR`. `lowest` is the lowest error of other layers. If `allow_extended` is
-        False, no penalty is smaller than the usual ones.
+        see `SKIP_FACTOR`. `lowest` is the lowest error of other layers. If
+        `with_small_penalties` is False, no layer has one below the usual ones.
         """
         n_bytes = RidgeStatistics.nbytes(layers[0].n_units)
         # Training and validation statistics of each layer, and a factor, must fit in memory.
@@ -194,13 +194,13 @@ class ProxyNetworks:
         errors: list[float] = []
         for start in range(0, len(layers), n_together):
             part = layers[start : start + n_together]
-            is_extended = allow_extended and all(map(self._needs_small_penalties, part))
-            errors += self._errors_in_one_pass(part, n_bytes, min([lowest, *errors]), is_extended)
+            with_small = with_small_penalties and all(map(self._needs_small_penalties, part))
+            errors += self._errors_in_one_pass(part, n_bytes, min([lowest, *errors]), with_small)
         return errors
 
-    def _errors_in_one_pass(self, layers, n_bytes, lowest, is_extended):
+    def _errors_in_one_pass(self, layers, n_bytes, lowest, with_small_penalties):
         # Sums of H'H and H'Y for both sets suffice to train and validate at any penalty.
-        sum_products = gather if is_extended else gather_coarse
+        sum_products = gather if with_small_penalties else gather_coarse
         validation = sum_products(self.job, layers, self.samples, self.validation)
         job = self.job.reserve(len(layers) * n_bytes)
         training = sum_products(job, layers, self.samples, self.training)
@@ -210,7 +210,7 @@ class ProxyNetworks:
             # Start at the best penalty of a similar layer.
             start = self.history.start_for_proxy(layer)
             result = search_penalty(
-                [(trained, validated)], start, skip_above, is_extended=is_extended
+                [(trained, validated)], start, skip_above, with_small_penalties=with_small_penalties
             )
             self.history.add(layer, result)
             errors.append(result.error)
