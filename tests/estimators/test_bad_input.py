@@ -300,6 +300,20 @@ def test_missing_labels(classifier, missing):
             classifier.fit(X, bad)
 
 
+LABELS = [
+    ([2**70 + y for y in Y.tolist()], r"of type int; .*astype\(str\)\.$"),
+    (pd.period_range("2024", periods=30, freq="D"), r"of type Period; .*astype\(str\)\.$"),
+    ((Y > 0).astype(object), r"of type bool; .*astype\(str\), or to numbers with astype\(int\)"),
+]
+
+
+@pytest.mark.parametrize(("bad", "message"), LABELS)
+def test_labels_of_other_types(bad, message):
+    """The message recommends only conversions that are possible."""
+    with pytest.raises(ValueError, match=message):
+        TanhClassifier(5).fit(X, bad)
+
+
 @pytest.mark.parametrize("cls", REGRESSORS)
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
@@ -308,10 +322,13 @@ def test_missing_labels(classifier, missing):
         (np.where(Y == 0, np.inf, Y), ValueError, "Input y contains infinity"),
         (np.where(Y == 0, None, Y), ValueError, "Input y contains NaN"),
         (np.where(Y == 0, np.inf, Y).astype(object), ValueError, "Input y contains infinity"),
-        (np.where(Y == 0, 10**400, Y.astype(object)), ValueError, "y has dtype object"),
+        (np.where(Y == 0, 10**400, Y.astype(object)), ValueError, "y has dtype obj.*divide y by"),
         (Y.astype(str), ValueError, "y has dtype <U.* not numeric"),
         (np.array(["a", "b", 3] * 10, object), ValueError, "y has dtype object.* not numeric"),
-        (Y.astype("M8[s]"), ValueError, "y has dtype datetime64.* not numeric"),
+        (Y.astype("M8[s]"), ValueError, "y has dtype datetime64.* dates. Pass numbers, .* days"),
+        (pd.period_range("2024", periods=30, freq="D"), ValueError, "y has dtype .*holds dates"),
+        (Y.astype("m8[s]"), ValueError, "y has dtype timedelta64.* durations. Pass seconds"),
+        (Y.astype("m8[s]").tolist(), ValueError, "y has dtype object.* durations. Pass seconds"),
         (Y + 1j, ValueError, "Complex data not supported"),
         (Y[:-1], ValueError, "inconsistent numbers of samples"),
         (Y[:0], ValueError, "0 sample"),

@@ -186,6 +186,9 @@ def test_uncovered_samples_get_the_class_of_the_nearest_centre(readout, n_classe
         b = clf.readout_intercept_
         expected = b + (expected - b) / (1 + clf.alpha_)
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-7)
+    for other in READOUTS:  # has no effect before the next fit
+        clf.set_params(readout=other)
+        np.testing.assert_array_equal(clf.decision_function(far), scores[: len(far)])
 
 
 def test_the_penalty_shrinks_scores_of_uncovered_samples():

@@ -151,14 +151,25 @@ def test_partial_fit_prints_the_layer_once_and_each_search(lines_of):
     assert lines_of(model.predict, DIGITS) == []  # nothing is chosen
 
 
-def test_the_networks_of_an_ensemble(capsys):
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, "leave-one-out"),
+        ({"groups": np.arange(569) // 2}, "out-of-fold"),
+        ({"X_val": slice(150), "y_val": slice(150)}, "validation"),
+    ],
+)
+def test_the_networks_of_an_ensemble(capsys, given, kind):
     X, y = load_breast_cancer(return_X_y=True)
     networks = [
         ("good", TanhClassifier(100, feature_weights=None)),
         ("noise", TanhClassifier(2, feature_weights=None)),
     ]
     model = StackedClassifier(networks, random_state=0, verbose=1)
-    model.fit(StandardScaler().fit_transform(X), y)
+    X = StandardScaler().fit_transform(X)
+    if "X_val" in given:
+        given = {"X_val": X[given["X_val"]], "y_val": y[given["y_val"]]}
+    model.fit(X, y, **given)
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "fitting" in line] == [
         "[StackedClassifier fit] fitting good, network 1 of 2",
@@ -169,7 +180,7 @@ def test_the_networks_of_an_ensemble(capsys):
     for line, text, error in zip(
         lines[-2:], ("good: weight 1", "noise: not used"), model.loo_errors_, strict=True
     ):
-        start = re.escape(f"[StackedClassifier fit] {text}; leave-one-out error {error:.4g}; ")
+        start = re.escape(f"[StackedClassifier fit] {text}; {kind} error {error:.4g}; ")
         assert re.fullmatch(start + r"[\d.e+-]+ s", line)
 
 

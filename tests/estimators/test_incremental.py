@@ -301,7 +301,19 @@ def test_a_batch_of_classes_of_weight_0_changes_nothing(layer, fix_layer):
     assert model.readout_coef_ is solved
     # The weight of b is 1 if it is not given, also in a batch of this class alone.
     of_b = CLASSES == "b"
-    model.set_params(class_weight={"c": 0.0}).partial_fit(X[of_b], CLASSES[of_b])
+    model = clone(model).set_params(class_weight={"c": 0.0})
+    model.partial_fit(X[of_b], CLASSES[of_b], list("abc"))
+
+
+@pytest.mark.parametrize("operation", ["partial_fit", "forget"])
+def test_class_weights_may_change_while_samples_are_buffered(operation):
+    """Sums in a provisional layer are computed again."""
+    model = TanhClassifier(N_TANH, class_weight={"a": 3.0}, **PLAIN)
+    model.partial_fit(X, CLASSES).predict(X[:1])
+    model.set_params(class_weight={"b": 5.0})
+    getattr(model, operation)(X[:30], CLASSES[:30])
+    rows = np.r_[:N, :30] if operation == "partial_fit" else np.arange(30, N)
+    assert_same(model, clone(model).partial_fit(X[rows], CLASSES[rows]))
 
 
 @pytest.mark.parametrize("fix_layer", [False, True])

@@ -27,6 +27,9 @@ Z = 3 * X[:, 0] + 100
 TANH = {"n_hidden": 12, "feature_weights": None, "alpha": 0.1, "random_state": 0}
 
 
+Y60 = np.where(Y == "c", "a", Y)[:60]
+
+
 def make_labels(*n_classes):
     return np.column_stack([np.arange(N) % k for k in n_classes])
 
@@ -176,7 +179,43 @@ def test_a_changed_layer_raises(model):
         radial.forget(X, Y)
 
 
-Y60 = np.where(Y == "c", "a", Y)[:60]
+@pytest.mark.parametrize("rows", [slice(3), np.flatnonzero(Y60 == "a")], ids=["all", "a"])
+def test_changed_class_weights_raise(model, rows):
+    """Samples would be removed with other weights than they were added with."""
+    model = TanhClassifier(class_weight={"a": 2.0}, **TANH).partial_fit(X[:60], Y60)
+    other = copy.deepcopy(model.solve(fix_layer=True))
+    model.class_weight["a"] = 0.0  # in place
+    for call in (model.partial_fit, model.forget):
+        with raises_unchanged(
+            model, ValueError, r"class_weight=\{'a': 2.0\}, and has class_weight=\{'a': 0.0\} since"
+        ):
+            call(X[rows], Y60[rows])
+    model.set_params(class_weight={"a": 2.0}).forget(X[rows], Y60[rows])
+    buffered = TanhClassifier(**TANH).partial_fit(X[60:], Y60)
+    for first, second in ((other, buffered), (buffered, other)):
+        with raises_unchanged(first, ValueError, r"models\[0\] has class_weight=.*with the same"):
+            first.merge([second])
+
+
+@pytest.mark.parametrize(
+    ("regression", "change"),
+    [
+        (False, {"class_weight": "balanced"}),
+        (False, {"readout": "softmax"}),
+        (False, {"alpha": "loo"}),
+        (True, {"uncertainty": True}),
+        (True, {"target_transform": "log"}),
+    ],
+)
+def test_parameters_without_partial_fit_have_no_forget(model, regressor, regression, change):
+    model, y = (regressor, Z[:60]) if regression else (model, Y60)
+    other = copy.deepcopy(model)
+    model.set_params(**change)
+    for call in (lambda: model.forget(X[:60], y), lambda: model.merge([other])):
+        with pytest.raises(ValueError, match=rf"{next(iter(change))}=.*partial_fit"):
+            call()
+
+
 GONE = [
     (
         X[:60],

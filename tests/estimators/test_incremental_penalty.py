@@ -74,6 +74,23 @@ def test_first_call_with_one_class(given, n_first):
     assert model.alpha_ < 10.0
 
 
+@pytest.mark.parametrize("radius", [0.5, 2.0])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_the_penalty_suits_samples_that_no_unit_covers(radius, is_weighted):
+    """Their scores do not depend on H: sums over held-out samples alone would lead to 1e5."""
+    rows, weight = slice(400), np.full(400, 3.5) if is_weighted else None
+    model = RBFClassifier(
+        100, kernel="triangular", radius=radius, selection="random", feature_weights=None,
+        random_state=0,
+    )  # fmt: skip
+    fitted = clone(model).fit(DIGITS[rows], Y[rows], sample_weight=weight)
+    model.partial_fit(DIGITS[rows], Y[rows], sample_weight=weight)
+    assert model.score(DIGITS[400:], Y[400:]) > 0.8
+    assert model.alpha_ == pytest.approx(fitted.alpha_)
+    outputs = [m.decision_function(DIGITS[400:]) for m in (model, fitted)]
+    np.testing.assert_allclose(*outputs, atol=1e-6)
+
+
 def test_the_penalty_adapts_to_the_samples():
     """More samples need a smaller penalty; the final one is that of a single call."""
     rng = np.random.default_rng(0)

@@ -13,6 +13,7 @@ from sklearn_fsvc._src.data.memory_plan import MemoryLimitError
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers import model_selection, relevance
 from sklearn_fsvc._src.hidden_layers.feature_weights import equalising_weights
+from sklearn_fsvc._src.hidden_layers.model_selection import _ProxySearch
 from sklearn_fsvc._src.hidden_layers.relevance import (
     QUICK,
     THOROUGH,
@@ -20,6 +21,7 @@ from sklearn_fsvc._src.hidden_layers.relevance import (
     minimise_error,
     suits_refinement,
 )
+from sklearn_fsvc._src.readouts.penalty_search import SearchHistory
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -258,6 +260,20 @@ def test_descents_start_from_equal_weights_if_learned_ones_are_hardly_better(des
     (learned, *_, size), *_ = descents
     assert size == QUICK
     assert learned[:2].min() > 3 * learned[2:].max()
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_whether_little_is_predicted_depends_on_sample_weights(is_weighted, monkeypatch):
+    """A small network would not find anything then. That of the mean is 0.56, weighted 0.05."""
+    sizes, weight = [], None
+    if is_weighted:
+        weight = np.where(make_samples(1000).targets.codes == 0, 1.0, 0.02)
+    monkeypatch.setattr(model_selection, "minimise_error", lambda *given: sizes.append(given[-1]))
+    search = _ProxySearch.of(
+        Job(JIT), make_samples(1000, weight=weight), np.random.default_rng(0), SearchHistory(0.1)
+    )
+    search._refine(None, np.ones(5), np.ones(5), 0, lowest=0.2, is_required=False)
+    assert sizes == [THOROUGH if is_weighted else QUICK]
 
 
 @pytest.mark.parametrize(("n_samples", "n_descents"), [(700, 1), (1500, 2)])

@@ -350,9 +350,9 @@ def test_penalties_below_rounding_are_not_evaluated(data):
 
 @pytest.mark.parametrize("depth", [0.2, 0.8])
 @pytest.mark.parametrize(
-    ("start", "is_extended"), [(0.1, False), (0.1, True), (1e-9, True), (1e-9, False)]
+    ("start", "with_small_penalties"), [(0.1, False), (0.1, True), (1e-9, True), (1e-9, False)]
 )
-def test_extended_searches(start, is_extended, depth):
+def test_searches_with_small_penalties(start, with_small_penalties, depth):
     """There is a minimum among the usual penalties, and another one below these."""
 
     def error_of(alpha):
@@ -361,11 +361,11 @@ def test_extended_searches(start, is_extended, depth):
         return 0.5 + abs(power + 2) if power > -5.4 else depth + abs(power + 8)
 
     evaluated = []
-    found = search_alpha(error_of, 100, 50, start, 10.0, is_extended=is_extended)
-    has_both = is_extended != (start < 1e-4)
-    is_low = depth < 0.5 if has_both else is_extended
+    found = search_alpha(error_of, 100, 50, start, 10.0, with_small_penalties=with_small_penalties)
+    has_both = with_small_penalties != (start < 1e-4)
+    is_low = depth < 0.5 if has_both else with_small_penalties
     np.testing.assert_allclose(found.alpha, 1e-8 if is_low else 1e-2)
-    assert min(evaluated) > (9e-11 if is_extended or start < 1e-4 else 9e-5)
+    assert min(evaluated) > (9e-11 if with_small_penalties or start < 1e-4 else 9e-5)
 
 
 def test_ill_conditioned_penalties_are_skipped(engine, data):

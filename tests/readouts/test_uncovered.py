@@ -65,6 +65,28 @@ def job_and_samples(X, y):
     return Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), WEIGHT)
 
 
+@pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])
+def test_the_change_of_the_error_by_uncovered_samples(network, alpha):
+    """Other samples have the mean of y as scores, as if the units contributed nothing."""
+    layer, X, y = network
+    job, samples = job_and_samples(X, y)
+    centers, Y = np.arange(layer.n_units), np.eye(3)[y]
+    units = RBF(kernel="triangular").with_fitted(centers_=layer.units, support_=centers)
+    (statistics,) = gather(job, [layer], samples)
+    loo = SampledLOO(
+        job, layer, sample_by_hash(job, samples, 60), statistics,
+        units=units, center_outputs=Y[: layer.n_units], mean_weight=2.0,
+    )  # fmt: skip
+    mean = WEIGHT @ Y / WEIGHT.sum()
+    d = naive.distances(X, layer.units, "manhattan")
+    H = naive.hidden(layer, X)
+    H[centers, centers], d[centers, centers] = 0, np.inf
+    is_uncovered, nearest = ~H.any(axis=1)[:, None], Y[d.argmin(axis=1)]
+    scores = np.where(is_uncovered, mean + (nearest - mean) / (1 + alpha / 2), mean)
+    errors = [np.average(np.square(Y - s).sum(axis=1), weights=WEIGHT) for s in (scores, mean)]
+    assert loo.uncovered_loss()(alpha) == pytest.approx(errors[0] - errors[1])
+
+
 @pytest.mark.parametrize("is_dual", [True, False])
 @pytest.mark.parametrize("alpha", [1e-6, 0.01, 1.0, 100.0])
 def test_scores_equal_predictions_without_the_sample(network, alpha, is_dual):

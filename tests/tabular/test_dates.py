@@ -267,9 +267,54 @@ def test_dates_next_to_named_categories():
     assert len(names) == 6
 
 
-def test_objects_of_durations_are_no_dates():
-    X = pd.DataFrame({"wait": pd.Series([timedelta(hours=h) for h in range(9)], dtype=object)})
-    assert preprocessing().fit(X).get_feature_names_out()[0].startswith("categorical__")
+WAITS = [timedelta(hours=h) for h in (-5, 3, 3, 40)]
+PERIODS = pd.period_range("2024-01", periods=4, freq="M")
+OBJECTS = [
+    (pd.to_timedelta(WAITS), WAITS),
+    (pd.to_timedelta(WAITS), [*pd.to_timedelta(WAITS[:3]), np.timedelta64(40, "h")]),
+    (PERIODS, list(PERIODS)),
+    (PERIODS[:1].repeat(4), list(PERIODS[:1]) * 4),
+    (pd.to_datetime(DATES[:2] * 2), [date.fromisoformat(text) for text in DATES[:2] * 2]),
+]
+
+
+@pytest.mark.parametrize("is_missing", [False, True])
+@pytest.mark.parametrize(("values", "objects"), OBJECTS)
+def test_objects_of_dates_and_durations(values, objects, is_missing):
+    """They are those of their dtype, in fit and in transform, however few are distinct."""
+    X = pd.DataFrame({"a": range(4), "when": values})
+    others = X.assign(when=pd.Series(objects, dtype=object))
+    if is_missing:
+        X.loc[1, "when"], others.loc[1, "when"] = pd.NaT, None
+    fitted = preprocessing().fit(X)
+    expected = fitted.transform(X)
+    np.testing.assert_array_equal(fitted.transform(others), expected)
+    np.testing.assert_array_equal(preprocessing().fit_transform(others), expected)
+
+
+def test_periods_of_other_frequencies_and_early_dates():
+    """Dates before 1677 do not fit in nanoseconds."""
+    days = [date(1500, 1, 1 + k) for k in range(4)]
+    X = pd.DataFrame({"when": np.array(days, "M8[s]")})
+    expected = preprocessing().fit_transform(X)
+    for others in (days, list(pd.PeriodIndex(list(map(str, days)), freq="D"))):
+        frame = pd.DataFrame({"when": pd.Series(others, dtype=object)})
+        np.testing.assert_array_equal(preprocessing().fit_transform(frame), expected)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([0, 1, 2**60], "M8[s]"),
+        np.array([0, 1, -(2**60)], "m8[s]"),
+        np.array([timedelta(1), timedelta(2), timedelta.max], dtype=object),
+    ],
+    ids=["dates", "durations", "objects"],
+)
+def test_dates_beyond_the_range_of_microseconds(values):
+    for X in (values[:, None], pd.DataFrame({0: values})):
+        with pytest.raises(ValueError, match=r"Column 0 of X holds dates or .* overflow"):
+            preprocessing().fit(X)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -145,6 +145,25 @@ def test_decimals_of_pyarrow_are_numerical():
         np.testing.assert_array_equal(fitted.transform(X), fitted.transform(floats))
 
 
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_decimals_are_numbers(is_missing):
+    """In columns of objects, also with floats among them, and of polars."""
+    pl = pytest.importorskip("polars")
+    decimals = [Decimal(f"{k}.25") for k in range(6)]
+    values = [float(value) for value in decimals]
+    if is_missing:
+        decimals[2], values[2] = None, np.nan
+    fitted = preprocessing().fit(pd.DataFrame({"price": values}))
+    expected = fitted.transform(pd.DataFrame({"price": values}))
+    for X in (
+        pd.DataFrame({"price": pd.Series(decimals, dtype=object)}),
+        pd.DataFrame({"price": pd.Series([0.25, *decimals[1:]], dtype=object)}),
+        pl.DataFrame({"price": pl.Series(decimals, dtype=pl.Decimal(9, 2))}),
+    ):
+        np.testing.assert_array_equal(fitted.transform(X), expected)
+        np.testing.assert_array_equal(preprocessing().fit_transform(X), expected)
+
+
 def test_feature_types_of_polars_dtypes():
     pl = pytest.importorskip("polars")
     numerical = {

@@ -3,8 +3,8 @@
 import pickle
 import re
 import warnings
-from datetime import time
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -220,9 +220,7 @@ def test_decimals_of_pyarrow_are_numbers():
     np.testing.assert_array_equal(fitted.transform(numbers), preprocessing().fit_transform(numbers))
 
 
-@pytest.mark.parametrize(
-    "values", [[time(1), time(2)], [Decimal(1), Decimal("2.5")], [b"a", b"b"], [10**400, 2]]
-)
+@pytest.mark.parametrize("values", [[Fraction(1), Fraction(5, 2)], [b"a", b"b"], [10**400, 2]])
 def test_objects_that_are_categories(values):
     H = preprocessing().fit_transform(pd.DataFrame({"c": pd.Series(values * 9, dtype=object)}))
     np.testing.assert_array_equal(H.sum(axis=0), [4.5, 4.5])

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 
-from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc import RBFClassifier, TanhClassifier, make_tabular_pipeline
 
 # Units wide enough to cover all samples.
 NETWORKS = [
@@ -68,6 +68,35 @@ def test_nullable_integers_are_not_rounded(network, nullable_integer):
     np.testing.assert_array_equal(clone(network).fit(X, nullable).predict(X), expected.predict(X))
     with pytest.raises(ValueError, match="Input y contains NaN or None in 1 of 60 rows"):
         network.fit(X, nullable.where(nullable.index > 0))
+
+
+def test_strings_of_variable_length(network):
+    """Of NumPy; scikit-learn does not accept their dtype."""
+    if not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("NumPy 2 has this dtype")
+    X, y = make_data(3)
+    y = y.astype(str)
+    strings = y.astype(np.dtypes.StringDType(na_object=None))
+    expected = clone(network).fit(X, y)
+    pipeline = make_tabular_pipeline(clone(network))
+    for model in (clone(network), pipeline):
+        model.fit(X, strings)
+        assert model.classes_.tolist() == ["0", "1", "2"]
+    assert clone(network).fit(X, strings).score(X, strings) == expected.score(X, y)
+    added = clone(network).partial_fit(X, strings).forget(X[:30], strings[:30])
+    assert added.classes_.tolist() == ["0", "1", "2"]
+    strings[4] = None
+    for model in (network, pipeline):
+        with pytest.raises(ValueError, match="Input y contains NaN or None in 1 of 60 rows"):
+            model.fit(X, strings)
+
+
+def test_missing_labels_of_a_pipeline(network):
+    pd = pytest.importorskip("pandas")
+    X, y = make_data(3)
+    y = pd.Series(y.astype(str), dtype="string").mask(y == 0)
+    with pytest.raises(ValueError, match="Input y contains NaN or None in"):
+        make_tabular_pipeline(network).fit(X, y)
 
 
 def test_nullable_integers_in_columns_are_not_rounded(network, nullable_integer):

@@ -169,8 +169,10 @@ def with_numbers(X: Any, columns: Sequence[int]) -> Any:
 
 
 def _is_numeric(dtype: Any) -> bool:
-    """Return whether a dtype of pandas or polars is of numbers."""
-    return dtype.is_numeric() if hasattr(dtype, "is_numeric") else dtype.kind in "iufc"
+    """Return whether a dtype of pandas or polars is of numbers that NumPy has."""
+    if hasattr(dtype, "is_numeric"):
+        return dtype.is_numeric() and not dtype.is_decimal()
+    return dtype.kind in "iufc"
 
 
 def _as_numbers(column: Any) -> npt.NDArray[np.float64]:
@@ -300,9 +302,14 @@ def explain_object_labels(y: Any, name: str = "y") -> str | None:
     if any(issubclass(each, (Sequence, Set, np.ndarray)) for each in types - {str, bytes}):
         return None
     names = ", ".join(sorted(each.__name__ for each in types))
+    or_numbers = ", or to numbers with astype(int)"
+    try:
+        labels.astype(np.int64)
+    except (TypeError, ValueError, OverflowError):
+        or_numbers = ""
     return (  # the first words are those of scikit-learn
         f"Unknown label type: {name} has dtype object and contains labels of type {names}; convert "
-        "all of them to text with astype(str), or to numbers with astype(int)."
+        f"all of them to text with astype(str){or_numbers}."
     )
 
 

@@ -156,7 +156,8 @@ def to_host(X: Any) -> Any:
     """Return an array of any library as a NumPy array; anything else as it is.
 
     scikit-learn does so too, but not with ``array_api_dispatch=True``. Nullable integers of pandas
-    stay integers: scikit-learn converts them to float64, where class labels may become equal.
+    stay integers: scikit-learn converts them to float64, where class labels may become equal. NumPy
+    strings of variable length become objects: scikit-learn does not accept their dtype.
     """
     if _is_nullable_integer(X):
         return X.to_numpy(X.dtype.numpy_dtype)
@@ -165,6 +166,8 @@ def to_host(X: Any) -> Any:
     if is_on_other_device(X):
         X = array_api_compat.to_device(X, "cpu")
     is_numpy = isinstance(X, (np.ndarray, np.generic))
+    if is_numpy and X.dtype.kind == "T":  # StringDType
+        return X.astype(object)
     return np.asarray(X) if hasattr(X, "__dlpack_device__") and not is_numpy else X
 
 

@@ -281,9 +281,10 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
 
         `predict`, the other methods that need the readout, and `solve` solve the equations; the
         readout is that of a fit to all samples, up to rounding. Before that, there is no
-        `readout_coef_` and no `alpha_`. `alpha` may be changed between calls. "auto" minimises the
-        error on held-out samples, as soon as there are two classes; the search is repeated after a
-        tenth of the samples has been added or removed.
+        `readout_coef_` and no `alpha_`. `alpha` may be changed between calls, `class_weight` only
+        until the layer is fixed. "auto" minimises the error on held-out samples, as soon as there
+        are two classes; the search is repeated after a tenth of the samples has been added or
+        removed.
 
         Parameters
         ----------

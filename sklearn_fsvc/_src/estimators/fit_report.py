@@ -80,14 +80,18 @@ class FitReport:
         self.print_decision(text)
 
     def print_ensemble(
-        self, names: Sequence[str], weights: npt.NDArray, errors: npt.NDArray, final_weight: float
-    ) -> None:
-        """Print the weight of each network of a stacked ensemble, its error and its seconds."""
+        self, names: Sequence[str], weights: npt.NDArray, kind: str, errors: npt.NDArray,
+        final_weight: float,
+    ) -> None:  # fmt: skip
+        """Print the weight of each network of a stacked ensemble, its error and its seconds.
+
+        `kind` is that of the errors, such as "leave-one-out".
+        """
         if not self.verbose:
             return
         for name, weight, error in zip(names, weights, errors, strict=True):
             share = f"weight {weight:.2g}" if weight else "not used"
-            text = f"{name}: {share}; leave-one-out error {error:.4g}; {self._seconds[name]}"
+            text = f"{name}: {share}; {kind} error {error:.4g}; {self._seconds[name]}"
             print_line(self.description, text)
         if seconds := self._seconds.get("final network"):
             gains = f"weight {final_weight:.2g}" if final_weight else "not used, gains too little"

@@ -8,6 +8,7 @@ estimator (`partial_fit.IncrementalNetwork`) replace it as a whole, see `state.a
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +70,7 @@ class IncrementalState:
     formula: str
     search_rows: list[dict[str, Any]]  # `SearchHistory.rows` of the choice of the layer
     start_alpha: float  # the penalty that was best for the layer: each search begins there
+    class_weight: Any = None  # the parameter in the first call: the sums are weighted by it
     alpha: float | None = None  # the penalty of the last search
     searched_at: int | None = None  # number of samples added and removed before that search
     # The penalty, or "auto", for which the present readout was solved; None if it is out of date.
@@ -103,7 +105,10 @@ class IncrementalState:
         scale = history.alpha_scale
         rows = [row | {"alpha": scale * row["alpha"]} for row in history.rows]
         start_alpha = scale * history.start_for(layer)
-        return cls(statistics, units.given_layer, layer.formula, rows, start_alpha)
+        class_weight = deepcopy(target.class_weight)  # a dict may be changed in place
+        return cls(
+            statistics, units.given_layer, layer.formula, rows, start_alpha, class_weight
+        )  # fmt: skip
 
     @property
     def emptied(self) -> "IncrementalState":
@@ -174,7 +179,9 @@ class IncrementalState:
             "use a number."
         )
 
-    def update_penalty(self, units: Units) -> tuple["IncrementalState", dict[str, Any] | None]:
+    def update_penalty(
+        self, parts: Parts, evaluate: "Evaluator"
+    ) -> tuple["IncrementalState", dict[str, Any] | None]:
         """Return the state with the penalty of the least held-out error, and the search results.
 
         There is a search only if enough samples were added or removed since the last one; the
@@ -189,12 +196,15 @@ class IncrementalState:
         is_due = (
             self.searched_at is None or n_changes - self.searched_at >= _SEARCH_AFTER * n_present
         )
-        folds = sums.folds(units.sample_centers) if is_due else []
+        folds = sums.folds(parts.units.sample_centers) if is_due else []
         if not folds:
             return self, None
         history = SearchHistory(self.start_alpha, list(self.search_rows))
-        result = search_penalty(folds, self.start_alpha, unit=statistics.weight_unit)
-        history.add(units.layer, result)
+        result = search_penalty(
+            folds, self.start_alpha, unit=statistics.weight_unit,
+            uncovered_loss=evaluate.uncovered_loss(self, parts),
+        )  # fmt: skip
+        history.add(parts.units.layer, result)
         return replace(self, alpha=result.alpha, searched_at=n_changes), history.table
 
     @property
@@ -265,6 +275,24 @@ class Evaluator:
             )
             return CVStatistics(statistics_of(layer), held_out)
 
+    @contextmanager
+    def _leave_one_out(self, state: IncrementalState, parts: Parts) -> Iterator[SampledLOO]:
+        statistics: Any = state.statistics
+        layer = cast_layer(self.units.layer, statistics.sample.rows.X)
+        with self._job(statistics.sample.rows.X, layer) as job:
+            yield SampledLOO(
+                job, layer, statistics.sample, statistics.total, units=self.units,
+                center_outputs=center_outputs(parts.units, parts.target),
+                mean_weight=statistics.weight_unit,
+            )  # fmt: skip
+
+    def uncovered_loss(self, state: IncrementalState, parts: Parts) -> Any:
+        """Return `SampledLOO.uncovered_loss` of the calibration sample, None without one."""
+        if state.statistics.sample is None or state.statistics.sample.is_empty:
+            return None
+        with self._leave_one_out(state, parts) as loo:
+            return loo.uncovered_loss()
+
     def solve(
         self, state: IncrementalState, parts: Parts, alpha: float
     ) -> tuple[Solution, dict[str, Any]]:
@@ -279,19 +307,13 @@ class Evaluator:
             return total.solve(alpha), fitted
         if sample.is_empty:
             return total.solve(alpha), fitted | parts.target.prior_calibration()
-        layer = cast_layer(self.units.layer, sample.rows.X)
-        with self._job(sample.rows.X, layer) as job:
+        with self._leave_one_out(state, parts) as loo:
             # Leave-one-out scores need the Cholesky factor of the solve.
-            outputs = center_outputs(parts.units, parts.target)
-            loo = SampledLOO(
-                job, layer, sample, total,
-                units=self.units, center_outputs=outputs, mean_weight=unit,
-            )  # fmt: skip
             solve = loo.solve if parts.target.needs_loo_scores else loo.solve_plain
             solution, scores = solve(alpha)
             if scores is not None:
                 with without_warnings():  # of few samples: more may follow
-                    fitted |= parts.target.calibrate(scores, sample, job, layer)
+                    fitted |= parts.target.calibrate(scores, sample, loo.job, loo.layer)
             return solution, fitted
 
 

@@ -239,6 +239,13 @@ class BufferedNetwork(Network):
             parts = replace(parts, units=parts.units.with_fitted(), target=target)
             return self._start(parts, engine, samples)
 
+    def _matches_state(self, parts: Parts) -> bool:
+        """Return whether there are sums of the layer and class weights of the parameters."""
+        state = self._incremental_state
+        if state is None or state.class_weight != parts.target.class_weight:
+            return False
+        return state.matches(parts.units)
+
     def _sum_buffer(self) -> None:
         """Sum the buffered samples in a provisional layer, which is chosen if there is none.
 
@@ -252,7 +259,7 @@ class BufferedNetwork(Network):
         state = self._incremental_state
         lacks_held_out = is_option(self.alpha, "auto") and state and not state.statistics.n_parts
         is_outdated = buffer.has_grown or lacks_held_out
-        if state is None or is_outdated or not state.matches(parts.units):
+        if is_outdated or not self._matches_state(parts):
             with without_warnings():  # of a layer that will be replaced
                 parts = self._choose_layer(parts, buffer.joined())
             buffer = buffer.provisional()
@@ -273,7 +280,7 @@ class BufferedNetwork(Network):
         if left.parts and not buffer.has_classes:
             target = before.fit_classes([part.y for part in left.parts], None)
         has_same_target = before.has_same_classes(target)
-        if state is not None and left.parts and has_same_target:
+        if left.parts and has_same_target and self._matches_state(parts):
             evaluate = Evaluator(self, parts.units)
             state = state.update_buffered(buffer, before, evaluate)
             samples = before.encode(raw.X, raw.y, raw.weight)

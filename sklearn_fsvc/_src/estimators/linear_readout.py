@@ -135,17 +135,19 @@ class Linear(Readout):
         """Return the trained readout, with penalties for samples of unit weights."""
         raise NotImplementedError
 
+    # The readouts "lms" and "none" (FSVC) have no penalty: the scores of a sample that no unit
+    # covers, whatever the kernel, are the targets of the nearest centre.
+
     def uses_nearest_unit(self, units: Any, target: Any) -> bool:
-        return (
-            target.scores_uncovered_by_center
-            and units.support is not None
-            and units.layer.has_compact_support
-        )
+        has_targets = target.scores_uncovered_by_center and units.support is not None
+        return has_targets and (self.alpha_ is UNSET or units.layer.has_compact_support)
 
     def nearest_scores(self, units: Any, target: Any) -> Any:
         if not self.uses_nearest_unit(units, target):
             return None
         scores = target.labels.scores_of(target.center_outputs(units))
+        if self.alpha_ is UNSET:
+            return scores
         mean_weight = 1.0 if self.mean_weight_ is UNSET else self.mean_weight_
         return shrink_to_intercept(scores, self.readout_intercept_, self.alpha_ / mean_weight)
 

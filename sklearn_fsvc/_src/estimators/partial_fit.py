@@ -86,6 +86,8 @@ class IncrementalNetwork(BufferedNetwork):
 
     def _add_samples(self, X, y, sample_weight, classes):
         parts = self._checked_parts()
+        if self._has_statistics:
+            self._check_incremental_state(parts)
         if self._has_no_weight(parts, X, y, sample_weight):
             self._add_zero_weights(parts, X, y, sample_weight, classes)
             return
@@ -93,7 +95,6 @@ class IncrementalNetwork(BufferedNetwork):
             self._buffer_samples(parts, X, y, sample_weight, classes)
             return
         if self._has_statistics:
-            self._check_incremental_state(parts)
             X, y = self._validated_batch(X, y)
             parts.target.check_classes(y, classes)
             samples = parts.target.encode(X, y, sample_weight)
@@ -106,8 +107,10 @@ class IncrementalNetwork(BufferedNetwork):
         self._store_state(parts, state, evaluate.device)
 
     def _check_incremental_state(self, parts: Parts, name: str | None = None) -> None:
-        """Raise if no samples were added, or if their sums are of another layer."""
+        """Raise if no samples were added, or if their sums are not those of the parameters."""
         name = name or f"This {type(self).__name__}"
+        if (why := parts.why_not_incremental()) is not None:
+            raise ValueError(why)
         if self._is_buffering:
             return
         if not self._has_statistics:
@@ -120,6 +123,12 @@ class IncrementalNetwork(BufferedNetwork):
             raise ValueError(
                 f"{name} had its layer fixed by partial_fit, and its parameters layer or metric "
                 "were changed since; set them back, or train a clone."
+            )
+        before, now = self._incremental_state.class_weight, parts.target.class_weight
+        if before != now:
+            raise ValueError(
+                f"{name} has sums of samples that were weighted by class_weight={before!r}, and "
+                f"has class_weight={now!r} since; set it back, or train a clone."
             )
 
     def forget(self, X, y, sample_weight=None):
@@ -254,6 +263,13 @@ class IncrementalNetwork(BufferedNetwork):
             raise TypeError(f"{name}={other!r} must be a {type(self).__name__}, as this is.")
         other_parts = other._parts()
         other._check_incremental_state(other_parts, name)
+        theirs, mine = other_parts.target.class_weight, self._parts().target.class_weight
+        if theirs != mine:
+            raise ValueError(
+                f"{name} has class_weight={theirs!r}, but this model has {mine!r}: sums of "
+                "differently weighted classes cannot be added. Train all models with the same "
+                "class_weight."
+            )
         buffer = other._sample_buffer
         if self._is_buffering:
             if buffer is not None:
@@ -421,10 +437,10 @@ class IncrementalNetwork(BufferedNetwork):
         penalty, layer, search_results = self._penalty(parts), parts.units.layer, None
         alpha = penalty
         report = FitReport(f"{type(self).__name__} solve", self.verbose)
-        if penalty == "auto":
-            state, search_results = state.update_penalty(parts.units)
-            alpha = state.best_alpha
         evaluate = Evaluator(self, parts.units)
+        if penalty == "auto":
+            state, search_results = state.update_penalty(parts, evaluate)
+            alpha = state.best_alpha
         solution, fitted = evaluate.solve(state, parts, alpha)
         readout = parts.readout.solved(HOST, solution, parts.target, layer.hidden_dtype, **fitted)
         if search_results is not None:

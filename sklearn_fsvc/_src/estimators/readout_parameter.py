@@ -81,13 +81,6 @@ class Softmax(Linear):
 class Untrained(Linear):
     """The output weights of each unit are the target of its centre (FSVC)."""
 
-    def uses_nearest_unit(self, units: Any, target: Any) -> bool:
-        return True
-
-    def nearest_scores(self, units: Any, target: Any) -> Any:
-        """Return the targets of each unit's centre: FSVC's rule, for units of any kernel."""
-        return target.labels.scores_of(target.center_outputs(units))
-
     def check(self, units: Any, target: Any) -> None:
         super().check(units, target)
         value = units.feature_weights

@@ -42,9 +42,9 @@ from .proxy_networks import FEW_UNITS, MAX_UNITS, ProxyNetworks
 from .relevance import minimise_error, sizes_for, suits_refinement
 
 # Minimum relative decrease of the validation error for refined weights to be selected. In
-# classification it is the second number, or the third as a fraction of the variance of the
-# targets: refined weights help small proxy networks even where they harm a layer of thousands of
-# units.
+# classification it is the second number, or the third as a fraction of the error of the mean of
+# the targets: refined weights help small proxy networks even where they harm a layer of thousands
+# of units.
 _MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
 # Weights are selected for tanh units only if the error of smooth units is less than this multiple
 # of that with other weights.
@@ -54,7 +54,7 @@ _MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.1
 # The descent starts at learned weights if they reduce the error of the equalising ones by this
 # fraction.
 _MIN_START_GAIN = 0.03
-# An error above this fraction of the variance of the targets means that little is predicted.
+# An error above this fraction of that of the mean of the targets means that little is predicted.
 _HARDLY_PREDICTED = 0.9
 # Widths of Gaussian units, as multiples of their natural radius: the first suits most datasets,
 # the second linear targets. Others are tried if the error is less than this multiple of that of
@@ -320,12 +320,11 @@ class _ProxySearch(ProxyNetworks):
         n_outputs = self.samples.targets.n_outputs
         if not suits_refinement(len(self.training), len(start), n_outputs):
             return None
-        variance = self.target_variance()
         sizes, refined, best = self._fitting_sizes(len(start), is_required), None, np.inf
         # If nothing is predicted, a small network would not find anything, either.
-        if is_required or lowest > _HARDLY_PREDICTED * variance:
+        if is_required or lowest > _HARDLY_PREDICTED * self.mean_error:
             sizes = sizes[-1:]
-        maxima = self._maximum_errors(lowest, variance)
+        maxima = self._maximum_errors(lowest)
         maxima = maxima[len(maxima) - len(sizes) :]  # the last network decides
         for size, maximum in zip(sizes, maxima, strict=True):
             weights = minimise_error(
@@ -364,13 +363,13 @@ class _ProxySearch(ProxyNetworks):
         unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
         layer, distance = self.weighted(unweighted, self.scaled_weights(unweighted, weights))
         layers = _gaussian_layers(layer, distance, _SMOOTH_WIDTHS)
-        return min(self.errors(layers, allow_extended=False))
+        return min(self.errors(layers, with_small_penalties=False))
 
-    def _maximum_errors(self, lowest, variance):
+    def _maximum_errors(self, lowest):
         """Return the maximum errors of refined weights of a small and a large network."""
         if not self.samples.targets.is_binary:
             return (1 - _MIN_QUICK_GAIN) * lowest, (1 - _MIN_GAIN) * lowest
-        gain = min(_MIN_CLASS_GAIN * lowest, _MIN_CLASS_VARIANCE * variance)
+        gain = min(_MIN_CLASS_GAIN * lowest, _MIN_CLASS_VARIANCE * self.mean_error)
         return (1 - _MIN_QUICK_CLASS_GAIN) * lowest, lowest - gain
 
     def select_layer(self, unweighted, weights, space):

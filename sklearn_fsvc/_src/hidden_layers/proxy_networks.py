@@ -119,19 +119,15 @@ class ProxyNetworks:
         """
         return len(self.training) < _FEW_SAMPLES_PER_FEATURE * self.samples.X.shape[1]
 
-    def target_variance(self):
-        """Return the variance of the validation targets, summed over outputs."""
-        return float(self.samples.targets.matrix(self.validation).var(axis=0).sum())
-
     def predicts_nothing(self, error):
         """Return whether the error of a network is about that of the mean of the targets.
 
         Their errors differ by tiny amounts, which say nothing about the units.
         """
-        return error > (1 - _MIN_PREDICTED) * self._mean_error
+        return error > (1 - _MIN_PREDICTED) * self.mean_error
 
     @cached_property
-    def _mean_error(self):
+    def mean_error(self):
         """The validation error of the mean of the training targets."""
         targets, weight_of = self.samples.targets, self.samples.weight_or_ones
         # In blocks: the one-hot targets of many classes would take much memory.
@@ -183,13 +179,13 @@ class ProxyNetworks:
         )  # fmt: skip
 
     def errors(
-        self, layers: Sequence[Any], lowest: float = np.inf, allow_extended: bool = True
+        self, layers: Sequence[Any], lowest: float = np.inf, with_small_penalties: bool = True
     ) -> list[float]:
         """Return the validation error of each of several layers with the same units.
 
         It is the lowest error over the penalties, unless the search for the penalty was skipped:
-        see `SKIP_FACTOR`. `lowest` is the lowest error of other layers. If `allow_extended` is
-        False, no penalty is smaller than the usual ones.
+        see `SKIP_FACTOR`. `lowest` is the lowest error of other layers. If
+        `with_small_penalties` is False, no layer has one below the usual ones.
         """
         n_bytes = RidgeStatistics.nbytes(layers[0].n_units)
         # Training and validation statistics of each layer, and a factor, must fit in memory.
@@ -198,13 +194,13 @@ class ProxyNetworks:
         errors: list[float] = []
         for start in range(0, len(layers), n_together):
             part = layers[start : start + n_together]
-            is_extended = allow_extended and all(map(self._needs_small_penalties, part))
-            errors += self._errors_in_one_pass(part, n_bytes, min([lowest, *errors]), is_extended)
+            with_small = with_small_penalties and all(map(self._needs_small_penalties, part))
+            errors += self._errors_in_one_pass(part, n_bytes, min([lowest, *errors]), with_small)
         return errors
 
-    def _errors_in_one_pass(self, layers, n_bytes, lowest, is_extended):
+    def _errors_in_one_pass(self, layers, n_bytes, lowest, with_small_penalties):
         # Sums of H'H and H'Y for both sets suffice to train and validate at any penalty.
-        sum_products = gather if is_extended else gather_coarse
+        sum_products = gather if with_small_penalties else gather_coarse
         validation = sum_products(self.job, layers, self.samples, self.validation)
         job = self.job.reserve(len(layers) * n_bytes)
         training = sum_products(job, layers, self.samples, self.training)
@@ -214,7 +210,7 @@ class ProxyNetworks:
             # Start at the best penalty of a similar layer.
             start = self.history.start_for_proxy(layer)
             result = search_penalty(
-                [(trained, validated)], start, skip_above, is_extended=is_extended
+                [(trained, validated)], start, skip_above, with_small_penalties=with_small_penalties
             )
             self.history.add(layer, result)
             errors.append(result.error)

@@ -27,8 +27,9 @@ class TargetSpec(Part, ABC):
 
     scores_uncovered_by_center: ClassVar[bool] = False
 
-    # Parameter of regressors: see `NumericTarget`.
+    # Parameters of regressors and of classifiers: see `NumericTarget` and `ClassTarget`.
     target_transform: Any = None
+    class_weight: Any = None
 
     @property
     def needs_loo_scores(self) -> bool:

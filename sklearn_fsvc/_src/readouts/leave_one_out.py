@@ -26,6 +26,7 @@ With the Cholesky factor L of the normal matrix, which a ridge has anyway, the l
   with the inverse factors or with eigenvectors: see `loo_penalty.py`.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -281,6 +282,35 @@ class SampledLOO(LeaveOneOut):
             pairs += zip(equations.solve_sizes(), scores, strict=True)
             del equations  # before the next factor is computed
         return pairs
+
+    def uncovered_loss(self) -> Callable[[float], float] | None:
+        """Return by how much the scores of uncovered rows change the mean of ``|y - score|^2``.
+
+        The function of the penalty takes the mean of y for the intercept. None if intercepts are
+        the scores of these rows, or there are none.
+        """
+        m, job = self.layer.n_units, self.job.silent()
+        if "scores" not in self.uncovered_rows(m):
+            return None
+        uncovered = self.uncovered_rows(m)["scores"]
+
+        def find(part, H):
+            self._find_uncovered(job, np.arange(self.sample.n_rows)[part], H)
+
+        self._stream(job, find, m)
+        rows, s, weight = uncovered.is_uncovered, self.statistics, self.sample.rows.weight
+        if not rows.any():
+            return None
+        mean, share = s.algebra.to_host(s.y / s.n), weight[rows] / weight.sum()
+        residuals = self.sample.targets[rows] - mean
+        change = np.nan_to_num(uncovered.nearest_targets - mean)  # no unit may be left
+        linear, square = share @ (change * residuals).sum(axis=1), share @ np.square(change).sum(1)
+
+        def loss(alpha):
+            factor = 1 / (1 + alpha / self.mean_weight)
+            return float(factor * (factor * square - 2 * linear))
+
+        return loss
 
     def score(self, equations: FactoredEquations) -> list[HeldOutScores]:
         """Return the scores by the readout of each size of some equations.

@@ -24,8 +24,8 @@ from .statistics import RidgeStatistics
 MIN_FLOAT32_UNITS = 500
 # Elements of H from which compiled loops for float32 are worth their compilation.
 LARGE_HIDDEN = 2**22
-# Penalties are powers of `ALPHA_STEP`, between these exponents; from the least one of all in a
-# search that is extended.
+# Penalties are powers of `ALPHA_STEP`, between these exponents; small penalties, which are not
+# usual, are from the least one of all.
 ALPHA_STEP = 10**0.5
 _LEAST_EXPONENT, _MIN_EXPONENT, _MAX_EXPONENT = -20, -8, 10
 MAX_ALPHA = ALPHA_STEP**_MAX_EXPONENT
@@ -109,7 +109,8 @@ def search_penalty(
     start: float,
     skip_above: float = np.inf,
     unit: float = 1.0,
-    is_extended: bool = False,
+    with_small_penalties: bool = False,
+    uncovered_loss: Callable[[float], float] | None = None,
 ) -> PenaltySearchResult:
     """Return the ridge penalty with the least error on held-out samples.
 
@@ -117,17 +118,24 @@ def search_penalty(
     ----------
     folds : list of (RidgeStatistics, RidgeStatistics)
         Of the training samples and of the held-out samples.
-    start, skip_above, unit, is_extended
+    start, skip_above, unit, with_small_penalties
         As of `search_alpha`.
+    uncovered_loss : callable, optional
+        `SampledLOO.uncovered_loss`, which is added: the statistics do not contain the scores of
+        samples that no unit covers.
     """
     n, n_units = max(train.n for train, _ in folds), len(folds[0][0].h)
     n_validation = sum(validation.n for _, validation in folds)
     mean_error = sum(
         _constant_error(validation, train.y / train.n) for train, validation in folds
     ) / n_validation  # fmt: skip
+
+    def error_of(alpha):
+        error = _error_of(folds, alpha)
+        return error if uncovered_loss is None else error + uncovered_loss(alpha)
+
     return search_alpha(
-        lambda alpha: _error_of(folds, alpha), n, n_units, start, mean_error, skip_above, unit,
-        is_extended,
+        error_of, n, n_units, start, mean_error, skip_above, unit, with_small_penalties
     )  # fmt: skip
 
 
@@ -139,15 +147,15 @@ def search_alpha(
     mean_error: float,
     skip_above: float = np.inf,
     unit: float = 1.0,
-    is_extended: bool = False,
+    with_small_penalties: bool = False,
 ) -> PenaltySearchResult:
     """Return the penalty at a local minimum of an error, by factors of `ALPHA_STEP`.
 
     The least penalty is above the rounding error of H'H in float32, whatever the dtype, so that it
-    is the same on every device. If the search is extended, it is above that in float64. There may
-    be one minimum among the usual penalties and one below: an extended search whose first penalty
-    is a usual one also descends from the least, and a search whose first penalty is from an
-    extended one, and so small, from the least usual one.
+    is the same on every device. With small penalties, it is above that in float64. There may be one
+    minimum among the usual penalties and one below: a search of small penalties whose first penalty
+    is a usual one also descends from the least, and a search of usual ones whose first penalty is
+    small from the least usual one.
 
     Parameters
     ----------
@@ -164,15 +172,15 @@ def search_alpha(
         If the first error is above this, no other penalty is evaluated.
     unit : float
         The mean weight of a sample, in units of which the penalties are bounded.
-    is_extended : bool
+    with_small_penalties : bool
         Whether H'H has been summed in float64, for units that may need such a small penalty.
     """
     first, usual = round(grid_power(start / unit)), _least_power(n / unit, np.float32)
-    was_extended, lower, starts = _is_below_usual(start / unit), usual, [first]
-    if is_extended or was_extended:
+    starts_small, lower, starts = _is_small(start / unit), usual, [first]
+    if with_small_penalties or starts_small:
         lower = _least_power(n / unit, np.float64)
-    if is_extended != was_extended:
-        starts.append(lower if is_extended else usual)
+    if with_small_penalties != starts_small:
+        starts.append(lower if with_small_penalties else usual)
     tried: dict[float, float] = {}
 
     def error_at(power):
@@ -192,8 +200,8 @@ def search_alpha(
     return PenaltySearchResult(unit * float(ALPHA_STEP**best), error_at(best), n_units, tried)
 
 
-def _is_below_usual(alpha):
-    """Return whether a penalty is one that only an extended search returns."""
+def _is_small(alpha):
+    """Return whether a penalty is below the usual ones."""
     return round(grid_power(alpha)) < _MIN_EXPONENT
 
 
@@ -319,7 +327,7 @@ def search_with_float64_fallback(
     gather_float64 = partial(gather, dtype=float)
     gather_fast: Callable = gather
     fast_layer, start = layer, history.start_for(layer)
-    is_usual = not _is_below_usual(start)  # else only sums in float64 allow that penalty
+    is_usual = not _is_small(start)  # else only sums in float64 allow that penalty
     if layer.hidden_dtype == np.float64 and layer.n_units > many_units and is_usual:
         gather_fast = gather_coarse
         if len(samples) * layer.n_units >= LARGE_HIDDEN:

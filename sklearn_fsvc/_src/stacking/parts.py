@@ -92,7 +92,11 @@ class StackedParts:
         scored = training_set.scored_sample.rows.X
         names, networks = zip(*pairs, strict=True)
         weighting = weighting.with_ensemble(target, ensemble, scored, networks)
-        report.print_ensemble(names, ensemble.weights, weighting.loo_errors_, ensemble.final_weight)
+        kind = "out-of-fold" if is_by_fold else "leave-one-out"
+        report.print_ensemble(
+            names, ensemble.weights, "validation" if validation else kind, ensemble.errors,
+            ensemble.final_weight,
+        )  # fmt: skip
         return StackedParts(target, base, weighting)
 
     def _encode(self, X, y, sample_weight, groups, validation):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import chain, islice
 from math import gcd
 from numbers import Number
@@ -23,7 +24,7 @@ from .text import has_several_words
 
 # Values by which columns of strings and objects are recognised.
 _INSPECTED = 1000
-# Dates as text or objects have more distinct values.
+# Dates as text have more distinct values.
 _MIN_DATES = 2
 # Text has more distinct values.
 _MIN_TEXTS = 100
@@ -94,11 +95,22 @@ def _kinds_of(column, kind, from_dtype):
     values = _some_values(column)
     if _are_dates(values):
         return {"datetime"}
+    if _are_decimals(values):
+        return {"numerical"}
     return _kinds_of_strings(values) if from_dtype and kind == "category" else set()
 
 
 def _are_dates(values):
-    return all(map(is_date, values)) and len(set(values)) > _MIN_DATES
+    if not (values and all(map(is_date, values))):
+        return False
+    return len(set(values)) > _MIN_DATES or not any(isinstance(value, str) for value in values)
+
+
+def _are_decimals(values):
+    """Return whether values are decimals, perhaps with other numbers among them."""
+    return any(isinstance(value, Decimal) for value in values) and all(
+        isinstance(value, Number) and not isinstance(value, bool) for value in values
+    )
 
 
 def _kinds_of_strings(values):

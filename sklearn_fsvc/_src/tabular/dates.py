@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, time, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -45,6 +45,12 @@ _CONVERSIONS = {
     "times of day": "pandas.to_datetime(...).dt.time",
     "durations": "pandas.to_timedelta",
 }
+_MOMENTS = (date, time, timedelta, np.datetime64, np.timedelta64)
+_EPOCH = np.datetime64(0, "us")
+_OVERFLOW = (
+    "holds dates or durations of more than 290,000 years, which overflow; make those that stand "
+    "for missing values missing (pandas.NaT)."
+)
 _DAY, _YEAR = 24 * 3600.0, 365.25
 # The features of times of day.
 _TIME_FEATURES = ("hour", "day_sin", "day_cos")
@@ -127,7 +133,7 @@ class DatetimeEncoder(TransformerMixin, BaseEstimator):
 
 
 def is_date(value: Any) -> bool:
-    """Return whether a value is a date or a time of day, or the text of one in an ISO format."""
+    """Return whether a value is a date, a time of day or a duration, or an ISO text of a date."""
     formats = (_ISO_DATE, _ISO_MONTH, _ISO_TIME)
     is_other_text = isinstance(value, str) and not any(each.match(value) for each in formats)
     return not is_other_text and _parse_date(value) is not None
@@ -168,10 +174,21 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
         column = column.dt.to_timestamp()
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
     if values.dtype.kind == "m":
-        return _Column(values.astype("m8[us]"), "durations", [])
+        return _Column(_to_microseconds(j, values), "durations", [])
     if values.dtype.kind == "M":
-        return _Column(values.astype("M8[us]"), "dates", [] if own_zone is None else [own_zone])
+        zones = [] if own_zone is None else [own_zone]
+        return _Column(_to_microseconds(j, values), "dates", zones)
     return _read_objects(j, values, kind, zones)
+
+
+def _to_microseconds(j, values):
+    """Return datetime64 or timedelta64 in microseconds; NumPy would not raise for an overflow."""
+    kind, is_nat = values.dtype.kind, np.isnat(values)
+    result = values.astype(f"{kind}8[us]")
+    days, given_days = result.astype(f"{kind}8[D]"), values.astype(f"{kind}8[D]")
+    if not np.array_equal(days[~is_nat], given_days[~is_nat]):
+        raise InvalidColumn(j, _OVERFLOW)
+    return result
 
 
 def _target_zone(zone: str | None, zones: Sequence[str]) -> str | None:
@@ -203,16 +220,21 @@ def _read_objects(j, values, kind, zones):
         moment = _parse_date(value)
         if moment is None:
             raise InvalidColumn(j, _describe_invalid(value, row, kind))
-        kinds.add("times of day" if isinstance(moment, time) else "dates")
+        kinds.add(_kind_of(moment))
         zone = _zone_of_value(moment)
         own_zones.add(zone)
-        result[row] = _as_local(moment, _target_zone(zone, zones))
+        try:
+            result[row] = _as_local(moment, _target_zone(zone, zones))
+        except OverflowError:
+            raise InvalidColumn(j, _OVERFLOW) from None
     if len(kinds) > 1:
-        raise InvalidColumn(j, "holds dates and times of day; split it into two columns.")
+        raise InvalidColumn(j, f"holds {' and '.join(sorted(kinds))}; split it into columns.")
     if None in own_zones and len(own_zones) > 1:
         raise InvalidColumn(
             j, "holds times with a time zone and without; convert it with pandas.to_datetime."
         )
+    if kinds == {"durations"}:
+        result = result - _EPOCH
     return _Column(result, next(iter(kinds), kind), sorted(own_zones - {None}))
 
 
@@ -227,13 +249,26 @@ def _describe_invalid(value, row, kind):
 
 
 def _as_local(moment, zone):
-    """Return a date or a time of day as datetime64: in a zone, or in its own if that is None."""
+    """Return a date or a time of day as datetime64: in a zone, or in its own if that is None.
+
+    A duration is added to the first of January 1970.
+    """
+    if isinstance(moment, timedelta):
+        return np.datetime64(moment // timedelta(microseconds=1), "us")  # NumPy would wrap
+    if isinstance(moment, np.timedelta64):
+        return _EPOCH + moment.astype("m8[us]")
     if isinstance(moment, time):
         moment = datetime.combine(date(1970, 1, 1), moment)
     if isinstance(moment, datetime):
         moment = moment if zone is None else moment.astimezone(_zone_of_name(zone))
         moment = moment.replace(tzinfo=None)
     return np.datetime64(moment, "us")
+
+
+def _kind_of(moment):
+    if isinstance(moment, (timedelta, np.timedelta64)):
+        return "durations"
+    return "times of day" if isinstance(moment, time) else "dates"
 
 
 def _zone_of_value(moment):
@@ -257,8 +292,11 @@ def _zone_of_name(name: str) -> tzinfo | None:
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
-def _parse_date(value: Any) -> date | time | np.datetime64 | None:
-    """Return a text or an object as a date, with its time and zone if any; None if it is none."""
+def _parse_date(value: Any) -> date | time | timedelta | np.datetime64 | np.timedelta64 | None:
+    """Return a text or an object as a date, with its time and zone if any, or as a duration.
+
+    None if it is neither.
+    """
     if isinstance(value, str):
         text = value.strip()
         with suppress(ValueError):
@@ -267,7 +305,9 @@ def _parse_date(value: Any) -> date | time | np.datetime64 | None:
             if _ISO_MONTH.match(text):
                 text += "-01"
             return datetime.fromisoformat(_ISO_DATE.sub(_as_iso, text, count=1))
-    return value if isinstance(value, (date, time, np.datetime64)) else None
+    if hasattr(value, "freq") and hasattr(value, "to_timestamp"):  # a period of pandas
+        return value.to_timestamp()
+    return value if isinstance(value, _MOMENTS) else None
 
 
 def _as_iso(match):

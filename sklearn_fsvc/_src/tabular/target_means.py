@@ -15,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_array, check_random_state
 
 from ..data.columns import check_object_labels, explain_missing_targets
+from ..data.validation import to_host
 from ..targets.encoding import as_float64
 
 # Limit of the number of features that an encoder derives from targets.
@@ -77,12 +78,13 @@ def encode_target(y: Any, task: str) -> tuple[Any, list[Any]]:
 
 
 def _validate_target(y, task):
+    y = to_host(y)
     try:
         if task == "regression":
             return as_float64(y)
         y = y.toarray() if issparse(y) else y
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # TypeError for pandas.NA
         if why := explain_missing_targets(y):
             raise ValueError(why) from error
         raise

@@ -45,7 +45,6 @@ class ClassTarget(TargetSpec):
         parameters for each output need no more data.
     """
 
-    class_weight: Any
     prior_weights: npt.NDArray | None = None
     max_calibration_scores: int = 2**21
     min_calibration_samples: int = 2**12

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from numbers import Number
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
@@ -193,6 +195,24 @@ class StandardisedTargets:
         return xp.asarray(self.values[rows])
 
 
+def _explain_not_numeric(y):
+    """Return the end of the message for a y that cannot be converted to float64."""
+    kind, first = y.dtype.kind, y.flat[0] if y.size else None
+    if kind == "m" or isinstance(first, timedelta):
+        return ": it holds durations. Pass seconds, y / numpy.timedelta64(1, 's')."
+    if kind == "M" or isinstance(first, date) or hasattr(first, "to_timestamp"):
+        return (
+            ": it holds dates. Pass numbers, such as the days since the first of them, "
+            "(y - y.min()) / numpy.timedelta64(1, 'D')."
+        )
+    if kind == "O" and all(isinstance(value, Number) for value in y.flat):
+        return ": it holds numbers beyond the range of float64; divide y by a constant."
+    return (
+        ". Use a classifier for class labels; convert text that contains numbers with "
+        "y.astype(float)."
+    )
+
+
 def as_float64(y: Any, copy: bool = True) -> npt.NDArray:
     """Return a validated numeric y as a float64 array, a new one by default."""
     is_new = issparse(y)
@@ -204,10 +224,7 @@ def as_float64(y: Any, copy: bool = True) -> npt.NDArray:
         except (TypeError, ValueError, OverflowError):
             converted = None
     if converted is None:
-        raise ValueError(
-            f"y has dtype {y.dtype}, which is not numeric. Use a classifier for class labels; "
-            "convert text that contains numbers with y.astype(float)."
-        )
+        raise ValueError(f"y has dtype {y.dtype}, which is not numeric{_explain_not_numeric(y)}")
     assert_all_finite(converted, input_name="y")  # object arrays may hold None or infinities
     return converted
 
