@@ -54,7 +54,7 @@ class Engine(ABC):
     xp : module
         The array namespace of H (NumPy on the host). Consumers of H, such as the readouts, are
         written for any namespace.
-    algebra : HostAlgebra or its like
+    algebra : Algebra
         Linear algebra for arrays of `xp`.
     tuned : dict
         Kind of layer -> settings that were measured on this machine; see `settings`. Read from

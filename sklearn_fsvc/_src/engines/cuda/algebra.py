@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..algebra import Algebra
 from ..kernels.cuda import elementwise, selection
 from ..kernels.cuda.kernel import BlockSizes
 from ..lapack import REALS, layout
@@ -27,7 +28,7 @@ _MAX_JOINED = 1024
 _MIN_FIXED_POINT = 1024
 
 
-class CuPyAlgebra:
+class CuPyAlgebra(Algebra):
     """cuBLAS and cuSOLVER through CuPy."""
 
     n_eigh_matrices, n_split_terms, prefers_inverse, half_bytes = 3, 2, True, 2
@@ -41,10 +42,6 @@ class CuPyAlgebra:
     @staticmethod
     def multiply(A: Any, B: Any) -> Any:
         return A @ B
-
-    @staticmethod
-    def multiply_transposed(H: Any, B: Any) -> Any:
-        return H.T @ B
 
     @staticmethod
     def half_precision(A: Any) -> tuple[Any, float]:
@@ -170,10 +167,6 @@ class CuPyAlgebra:
         return integers.add_gram(
             blocks, H, Y, quantizer, cupy, launch_here, cublas.multiply_bytes, BlockSizes()
         )
-
-    @staticmethod
-    def syrk_workspace_bytes(order: int, dtype: Any) -> int:
-        return 0
 
     # By cuBLAS, since CuPy would compile a kernel for each memory layout.
     @staticmethod

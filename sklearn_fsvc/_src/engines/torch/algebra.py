@@ -4,13 +4,13 @@ Matrices have contiguous columns or rows, with which PyTorch multiplies without 
 part of a matrix.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..algebra import Algebra
 from .arrays import Array, allocating, on_device_of
 from .namespace import Namespace
 
@@ -23,7 +23,7 @@ _SOLVED = 2**24
 _WITHOUT_LAPACK = ("mps",)
 
 
-class TorchAlgebra:
+class TorchAlgebra(Algebra):
     """Products and factors by the libraries that PyTorch calls on a device.
 
     Parameters
@@ -31,7 +31,7 @@ class TorchAlgebra:
     xp : Namespace
     """
 
-    n_eigh_matrices, n_split_terms, half_bytes = 4, 1, 0
+    n_eigh_matrices = 4
 
     def __init__(self, xp: Namespace) -> None:
         self.xp = xp
@@ -40,64 +40,24 @@ class TorchAlgebra:
 
     # Products.
 
-    @staticmethod
-    def multiply(A: Array, B: Array) -> Any:
+    def multiply(self, A: Array, B: Array) -> Any:
         return A @ B  # type: ignore[operator]
 
-    @staticmethod
-    def multiply_transposed(H: Array, B: Array) -> Any:
-        return H.T @ B  # type: ignore[operator]
-
-    @staticmethod
-    def half_precision(A: Array) -> tuple[Array, float]:
-        return A, 0.0
-
-    @staticmethod
-    def reduced_precision() -> AbstractContextManager[None]:
-        return nullcontext()
-
-    @staticmethod
-    def gemm(C: Array, A: Array, B: Array, alpha: float = 1.0, beta: float = 1.0) -> None:
+    def gemm(self, C: Array, A: Array, B: Array, alpha: float = 1.0, beta: float = 1.0) -> None:
         if A.size and B.size:
             allocating(C.tensor.addmm_, A.tensor, B.tensor, alpha=alpha, beta=beta)
 
-    @staticmethod
-    def split(A: Array) -> tuple[Array, ...]:
-        return (A,)
-
-    @staticmethod
-    def gemm_split(
-        C: Array, A: tuple[Array, ...], B: tuple[Array, ...], allow_workspace: bool = False
-    ) -> None:
-        TorchAlgebra.gemm(C, A[0], B[0], beta=0.0)
-
-    @staticmethod
     def syrk(
-        C: Array, A: Array, alpha: float = 1.0, beta: float = 1.0, allow_workspace: bool = False
+        self,
+        C: Array,
+        A: Array,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        allow_workspace: bool = False,
     ) -> None:
         for start in range(0, len(C), _STRIP):
             rows, columns = slice(start, None), slice(start, start + _STRIP)
-            TorchAlgebra.gemm(C[rows, columns], A[rows], A[columns].T, alpha, beta)
-
-    @staticmethod
-    def syrk_workspace_bytes(order: int, dtype: npt.DTypeLike) -> int:
-        return 0
-
-    @staticmethod
-    def fast_bits() -> tuple[int, ...]:
-        return ()
-
-    @staticmethod
-    def add_integer_gram(blocks: Any, H: Any, quantizer: Any) -> bool:
-        return False
-
-    @staticmethod
-    def add_integer_sums(blocks: Any, H: Any, Y: Any, quantizer: Any) -> None:
-        return None
-
-    @staticmethod
-    def round_to_fixed_point(H: Any) -> None:
-        return None
+            self.gemm(C[rows, columns], A[rows], A[columns].T, alpha, beta)
 
     @staticmethod
     def symm(A: Array, B: Array) -> Any:
@@ -117,13 +77,6 @@ class TorchAlgebra:
     @staticmethod
     def add_to_diagonal(A: Array, number: float) -> None:
         A.tensor.diagonal().add_(number)
-
-    def subtract_outer(self, A: Array, u: Array, v: Array, n: float) -> Any:
-        return A - self.xp.outer(u, v) / n  # type: ignore[operator]
-
-    @staticmethod
-    def inner(A: Array, B: Array) -> float:
-        return float((A * B).sum())  # type: ignore[operator]
 
     # Factors.
 
@@ -182,10 +135,6 @@ class TorchAlgebra:
 
     def to_device(self, array: Any) -> Any:
         return self.xp.asarray(array)
-
-    @staticmethod
-    def device_of(array: Any) -> AbstractContextManager:
-        return nullcontext()
 
     def synchronize(self) -> None:
         if self.xp.device.type != "cpu":
