@@ -59,29 +59,24 @@ class TorchAlgebra(Algebra):
             rows, columns = slice(start, None), slice(start, start + _STRIP)
             self.gemm(C[rows, columns], A[rows], A[columns].T, alpha, beta)
 
-    @staticmethod
-    def symm(A: Array, B: Array) -> Any:
+    def symm(self, A: Array, B: Array) -> Any:
         lower = torch.tril(A.tensor)
         return A._like(lower + torch.tril(A.tensor, -1).T) @ B  # type: ignore[operator]
 
     # Sums.
 
-    @staticmethod
-    def add(C: Array, A: Array, alpha: float = 1.0) -> None:
+    def add(self, C: Array, A: Array, alpha: float = 1.0) -> None:
         C.tensor.add_(on_device_of(A.tensor, C.tensor), alpha=alpha)
 
-    @staticmethod
-    def add_lower(C: Array, A: Array) -> None:
+    def add_lower(self, C: Array, A: Array) -> None:
         C.tensor.add_(on_device_of(A.tensor, C.tensor))
 
-    @staticmethod
-    def add_to_diagonal(A: Array, number: float) -> None:
+    def add_to_diagonal(self, A: Array, number: float) -> None:
         A.tensor.diagonal().add_(number)
 
     # Factors.
 
-    @staticmethod
-    def factorise(A: Array) -> bool:
+    def factorise(self, A: Array) -> bool:
         factor, info = allocating(torch.linalg.cholesky_ex, _for_lapack(A.tensor))
         # Not every library reports NaN.
         if int(info) or not bool(torch.isfinite(factor.diagonal()).all()):
@@ -89,8 +84,7 @@ class TorchAlgebra(Algebra):
         A.tensor.copy_(factor)
         return True
 
-    @staticmethod
-    def solve_lower(L: Array, B: Array, transposed: bool = False, unit: bool = False) -> None:
+    def solve_lower(self, L: Array, B: Array, transposed: bool = False, unit: bool = False) -> None:
         factor = _for_lapack(L.tensor.T if transposed else L.tensor)
         step = max(1, _SOLVED // max(1, len(B)))
         for start in range(0, B.shape[1], step):
@@ -101,23 +95,20 @@ class TorchAlgebra(Algebra):
             )
             right.copy_(solved)
 
-    @staticmethod
-    def eigh(A: Array) -> tuple[Any, Any]:
+    def eigh(self, A: Array) -> tuple[Any, Any]:
         values, vectors = allocating(torch.linalg.eigh, _for_lapack(A.tensor), UPLO="L")
         return tuple(A._like(array.to(A.tensor.device)) for array in (values, vectors))
 
     # Reductions.
 
-    @staticmethod
-    def median(A: Array) -> Any:
+    def median(self, A: Array) -> Any:
         rows, n = allocating(torch.sort, A.tensor, dim=0).values, len(A)
         return A._like(0.5 * rows[(n - 1) // 2] + 0.5 * rows[n // 2])
 
     def any(self, A: Array, axis: int | None = None) -> Any:
         return self.to_host(A.any(axis=axis))
 
-    @staticmethod
-    def is_finite(A: Array) -> bool:
+    def is_finite(self, A: Array) -> bool:
         return bool(torch.isfinite(A.tensor).all())
 
     def hash_rows(self, X: Array, factors: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -129,8 +120,7 @@ class TorchAlgebra(Algebra):
 
     # Devices.
 
-    @staticmethod
-    def to_host(array: Any) -> npt.NDArray[Any]:
+    def to_host(self, array: Any) -> npt.NDArray[Any]:
         return array.tensor.cpu().numpy() if isinstance(array, Array) else array
 
     def to_device(self, array: Any) -> Any:
