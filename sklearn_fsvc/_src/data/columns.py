@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import chain, count
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -85,7 +84,7 @@ def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
         return list(X.columns), dtypes, [_kind_of_dtype(dtype) for dtype in dtypes]
     n_columns = X.shape[1]
     if X.dtype.kind in "OU":  # one string in a list makes all columns strings or objects
-        kinds = ["number" if _are_numbers(column) else "other" for column in X.T]
+        kinds = ["number" if are_numbers(column) else "other" for column in X.T]
     else:
         kinds = [_kind_of_dtype(X.dtype)] * n_columns
     return list(range(n_columns)), [X.dtype] * n_columns, kinds
@@ -137,57 +136,13 @@ def _kind_of_dtype(dtype: Any) -> str:
     return "datetime" if dtype.kind in "mM" else "category" if dtype.kind in "ObU" else "other"
 
 
-def _are_numbers(values: Any) -> bool:
+def are_numbers(values: Any) -> bool:
+    """Return whether values can be converted to floats."""
     try:
         np.asarray(values, dtype=float)
     except (TypeError, ValueError, OverflowError):
         return False
     return True
-
-
-def with_numbers(X: Any, columns: Sequence[int]) -> Any:
-    """Return a table with float64 in those of some columns that contain text, objects or bools.
-
-    `MissingIndicator` raises an error for bools, also if these were numbers in `fit`.
-    None and pandas.NA become NaN, the only missing value that transformers of numbers recognise.
-    A column that is missing in all rows, as in a request of one row, consists of objects.
-    """
-    if not columns:
-        return X
-    if not hasattr(X, "columns"):
-        if X.dtype.kind not in "OUb":
-            return X
-        X = X.astype(object)
-        for j in columns:
-            X[:, j] = _as_numbers(X[:, j])
-        return X
-    dtypes = list(X.dtypes)
-    for j in columns:
-        if not _is_numeric(dtypes[j]):
-            X = _with_column(X, j, _as_numbers(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]))
-    return X
-
-
-def _is_numeric(dtype: Any) -> bool:
-    """Return whether a dtype of pandas or polars is of numbers that NumPy has."""
-    if hasattr(dtype, "is_numeric"):
-        return dtype.is_numeric() and not dtype.is_decimal()
-    return dtype.kind in "iufc"
-
-
-def _as_numbers(column: Any) -> npt.NDArray[np.float64]:
-    values = np.asarray(column, dtype=object)
-    return np.array([np.nan if is_missing(v) else v for v in values], dtype=np.float64)
-
-
-def _with_column(X: Any, j: int, values: npt.NDArray) -> Any:
-    """Return a DataFrame of pandas or polars with other values in a column."""
-    if hasattr(X, "isetitem"):
-        X = X.copy(deep=False)
-        X.isetitem(j, values)
-        return X
-    column = X[:, j]
-    return X.clone().replace_column(j, type(column)(column.name, values))
 
 
 def rounded(X: Any, columns: Iterable[int]) -> list[Any]:
@@ -319,35 +274,6 @@ def check_object_labels(y: Any, name: str = "y") -> None:
         raise ValueError((name == "y" and explain_missing_targets(y)) or why)
 
 
-def explain_infinity(X: Any) -> str | None:
-    """Return the message for the first column of a table with infinite values."""
-    cells = getattr(X, "iloc", X)
-    infinities: tuple[object, ...] = float("inf"), -float("inf")
-    for j, name in enumerate(describe_columns(X)[0]):
-        column = list(cells[:, j])
-        rows = [i for i, v in enumerate(column) if isinstance(v, Number) and v in infinities]
-        if rows:
-            return (
-                f"Column {name!r} of X holds infinity in {len(rows)} of {len(column)} rows, row "
-                f"{rows[0]} first; make it missing (numpy.nan), or replace it by a finite number."
-            )
-    return None
-
-
-def explain_text(X: Any, columns: Sequence[int]) -> str | None:
-    """Return the message for the first of these columns with a value that is not a number."""
-    cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
-    for j in columns:
-        for row, value in enumerate(cells[:, j]):
-            if not is_missing(value) and not _are_numbers(value):
-                return (
-                    f"Column {names[j]!r} of X holds {value!r} in row {row}, and numbers in fit; "
-                    "convert it with pandas.to_numeric(..., errors='coerce'), where text becomes "
-                    "missing, or name the column in categorical_features."
-                )
-    return None
-
-
 def as_data_frame(X: Any) -> Any:
     """Return a table of pyarrow as a pandas DataFrame, any other X as it is.
 
@@ -367,16 +293,6 @@ def as_data_frame(X: Any) -> Any:
             dtypes = dict.fromkeys(decimals.intersection(frame.columns), np.float64)
             return frame.astype(dtypes) if dtypes else frame
     return X
-
-
-def densify_columns(X: Any) -> Any:
-    """Return a DataFrame of pandas with dense columns, any other X as it is.
-
-    scikit-learn would warn of sparse ones in each transformer.
-    """
-    columns = zip(X.columns, X.dtypes, strict=True) if hasattr(X, "columns") else ()
-    dense = {name: dtype.subtype for name, dtype in columns if str(dtype).startswith("Sparse")}
-    return X.astype(dense) if dense else X
 
 
 # Methods that return a table, by the library of a container.
@@ -401,40 +317,3 @@ def explain_unsupported_container(X: Any, name: str = "X") -> str | None:
         f"{name} is a {type(X).__name__}{items}, and not a table with rows and columns of numbers "
         f"and categories; pass {remedy}."
     )
-
-
-def explain_invalid_categories(X: Any, columns: Sequence[int]) -> str | None:
-    """Return the message for the first of these columns whose values are not categories.
-
-    Categories have one type, which is ordered, and are not containers.
-    """
-    cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
-    for j in columns:
-        values = [value for value in cells[:, j] if not is_missing(value)]
-        types = sorted({_type_name(value) for value in values})
-        if len(types) > 1:
-            return (
-                f"Column {names[j]!r} of X holds values of several types, {' and '.join(types)}, "
-                "and must hold one: convert all to text with astype(str), or to numbers with "
-                "pandas.to_numeric(..., errors='coerce'), where text becomes missing."
-            )
-        if any(map(is_nested, values)) or not _are_ordered(values):
-            return (
-                f"Column {names[j]!r} of X holds objects of type {types[0]}, which are not "
-                "categories; convert them to text or numbers, or leave the column out."
-            )
-    return None
-
-
-def _type_name(value: Any) -> str:
-    """Return the type of a value in messages; real numbers of all types are one."""
-    is_real = isinstance(value, Number) and not isinstance(value, (complex, np.complexfloating))
-    return "number" if is_real else type(value).__name__
-
-
-def _are_ordered(values: Sequence[Any]) -> bool:
-    try:
-        sorted(values)
-    except (TypeError, ValueError, ArithmeticError):
-        return False
-    return True

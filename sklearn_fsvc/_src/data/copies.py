@@ -20,6 +20,7 @@ Two conditions make a coincidence improbable:
 
 from dataclasses import replace
 from itertools import islice
+from math import e
 
 import numpy as np
 from sklearn.utils import gen_batches
@@ -36,7 +37,7 @@ _MIN_COPIES, _MIN_DISTINCT, _MIN_DISTINCT_SAMPLES = 0.1, 0.9, 50
 _MAX_REPEATED, _MAX_SINGLE, _MIN_CLASS = 3, 0.5, 0.1
 # In a bootstrap sample, the fraction of distinct samples, that of those which occur once, and how
 # far both may be from these. (The numbers of copies have a Poisson distribution with mean 1.)
-_BOOTSTRAP_DISTINCT, _BOOTSTRAP_SINGLE, _TOLERANCE = 1 - 1 / np.e, 1 / (np.e - 1), 0.03
+_BOOTSTRAP_DISTINCT, _BOOTSTRAP_SINGLE, _TOLERANCE = 1 - 1 / e, 1 / (e - 1), 0.03
 # The distances between neighbouring values of a continuous feature vary: this quantile is less than
 # this fraction of the median. (If they are exponentially distributed, 0.07.)
 _SHORT_QUANTILE, _SHORT_FRACTION = 0.05, 0.25

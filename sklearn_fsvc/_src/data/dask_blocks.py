@@ -157,7 +157,9 @@ class DaskBlocks(Source):
     def map_reduce(self, samples: Any, work: Any, rows: npt.NDArray[np.intp] | None = None) -> Any:
         """Return the result of a `MapReduce` for all samples, or for the row numbers `rows`."""
         rows = None if rows is None else np.sort(rows)
-        shared_work, n_operations = shared_node(work), self._count_operations(work)
+        layer, *_ = getattr(work, "layers", None) or [getattr(work, "layer", None)]
+        settings = self._worker_settings(0 if layer is None else layer.n_units)
+        shared_work = shared_node(work)
         nodes, ends = [], self._starts + self._lengths
         for start, stop in self._leaves():
             first, end = int(self._starts[start]), int(ends[stop - 1])
@@ -168,7 +170,7 @@ class DaskBlocks(Source):
                     continue
             subset = replace(samples.with_rows(None, slice(first, end)), order=None)
             blocks = [self._checked(i) for i in range(start, stop) if self._lengths[i]]
-            leaf = delay(reduce_blocks, self._settings, n_operations, subset, rows_in_leaf)
+            leaf = delay(reduce_blocks, settings, subset, rows_in_leaf)
             nodes.append(leaf(shared_work, *blocks))
         add_pair = delay(add_results, work.add)
         while len(nodes) > 1:  # one level of the binary tree
@@ -186,8 +188,7 @@ class DaskBlocks(Source):
         import dask
 
         shared_nodes = [shared_node(value) for value in shared]
-        n_operations = self.shape[0] * self.shape[1] * n_units
-        on_block = delay(call_on_block, self._settings, n_operations, function)
+        on_block = delay(call_on_block, self._worker_settings(n_units), function)
         tasks = [
             on_block(self._checked(i), as_node(state), *shared_nodes) for i, state in states.items()
         ]
@@ -222,14 +223,9 @@ class DaskBlocks(Source):
         if n_rows:
             yield start, len(self._lengths)
 
-    def _count_operations(self, work: Any) -> int:
-        layers = getattr(work, "layers", None) or [getattr(work, "layer", None)]
-        n_units = 0 if layers[0] is None else layers[0].n_units
-        return self.shape[0] * self.shape[1] * n_units
-
-    @property
-    def _settings(self) -> "WorkerSettings":
-        return WorkerSettings(self._device, self._max_memory)
+    def _worker_settings(self, n_units: int) -> "WorkerSettings":
+        n_operations = self.shape[0] * self.shape[1] * n_units
+        return WorkerSettings(self._device, self._max_memory, n_operations)
 
     @staticmethod
     def _limit_threads() -> AbstractContextManager[Any]:
@@ -248,15 +244,16 @@ class DaskBlocks(Source):
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Device and memory limit of each task, as the user gave them."""
+    """Device and memory limit of each task, as the user gave them, and the work of all tasks."""
 
     device: str
     max_memory: int | str | None
+    n_operations: int
 
     @contextmanager
-    def job(self, n_operations: int) -> Iterator[Job]:
-        """Enter an engine for so much work in all, and yield a `Job` on it."""
-        with limit_task_threads(), get_engine(self.device, n_operations) as engine:
+    def job(self) -> Iterator[Job]:
+        """Enter the engine of the tasks, and yield a `Job` on it."""
+        with limit_task_threads(), get_engine(self.device, self.n_operations) as engine:
             yield Job(engine, self.max_memory)
 
 
@@ -325,7 +322,6 @@ def check_dense(block: Any) -> Any:
 
 def reduce_blocks(
     settings: WorkerSettings,
-    n_operations: int,
     samples: Any,
     rows: npt.NDArray[np.intp] | None,
     work: Any,
@@ -333,21 +329,20 @@ def reduce_blocks(
 ) -> Any:
     """Return the result of a `MapReduce` for the samples of some blocks."""
     X = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    with settings.job(n_operations) as job:
+    with settings.job() as job:
         samples, job = replace(samples, X=X).on_device(job)
         return work.to_host(work(job, samples, rows))
 
 
 def call_on_block(
     settings: WorkerSettings,
-    n_operations: int,
     function: Callable[..., Any],
     block: Any,
     state: Any,
     *shared: Any,
 ) -> Any:
     """Return ``function(job, block, state, *shared)``."""
-    with settings.job(n_operations) as job:
+    with settings.job() as job:
         return function(job, block, state, *shared)
 
 

@@ -104,7 +104,7 @@ class Job:
 
     def progress(self, n_rows: int, tile_rows: int) -> "Progress":
         """Return the `Progress` of a pass over `n_rows` in tiles of `tile_rows`."""
-        return Progress(self, n_rows, PassTask(self.task, self.description, n_rows, tile_rows))
+        return Progress(self, n_rows, tile_rows)
 
     def print_progress(self, text: str, details: str | None = None) -> None:
         """Print a line of progress, if the computation is a long one and `verbose`.
@@ -123,7 +123,7 @@ class Job:
 
 
 class Progress:
-    """Counts the rows of one pass, and prints the progress and the time of each stage.
+    """Counts the rows of one pass, notifies callbacks, and prints the time of each stage.
 
     Parameters
     ----------
@@ -132,12 +132,13 @@ class Progress:
         time of its stages.
     total : int
         Rows of the pass.
-    passing : PassTask
-        Notifies the callbacks.
+    tile_rows : int
+        Planned rows of a tile.
     """
 
-    def __init__(self, job: Job, total: int, passing: "PassTask") -> None:
-        self._job, self.total, self._passing = job, total, passing
+    def __init__(self, job: Job, total: int, tile_rows: int) -> None:
+        self._job, self.total = job, total
+        self._pass_task = PassTask(job.task, job.description, total, tile_rows)
         self.done = self.tiles = 0
         self.start = time.perf_counter()
         self._stopwatch = job.engine.stopwatch() if job.verbose else None
@@ -151,13 +152,13 @@ class Progress:
         """Count a tile of that many rows."""
         self.done += rows
         self.tiles += 1
-        self._passing.advance(self.done)
+        self._pass_task.advance(self.done)
         if self._stopwatch is not None and self.done < self.total:
             self._print()
 
     def close(self) -> None:
         """End the pass."""
-        self._passing.end()
+        self._pass_task.end()
         if self._stopwatch is not None:
             stages = self._stopwatch.totals()
             tiles = f", {self.tiles} tile{'s' if self.tiles != 1 else ''}: "

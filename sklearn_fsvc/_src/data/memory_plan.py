@@ -20,6 +20,7 @@ from numbers import Integral
 from typing import Any
 
 from ..engines.base import Engine
+from ..engines.host import cut_rows
 from ..engines.host_memory import host_memory
 from ..engines.patches import IMAGES
 from ..layers import PatchLayer
@@ -140,9 +141,9 @@ class TileShape:
 
     def parts(self, n_rows: int, n_units: int) -> Iterator[tuple[slice, slice]]:
         """Iterate over (rows, units) of all parts, as slices; the last ones end with H."""
-        down = [slice(i, min(i + self.rows, n_rows)) for i in range(0, n_rows, self.rows)]
-        across = [slice(j, min(j + self.units, n_units)) for j in range(0, n_units, self.units)]
-        return product(down, across)
+        return product(
+            cut_rows(slice(0, n_rows), self.rows), cut_rows(slice(0, n_units), self.units)
+        )
 
 
 def tile_shape_for(engine: Engine, layer: Any, has_all_units: bool = False) -> TileShape:

@@ -22,7 +22,8 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.utils import gen_batches
 
-from ..engines.base import Engine, Sink
+from ..engines.base import BufferSink, Engine, Sink
+from ..engines.host import cut_rows
 from ..engines.patches import make_evaluator
 from ..layers import LinearLayer, PatchLayer
 from .job import Job, Progress
@@ -319,8 +320,8 @@ class _Stream:
 
     def _blocks(self, start: int, tile_rows: int) -> Generator[tuple[slice, Any], None, None]:
         """Yield (part, preprocessed rows) from row `start` on."""
-        X, engine, stop = self.X, self.job.engine, self.n_rows
-        parts = [slice(i, min(i + tile_rows, stop)) for i in range(start, stop, tile_rows)]
+        X, engine = self.X, self.job.engine
+        parts = cut_rows(slice(start, self.n_rows), tile_rows)
         if self.sparse_evaluator:
             blocks = X.tiles(self.rows, parts, self.layer.units.dtype)
             yield from zip(parts, blocks, strict=True)
@@ -389,33 +390,18 @@ class _Stream:
         return self._is_dense_source and self.job.engine.xp is np
 
 
-class _ConsumerSink(Sink):
-    """A sink with one buffer, which passes each tile to the consumer and reuses the memory."""
+class _ConsumerSink(BufferSink):
+    """Passes each tile to a consumer."""
 
-    n_buffers, stage = 1, "readout"
+    stage = "readout"
 
     def __init__(self, xp: Any, layer: Any, consumer: Consumer) -> None:
-        self._xp, self._layer, self._consumer = xp, layer, consumer
-        self._memory: Any = None
-        self._H: Any = None
-
-    def buffer(self, part: slice) -> Any:
-        n_rows = part.stop - part.start
-        if self._memory is None or len(self._memory) < n_rows:
-            self._memory = None  # freed before the larger buffer is allocated
-            self._memory = self._xp.empty((n_rows, self._layer.n_units), self._layer.hidden_dtype)
-        self._H = self._memory[:n_rows]
-        return self._H
+        super().__init__(xp, layer.n_units, layer.hidden_dtype)
+        self._consumer = consumer
 
     def put(self, part: slice) -> None:
         assert self._consumer.take is not None
-        self._consumer.take(part, self._H)
-
-    def free(self) -> None:
-        self._memory = self._H = None
-
-    def close(self) -> None:
-        pass
+        self._consumer.take(part, self.buffer(part))
 
 
 class _DistanceConsumer:

@@ -8,6 +8,7 @@ alone, so the number of threads does not change a bit of a result.
 """
 
 import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..formulas import Quantizer
 from . import integers, lapack
 from .lapack import call, layout
 from .threads import limit_blas_threads, n_threads, parallel_for
@@ -85,15 +85,15 @@ _MAX_TINY, _TINY_ROWS = 8, 8
 _FEW_COLUMNS = 4
 
 
-class HostAlgebra:
-    """BLAS and LAPACK of SciPy, called without the GIL.
+class Algebra(ABC):
+    """Linear algebra for the arrays of an engine: the operations that are alike on most devices.
+
+    `HostAlgebra` documents all others, which each algebra has too.
 
     Attributes
     ----------
     xp : module
         Namespace of the arrays.
-    blocking : Blocking
-        How operations are cut into parts.
     n_eigh_matrices : int
         Full matrices that `eigh` allocates, including its argument.
     n_split_terms : int
@@ -104,34 +104,17 @@ class HostAlgebra:
         Bytes of each element of a matrix that `half_precision` allocates.
     """
 
-    xp: Any = np
-    blocking = Blocking()
-    n_eigh_matrices = 2
-    n_split_terms = 1
-    prefers_inverse = False
-    half_bytes = 0
-
-    @staticmethod
-    def n_threads() -> int:
-        """Return the number of threads for large operations."""
-        return n_threads()
-
-    def __reduce__(self) -> str:
-        return "HOST"  # pickled by reference
+    xp: Any
+    n_eigh_matrices: int = 2
+    n_split_terms: int = 1
+    prefers_inverse: bool = False
+    half_bytes: int = 0
 
     # Products.
 
+    @abstractmethod
     def multiply(self, A: Any, B: Any) -> Any:
         """Return A B, a new array."""
-        n_tiny = -(-A.size * B.shape[1] // self.blocking.tiny_work)
-        if n_tiny <= (min(_MAX_TINY, len(B)) if len(A) <= _TINY_ROWS else 1):
-            with np.errstate(over="ignore", invalid="ignore"):  # as BLAS, which does not warn
-                return _sum_of_tiny_products(A, B, n_tiny)
-        dtype = np.result_type(A, B)
-        A, B = (_as_blas_layout(array, dtype) for array in (A, B))
-        C = np.zeros((len(A), B.shape[1]), dtype)
-        self.gemm(C.T, B.T, A.T)  # C' = B' A', as BLAS requires contiguous columns
-        return C
 
     def multiply_transposed(self, H: Any, B: Any) -> Any:
         """Return H'B, a new array."""
@@ -148,8 +131,104 @@ class HostAlgebra:
         """Return a context in which products of float32 may be rounded to fewer bits."""
         return nullcontext()
 
+    @abstractmethod
     def gemm(self, C: Any, A: Any, B: Any, alpha: float = 1.0, beta: float = 1.0) -> None:
         """C = beta C + alpha A B, in place; C has contiguous columns."""
+
+    def split(self, A: Any) -> tuple[Any, ...]:
+        """Return arrays whose sum is A, as `gemm_split` takes them; by default A alone."""
+        return (A,)
+
+    def gemm_split(
+        self, C: Any, A: tuple[Any, ...], B: tuple[Any, ...], allow_workspace: bool = False
+    ) -> None:
+        """C = A B, in place, for matrices that were split; C has contiguous columns.
+
+        With `allow_workspace` it may allocate `SPLIT_COPIES` of each, and is faster.
+        """
+        self.gemm(C, A[0], B[0], beta=0.0)
+
+    def syrk_workspace_bytes(self, order: int, dtype: npt.DTypeLike) -> int:
+        """Return the workspace that `syrk` may allocate, in bytes."""
+        return 0
+
+    def fast_bits(self) -> tuple[int, ...]:
+        """Return the bits of activations for which `add_integer_gram` is much faster than syrk."""
+        return ()
+
+    def add_integer_gram(self, blocks: Any, H: Any, quantizer: Any) -> bool:
+        """Add H'H to panels of a lower triangle by integers; return whether that was faster."""
+        return False
+
+    def add_integer_sums(self, blocks: Any, H: Any, Y: Any, quantizer: Any) -> Any:
+        """Add H'H as `add_integer_gram` does, and return H'Y for a binary Y, exact in float64.
+
+        Return None, and add nothing, if two separate products are as fast.
+        """
+        return None
+
+    def round_to_fixed_point(self, H: Any) -> Any:
+        """Round H to 23 bits of its largest element, in place, and return the quantiser.
+
+        For `add_integer_gram`; None, and nothing is rounded, unless that is faster than in float64.
+        """
+        return None
+
+    # Sums.
+
+    def subtract_outer(self, A: Any, u: Any, v: Any, n: float) -> Any:
+        """Return ``A - u v' / n``, a new array."""
+        return A - self.xp.outer(u, v) / n
+
+    def inner(self, A: Any, B: Any) -> float:
+        """Return the sum of the products of corresponding elements."""
+        return float((A * B).sum())
+
+    # Devices.
+
+    def device_of(self, array: Any) -> AbstractContextManager:
+        """Return a context in which the device of an array is the current one."""
+        return nullcontext()
+
+    def synchronize(self) -> None:
+        """Block until all work that this thread has started on the device is done."""
+        return None
+
+
+class HostAlgebra(Algebra):
+    """BLAS and LAPACK of SciPy, called without the GIL: the reference for other algebras.
+
+    Attributes
+    ----------
+    blocking : Blocking
+        How operations are cut into parts.
+    """
+
+    xp: Any = np
+    blocking = Blocking()
+
+    @staticmethod
+    def n_threads() -> int:
+        """Return the number of threads for large operations."""
+        return n_threads()
+
+    def __reduce__(self) -> str:
+        return "HOST"  # pickled by reference
+
+    # Products.
+
+    def multiply(self, A: Any, B: Any) -> Any:
+        n_tiny = -(-A.size * B.shape[1] // self.blocking.tiny_work)
+        if n_tiny <= (min(_MAX_TINY, len(B)) if len(A) <= _TINY_ROWS else 1):
+            with np.errstate(over="ignore", invalid="ignore"):  # as BLAS, which does not warn
+                return _sum_of_tiny_products(A, B, n_tiny)
+        dtype = np.result_type(A, B)
+        A, B = (_as_blas_layout(array, dtype) for array in (A, B))
+        C = np.zeros((len(A), B.shape[1]), dtype)
+        self.gemm(C.T, B.T, A.T)  # C' = B' A', as BLAS requires contiguous columns
+        return C
+
+    def gemm(self, C: Any, A: Any, B: Any, alpha: float = 1.0, beta: float = 1.0) -> None:
         if not A.size or not B.size:
             return
 
@@ -177,19 +256,6 @@ class HostAlgebra:
         blocks = product(*(self.blocking.cut_edge(n, is_large) for n in shape))
         self._share(lambda block: multiply(*block), blocks)
 
-    def split(self, A: Any) -> tuple[Any, ...]:
-        """Return arrays whose sum is A, as `gemm_split` takes them; here A alone."""
-        return (A,)
-
-    def gemm_split(
-        self, C: Any, A: tuple[Any, ...], B: tuple[Any, ...], allow_workspace: bool = False
-    ) -> None:
-        """C = A B, in place, for matrices that were split; C has contiguous columns.
-
-        With `allow_workspace` it may allocate `SPLIT_COPIES` of each, and is faster.
-        """
-        self.gemm(C, A[0], B[0], beta=0.0)
-
     def syrk(
         self, C: Any, A: Any, alpha: float = 1.0, beta: float = 1.0, allow_workspace: bool = False
     ) -> None:
@@ -206,34 +272,17 @@ class HostAlgebra:
             self._syrk_by_blocks(C, A, alpha, beta, blocking.cut_edge(len(C), is_large))
 
     def syrk_workspace_bytes(self, order: int, dtype: npt.DTypeLike) -> int:
-        """Return the workspace that `syrk` may allocate, in bytes."""
         return (self.blocking.n_sums - 1) * order**2 * np.dtype(dtype).itemsize
 
     def fast_bits(self) -> tuple[int, ...]:
-        """Return the bits of activations for which `add_integer_gram` is much faster than syrk."""
         return integers.fast_bits(integers.compiled_target())
 
-    def add_integer_gram(self, blocks: list, H: Any, quantizer: Quantizer) -> bool:
-        """Add H'H to panels of a lower triangle by integers; return whether that was faster."""
+    def add_integer_gram(self, blocks: Any, H: Any, quantizer: Any) -> bool:
         is_large = len(H) * H.shape[1] ** 2 >= self.blocking.byte_work
         is_faster = is_large and integers.has_integer_loop(quantizer, integers.compiled_target())
         if is_faster:
             integers.add_gram(blocks, H, quantizer)
         return is_faster
-
-    def add_integer_sums(self, blocks: list, H: Any, Y: Any, quantizer: Quantizer) -> Any:
-        """Add H'H as `add_integer_gram` does, and return H'Y for a binary Y, exact in float64.
-
-        Return None, and add nothing, if two separate products are as fast.
-        """
-        return None
-
-    def round_to_fixed_point(self, H: Any) -> Quantizer | None:
-        """Round H to 23 bits of its largest element, in place, and return the quantiser.
-
-        For `add_integer_gram`; None, and nothing is rounded, unless that is faster than in float64.
-        """
-        return None
 
     def symm(self, A: Any, B: Any) -> Any:
         """Return A B, a new array, for a symmetric A of which the lower triangle is read."""
@@ -275,14 +324,6 @@ class HostAlgebra:
         # np.diagonal returns a read-only view.
         diagonal = np.lib.stride_tricks.as_strided(A, (A.shape[1],), (sum(A.strides),))
         diagonal += number
-
-    def subtract_outer(self, A: Any, u: Any, v: Any, n: float) -> Any:
-        """Return ``A - u v' / n``, a new array."""
-        return A - np.outer(u, v) / n
-
-    def inner(self, A: Any, B: Any) -> float:
-        """Return the sum of the products of corresponding elements."""
-        return float((A * B).sum())
 
     # Factors.
 
@@ -372,13 +413,6 @@ class HostAlgebra:
     def to_device(self, array: Any) -> Any:
         """Return an array of the host or of any device as one of the current device of `xp`."""
         return np.asarray(array)
-
-    def device_of(self, array: Any) -> AbstractContextManager:
-        """Return a context in which the device of an array is the current one."""
-        return nullcontext()
-
-    def synchronize(self) -> None:
-        """Block until all work that this thread has started on the device is done."""
 
     # Parts.
 

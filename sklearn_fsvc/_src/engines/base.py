@@ -54,7 +54,7 @@ class Engine(ABC):
     xp : module
         The array namespace of H (NumPy on the host). Consumers of H, such as the readouts, are
         written for any namespace.
-    algebra : HostAlgebra or its like
+    algebra : Algebra
         Linear algebra for arrays of `xp`.
     tuned : dict
         Kind of layer -> settings that were measured on this machine; see `settings`. Read from
@@ -424,13 +424,33 @@ class Sink(ABC):
     def put(self, part: slice) -> None:
         """Copy the buffer of `part`, which the caller has written, to its destination."""
 
-    @abstractmethod
     def free(self) -> None:
         """Free the memory of the buffers; the destination keeps what was put."""
+        return None
 
-    @abstractmethod
     def close(self) -> None:
         """Block until all copies are done."""
+        return None
+
+
+class BufferSink(Sink):
+    """A sink with one buffer in the namespace `xp`, whose memory each tile reuses."""
+
+    n_buffers = 1
+
+    def __init__(self, xp: Any, n_columns: int, dtype: np.dtype) -> None:
+        self._xp, self._n_columns, self._dtype = xp, n_columns, dtype
+        self._memory: Any = None
+
+    def buffer(self, part: slice) -> Any:
+        n_rows = part.stop - part.start
+        if self._memory is None or len(self._memory) < n_rows:
+            self._memory = None  # freed before the larger buffer is allocated
+            self._memory = self._xp.empty((n_rows, self._n_columns), self._dtype)
+        return self._memory[:n_rows]
+
+    def free(self) -> None:
+        self._memory = None
 
 
 class Stopwatch(ABC):

@@ -93,7 +93,7 @@ def gradient_outer_product(
         (rows, n_features), (n_units, n_features), (rows, n_units) and (n_outputs, n_units).
     weight : array of shape (rows,) or None
         Sample weights.
-    algebra : HostAlgebra or its like
+    algebra : Algebra
 
     Returns
     -------

@@ -103,12 +103,17 @@ class HostEngine(Engine):
         return total
 
     def select_novel(self, layer, X, activity, threshold):
-        outputs, kept = self.hidden_transposed(layer, X), []
-        for i in range(len(X)):
-            if activity[i] < threshold:
-                kept.append(i)
-                activity += outputs[i]
-        return np.array(kept, np.intp)
+        return select_in_order(self.hidden_transposed(layer, X), activity, threshold)
+
+
+def select_in_order(H: np.ndarray, activity: np.ndarray, threshold: float) -> np.ndarray:
+    """Return `Engine.select_novel` for the activations H, as of `Engine.hidden_transposed`."""
+    selected = []
+    for i in range(len(H)):
+        if activity[i] < threshold:
+            selected.append(i)
+            activity += H[i]
+    return np.array(selected, np.intp)
 
 
 class DirectSink(Sink):
@@ -123,12 +128,6 @@ class DirectSink(Sink):
         return self.out[part]
 
     def put(self, part):
-        pass
-
-    def free(self):
-        pass
-
-    def close(self):
         pass
 
 

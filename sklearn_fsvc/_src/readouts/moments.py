@@ -34,7 +34,7 @@ class Moments:
     relative to the variance. `zeros` returns the moments of no samples.
     """
 
-    algebra: Any  # `HostAlgebra` or the algebra of another engine
+    algebra: Any  # an `Algebra`
     dtype: npt.DTypeLike | None  # in which H is multiplied with itself; None for that of H
     # `Quantizer` to which H is quantised. Then sums without sample weights are exact: they have the
     # same bits in any order of the samples and of additions and subtractions.
@@ -70,7 +70,7 @@ class Moments:
 
         Parameters
         ----------
-        algebra : HostAlgebra or that of another engine
+        algebra : Algebra
             Owner of the arrays, and solver.
         dtype : dtype, optional
             In which H, minus the shift, is multiplied with itself; that of H by default.

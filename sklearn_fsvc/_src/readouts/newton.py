@@ -91,7 +91,7 @@ class CachedRows:
 
     Parameters
     ----------
-    algebra : HostAlgebra or that of another engine
+    algebra : Algebra
     rows : ndarray of int
     H : array of shape (n_cached, n_units)
     weight : ndarray of shape (n_cached,)

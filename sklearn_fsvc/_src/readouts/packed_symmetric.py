@@ -38,7 +38,7 @@ class PackedSymmetric:
     Parameters
     ----------
     order : int
-    algebra : HostAlgebra or that of another engine
+    algebra : Algebra
     blocks : list of arrays, optional
         Panels with the rows from the first diagonal element on, and contiguous columns. Elements
         above the diagonal are undefined. None for panels that another matrix holds.

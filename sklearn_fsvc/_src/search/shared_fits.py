@@ -139,7 +139,7 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
             return None
         callback_task = plan.passes.subtask("all splits", None, number)
         shared = SharedPass.begin(group, plan, network, parts, job, samples, scale, callback_task)
-        shared = replace(shared, job=shared._job.reserve(statistics_bytes))
+        shared = replace(shared, job=shared.job.reserve(statistics_bytes))
         folds, total = _fold_statistics(shared, samples, held_out)
         shared_time = (perf_counter() - start) / len(folds)
 
@@ -159,7 +159,7 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
 def score_again(fitted: GroupFit, part: range) -> GroupFit:
     """Return the same networks with the decision values of another range of candidates."""
     shared = fitted.shared_pass
-    with get_engine(shared.device) as engine:
+    with get_engine(shared.job.engine.name) as engine:
         job = replace(shared.plan, n_jobs=1).job(shared.network, engine)
         return replace(shared, job=job).score(fitted.split, fitted, part)
 
@@ -174,8 +174,7 @@ class SharedPass:
     parts: Parts  # with fitted units, and a target that has read y
     layers: list[Any]  # one for each kernel of the group
     history: SearchHistory  # of the layer
-    job: Job | None
-    device: str | None = None  # the engine of the job, when `job` is None
+    job: Job  # of the pass: its engine is left afterwards, and entered again by `score_again`
 
     @classmethod
     def begin(
@@ -213,14 +212,14 @@ class SharedPass:
         parts = draw_parts(samples.rows_with_weight, random, samples.groups)
         leading = [layer.part(slice(MAX_CV_UNITS)) for layer in self.layers]
         n_others = len(parts) - 1
-        job = self._job.reserve(self._cv_bytes(leading, n_others))
+        job = self.job.reserve(self._cv_bytes(leading, n_others))
         all_units, leading_units = replace(self, job=job), replace(self, job=job, layers=leading)
         held_out = [
             shared.statistics(samples, f"{what}, held out", rows)
             for shared, rows in zip([all_units] + [leading_units] * n_others, parts, strict=True)
         ]
         total = all_units.statistics(samples, what)
-        centers = mark_repeated_rows(self._job, samples, self.parts.units.support)
+        centers = mark_repeated_rows(self.job, samples, self.parts.units.support)
         fold_units = find_fold_units(parts, centers)
         return map(partial(CVStatistics, fold_units=fold_units), total, zip(*held_out, strict=True))
 
@@ -263,7 +262,7 @@ class SharedPass:
         rounding = n_samples * np.finfo(np.float32).eps
         smallest = self.group.smallest_alpha / self.history.alpha_scale
         is_small = smallest < _SAFE_ALPHA * rounding
-        standard = self._job.engine.statistics_dtype(self.layers[0])
+        standard = self.job.engine.statistics_dtype(self.layers[0])
         return np.dtype(np.float64) if is_small else standard
 
     def solve(
@@ -292,7 +291,7 @@ class SharedPass:
         target : TargetSpec, optional
             As from a fit to the training samples only; by default that of all samples.
         """
-        job, layers, units = self._job, self.layers, self.parts.units
+        job, layers, units = self.job, self.layers, self.parts.units
         parts = replace(self.parts, units=units.of_rows(samples.rows))
         builder = NetworkBuilder(
             self.network, parts, target or parts.target, job.engine, self.history,
@@ -311,7 +310,7 @@ class SharedPass:
 
     def _search_by_loo(self, samples, center_outputs):
         """Return the `search_of` of `solve_group` by leave-one-out errors of a sample."""
-        job, sample = self._job, draw_penalty_sample(self._job, samples)
+        job, sample = self.job, draw_penalty_sample(self.job, samples)
         criterion = LOOCriterion(
             sample, self.parts.units, center_outputs, prefers_large=samples.targets.is_binary
         )
@@ -332,11 +331,7 @@ class SharedPass:
         score_time = fitted.score_time + (perf_counter() - start) / len(self.group.members)
         for rows in others:
             scores |= self._scores(split, rows, fitted, networks)
-        # Kept for `score_again`, without the engine, which is left at the end of the pass.
-        shared_pass = replace(self, job=None, device=self._job.engine.name)
-        return replace(
-            fitted, scores=scores, score_time=score_time, shared_pass=shared_pass, split=split
-        )
+        return replace(fitted, scores=scores, score_time=score_time, shared_pass=self, split=split)
 
     def _scores(
         self, split: int, rows: Rows, fitted: GroupFit, networks: dict[int, Any]
@@ -345,19 +340,14 @@ class SharedPass:
             return {}
         X = select_rows(self.plan.X, rows)
         X = X if fitted.pipeline is None else without_target_transform(fitted.pipeline).predict(X)
-        X = validate_samples(self.network, self._job.engine, X, reset=False)
+        X = validate_samples(self.network, self.job.engine, X, reset=False)
         job = self._described(f"{self.plan.name(split)}, scores")
         scores = score_group(job, self.group, self.layers, X, networks)
         return {(candidate, hash_rows(rows)): values for candidate, values in scores.items()}
 
-    @property
-    def _job(self) -> Job:
-        assert self.job is not None, "the engine was left"
-        return self.job
-
     def _described(self, what: str) -> Job:
         return replace(
-            self._job, verbose=self.plan.verbose, description=f"HiddenSizeSearchCV {what}"
+            self.job, verbose=self.plan.verbose, description=f"HiddenSizeSearchCV {what}"
         )
 
 

@@ -224,7 +224,7 @@ class NumericWeighting(EnsembleWeighting):
         return target.standardise(scores)
 
     def origin(self, target):
-        return np.atleast_1d(target.mean)
+        return np.atleast_1d(target.target_mean_)
 
     def calibrate(self, target, ensemble, X, networks):
         scores, Y, weight = ensemble.scores, ensemble.Y, ensemble.sample_weight

@@ -145,8 +145,16 @@ def _select(X, Y):
 
 
 def _ranked(candidates, X, residuals, Y):
-    """Return the candidates and their scores, the highest first."""
-    scores = _scores(candidates, X, residuals, Y)
+    """Return the candidates and their scores, the highest first.
+
+    The score is the share of the residual squares that a candidate explains, beyond noise.
+    """
+    # An additive model of intervals is inexact for a step of one column within an interval.
+    squares, scores = residual_squares(residuals, Y, 0.2), np.zeros(len(candidates))
+    if squares:
+        with np.errstate(over="ignore", invalid="ignore"):
+            features = (np.nan_to_num(candidate.compute(X)) for candidate in candidates)
+            scores[:] = [explained_share(_intervals(x), 1, residuals, squares) for x in features]
     order = np.argsort(-scores, kind="stable")
     return [candidates[k] for k in order], scores[order]
 
@@ -183,16 +191,3 @@ def _share_values(first, second):
     if fewer < 3 or more > _MAX_SHARED_VALUES:
         return False
     return len(np.intersect1d(first, second, assume_unique=True)) >= more / 2
-
-
-def _scores(candidates, X, residuals, Y):
-    """Return the share of the residual squares that each candidate explains, beyond noise."""
-    # An additive model of intervals is inexact for a step of one column within an interval.
-    squares = residual_squares(residuals, Y, 0.2)
-    if squares == 0:
-        return np.zeros(len(candidates))
-    with np.errstate(over="ignore", invalid="ignore"):
-        features = (np.nan_to_num(candidate.compute(X)) for candidate in candidates)
-        return np.array(
-            [explained_share(_intervals(feature), 1, residuals, squares) for feature in features]
-        )

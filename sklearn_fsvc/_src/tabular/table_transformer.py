@@ -3,11 +3,13 @@
 In a module of its own, since scikit-learn's part takes half as long to import as this package.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from numbers import Number
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn import config_context  # type: ignore[attr-defined]
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array, check_consistent_length
@@ -15,20 +17,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.columns import (
     InvalidColumn,
+    are_numbers,
     as_data_frame,
     check_dimensions,
     check_unique,
     check_unique_names,
     check_unmasked,
-    densify_columns,
     describe_columns,
-    explain_infinity,
-    explain_invalid_categories,
-    explain_text,
     explain_unsupported_container,
+    is_missing,
+    is_nested,
     rounded,
     temporal_columns,
-    with_numbers,
 )
 from ..data.dask_blocks import compute_if_dask, is_dask_collection
 from ..utils.user_warnings import warn
@@ -42,7 +42,7 @@ class TableTransformer(ColumnTransformer):
         check_unique_names(X)
         check_consistent_length(X, y)
         with self._explain_errors(X, self.transformers), _arrays_between_steps():
-            numbers = with_numbers(X, _columns_of("numerical", self.transformers, X))
+            numbers = _with_numbers(X, _columns_of("numerical", self.transformers, X))
             H = super().fit_transform(numbers, y, **params)
         if X.shape[1] and not H.shape[1]:
             raise ValueError(
@@ -68,7 +68,7 @@ class TableTransformer(ColumnTransformer):
         X = self._fitted_columns(_as_table(X))
         self._check_temporal(X)
         with self._explain_errors(X, self.transformers_), _arrays_between_steps():
-            numbers = with_numbers(X, _columns_of("numerical", self.transformers_, X))
+            numbers = _with_numbers(X, _columns_of("numerical", self.transformers_, X))
             return super().transform(numbers, **params)
 
     def _fitted_columns(self, X: Any) -> Any:
@@ -122,11 +122,11 @@ class TableTransformer(ColumnTransformer):
             raise ValueError(f"Column {name!r} of X {problem}") from error
         except (TypeError, ValueError, ArithmeticError) as error:
             if "infinity" in str(error):
-                if (why := explain_infinity(X)) is not None:
+                if (why := _explain_infinity(X)) is not None:
                     raise ValueError(why) from error
-            elif why := explain_text(X, _columns_of("numerical", transformers, X)):
+            elif why := _explain_text(X, _columns_of("numerical", transformers, X)):
                 raise ValueError(why) from error
-            elif why := explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
+            elif why := _explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
                 raise TypeError(why) from error
             raise
 
@@ -188,4 +188,128 @@ def _as_table(X):
     # scikit-learn converts lists to the same array, after the columns have been selected.
     if isinstance(X, (list, tuple)):
         return check_array(X, dtype=object, ensure_all_finite="allow-nan")
-    return densify_columns(X)
+    return _densify_columns(X)
+
+
+# Values of a table that its transformers do not support, and messages that name the column.
+
+
+def _with_numbers(X: Any, columns: Sequence[int]) -> Any:
+    """Return a table with float64 in those of some columns that contain text, objects or bools.
+
+    `MissingIndicator` raises an error for bools, also if these were numbers in `fit`.
+    None and pandas.NA become NaN, the only missing value that transformers of numbers recognise.
+    A column that is missing in all rows, as in a request of one row, consists of objects.
+    """
+    if not columns:
+        return X
+    if not hasattr(X, "columns"):
+        if X.dtype.kind not in "OUb":
+            return X
+        X = X.astype(object)
+        for j in columns:
+            X[:, j] = _as_numbers(X[:, j])
+        return X
+    dtypes = list(X.dtypes)
+    for j in columns:
+        if not _is_numeric(dtypes[j]):
+            X = _with_column(X, j, _as_numbers(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]))
+    return X
+
+
+def _is_numeric(dtype: Any) -> bool:
+    """Return whether a dtype of pandas or polars is of numbers that NumPy has."""
+    if hasattr(dtype, "is_numeric"):
+        return dtype.is_numeric() and not dtype.is_decimal()
+    return dtype.kind in "iufc"
+
+
+def _as_numbers(column: Any) -> npt.NDArray[np.float64]:
+    values = np.asarray(column, dtype=object)
+    return np.array([np.nan if is_missing(v) else v for v in values], dtype=np.float64)
+
+
+def _with_column(X: Any, j: int, values: npt.NDArray) -> Any:
+    """Return a DataFrame of pandas or polars with other values in a column."""
+    if hasattr(X, "isetitem"):
+        X = X.copy(deep=False)
+        X.isetitem(j, values)
+        return X
+    column = X[:, j]
+    return X.clone().replace_column(j, type(column)(column.name, values))
+
+
+def _densify_columns(X: Any) -> Any:
+    """Return a DataFrame of pandas with dense columns, any other X as it is.
+
+    scikit-learn would warn of sparse ones in each transformer.
+    """
+    columns = zip(X.columns, X.dtypes, strict=True) if hasattr(X, "columns") else ()
+    dense = {name: dtype.subtype for name, dtype in columns if str(dtype).startswith("Sparse")}
+    return X.astype(dense) if dense else X
+
+
+def _explain_infinity(X: Any) -> str | None:
+    """Return the message for the first column of a table with infinite values."""
+    cells = getattr(X, "iloc", X)
+    infinities: tuple[object, ...] = float("inf"), -float("inf")
+    for j, name in enumerate(describe_columns(X)[0]):
+        column = list(cells[:, j])
+        rows = [i for i, v in enumerate(column) if isinstance(v, Number) and v in infinities]
+        if rows:
+            return (
+                f"Column {name!r} of X holds infinity in {len(rows)} of {len(column)} rows, row "
+                f"{rows[0]} first; make it missing (numpy.nan), or replace it by a finite number."
+            )
+    return None
+
+
+def _explain_text(X: Any, columns: Sequence[int]) -> str | None:
+    """Return the message for the first of these columns with a value that is not a number."""
+    cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
+    for j in columns:
+        for row, value in enumerate(cells[:, j]):
+            if not is_missing(value) and not are_numbers(value):
+                return (
+                    f"Column {names[j]!r} of X holds {value!r} in row {row}, and numbers in fit; "
+                    "convert it with pandas.to_numeric(..., errors='coerce'), where text becomes "
+                    "missing, or name the column in categorical_features."
+                )
+    return None
+
+
+def _explain_invalid_categories(X: Any, columns: Sequence[int]) -> str | None:
+    """Return the message for the first of these columns whose values are not categories.
+
+    Categories have one type, which is ordered, and are not containers.
+    """
+    cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
+    for j in columns:
+        values = [value for value in cells[:, j] if not is_missing(value)]
+        types = sorted({_type_name(value) for value in values})
+        if len(types) > 1:
+            return (
+                f"Column {names[j]!r} of X holds values of several types, {' and '.join(types)}, "
+                "and must hold one: convert all to text with astype(str), or to numbers with "
+                "pandas.to_numeric(..., errors='coerce'), where text becomes missing."
+            )
+        if any(map(is_nested, values)) or not _are_ordered(values):
+            return (
+                f"Column {names[j]!r} of X holds objects of type {types[0]}, which are not "
+                "categories; convert them to text or numbers, or leave the column out."
+            )
+    return None
+
+
+def _type_name(value: Any) -> str:
+    """Return the type of a value in messages; real numbers of all types are one."""
+    is_real = isinstance(value, Number) and not isinstance(value, (complex, np.complexfloating))
+    return "number" if is_real else type(value).__name__
+
+
+def _are_ordered(values: Sequence[Any]) -> bool:
+    try:
+        sorted(values)
+    except (TypeError, ValueError, ArithmeticError):
+        return False
+    return True

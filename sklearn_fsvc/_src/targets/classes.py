@@ -272,7 +272,12 @@ class ClassTarget(TargetSpec):
         return accuracy_score(y, predictions, sample_weight=sample_weight)
 
     def output_name(self, k: int) -> str:
-        return self.labels.describe_output(k)
+        for number, classes in enumerate(self.labels.classes_per_output):
+            if k < len(classes):
+                column = "" if self.labels.is_single else f" in column {number} of y"
+                return f"class {classes[k]}{column}"
+            k -= len(classes)
+        raise IndexError(f"There is no readout output {k}.")
 
     @property
     def n_columns(self) -> int:
@@ -281,7 +286,13 @@ class ClassTarget(TargetSpec):
     def select_decision(
         self, scores: Any, output: int
     ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
-        return self.labels.select_decision(scores, output)
+        labels = self.labels
+        parts, codes = labels.split_scores(scores), labels.predict_codes(scores)[:, output]
+        codes, start = codes.astype(np.intp), sum(part.shape[1] for part in parts[:output])
+        is_binary = parts[output].shape[1] == 1
+        columns = start + (np.zeros_like(codes) if is_binary else codes)
+        signs = 2.0 * codes - 1 if is_binary else np.ones(len(codes))
+        return labels.classes_per_output[output][codes], columns, signs
 
     # Labels of the centres of RBF units.
 

@@ -110,15 +110,6 @@ class Labels:
             return False
         return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
-    def describe_output(self, k: int) -> str:
-        """Return a description of the k-th readout output, for messages."""
-        for number, classes in enumerate(self.classes_per_output):
-            if k < len(classes):
-                column = "" if self.is_single else f" in column {number} of y"
-                return f"class {classes[k]}{column}"
-            k -= len(classes)
-        raise IndexError(f"There is no readout output {k}.")
-
     # From y to the targets of the readout.
 
     def encode(self, y: Any) -> npt.NDArray:
@@ -174,20 +165,6 @@ class Labels:
         """Return the codes (n_samples, n_outputs) of the largest scores; the first of ties."""
         codes = [predict_codes(part) for part in self.split_scores(scores)]
         return codes[0][:, None] if len(codes) == 1 else np.column_stack(codes)
-
-    def select_decision(
-        self, scores: npt.NDArray, output: int
-    ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
-        """Return predictions, score columns and signs for one output of y.
-
-        `TargetSpec.select_decision` has the details.
-        """
-        parts = self.split_scores(scores)
-        codes = self.predict_codes(scores)[:, output].astype(np.intp)
-        start, is_binary = sum(p.shape[1] for p in parts[:output]), parts[output].shape[1] == 1
-        columns = start + (np.zeros_like(codes) if is_binary else codes)
-        signs = 2.0 * codes - 1 if is_binary else np.ones(len(codes))
-        return self.classes_per_output[output][codes], columns, signs
 
     def format_decision(self, scores: npt.NDArray) -> npt.NDArray | list[npt.NDArray]:
         """Return decision values in the shapes of scikit-learn."""

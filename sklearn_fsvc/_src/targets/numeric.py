@@ -68,23 +68,15 @@ class NumericTarget(TargetSpec):
         Parameters of `RBFRegressor`.
     warns_of_tails : bool
         Whether a fit warns about heavy-tailed y.
+    target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
+        Mean and standard deviation of transformed y.
     """
 
     uncertainty: Any
     warns_of_tails: bool = True
     target_transformer_: Any = UNSET
-    target_mean_: Any = UNSET
-    target_scale_: Any = UNSET
-
-    @property
-    def mean(self) -> npt.NDArray:
-        """Return the mean of transformed y, of shape () or (n_outputs,)."""
-        return self.target_mean_
-
-    @property
-    def scale(self) -> npt.NDArray:
-        """Return the standard deviation of transformed y, of shape () or (n_outputs,)."""
-        return self.target_scale_
+    target_mean_: npt.NDArray = UNSET
+    target_scale_: npt.NDArray = UNSET
 
     @property
     def needs_posterior(self) -> bool:
@@ -170,7 +162,7 @@ class NumericTarget(TargetSpec):
         if (
             isinstance(pretrained, NumericTarget)
             and pretrained.transformer is None
-            and pretrained.mean.shape == y.shape[1:]
+            and pretrained.target_mean_.shape == y.shape[1:]
         ):
             return self.with_fitted(**pretrained.fitted)
         targets, shape = _standardise(y, validate_weights(X, sample_weight))
@@ -188,21 +180,23 @@ class NumericTarget(TargetSpec):
 
     def encode(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         y = as_float64(y)
-        if y.shape[1:] != self.mean.shape:
-            raise TargetShapeError(y.shape, self.mean.shape)
+        if y.shape[1:] != self.target_mean_.shape:
+            raise TargetShapeError(y.shape, self.target_mean_.shape)
         weight = validate_weights(X, sample_weight)
         values = y.reshape(len(y), -1)
         if self.transformer is not None:
             values = self.transformer.transform(values)
         # In place: `as_float64` has copied y, which with many outputs is the largest array here.
-        values -= self.mean
-        values /= self.scale
+        values -= self.target_mean_
+        values /= self.target_scale_
         if not -_MAX_STANDARDISED < values.min() <= values.max() < _MAX_STANDARDISED:
             raise ValueError(
                 f"y contains values more than {_MAX_STANDARDISED:g} standard deviations from the "
                 "mean of the first batch."
             )
-        return Samples(X, StandardisedTargets(values, self.mean, self.scale), weight)
+        return Samples(
+            X, StandardisedTargets(values, self.target_mean_, self.target_scale_), weight
+        )
 
     def _with_moments(self, targets, shape, transformer):
         """Return the target with the mean and scale of y, of the shape of one prediction."""
@@ -228,7 +222,7 @@ class NumericTarget(TargetSpec):
     def refit_on(self, samples: Samples, rows: Any) -> Self:
         y = samples.targets.numbers(rows)
         targets = StandardisedTargets.standardise(y, samples.weight_of(rows))
-        return self._with_moments(targets, self.mean.shape, self.transformer)
+        return self._with_moments(targets, self.target_mean_.shape, self.transformer)
 
     def base_target(self, y: Any, samples: Samples) -> Any:
         return y if self.transformer is None else self._reshaped(samples.targets.numbers())
@@ -240,7 +234,7 @@ class NumericTarget(TargetSpec):
 
         They are float64 whatever the dtype of the layer: y may exceed the range of float32.
         """
-        scale, mean = np.atleast_1d(self.scale), np.atleast_1d(self.mean)
+        scale, mean = np.atleast_1d(self.target_scale_), np.atleast_1d(self.target_mean_)
         return W * scale[:, None], b * scale + mean
 
     def format_output(self, method: str, scores: Any, readout: Any, **options: Any) -> npt.NDArray:
@@ -250,7 +244,7 @@ class NumericTarget(TargetSpec):
 
     def standardise(self, scores: npt.NDArray) -> npt.NDArray:
         """Return scores (n_samples, n_outputs) in standard deviations of transformed y."""
-        return (scores - self.mean) / self.scale
+        return (scores - self.target_mean_) / self.target_scale_
 
     def format_quantiles(
         self,
@@ -272,20 +266,20 @@ class NumericTarget(TargetSpec):
         mode : ndarray of shape (n_outputs,), optional
             Of standardised y, for two quantiles, between which it is, or nan.
         """
-        unit = np.atleast_1d(self.scale)
+        unit = np.atleast_1d(self.target_scale_)
         values = scores[..., None] + (scale * unit)[..., None] * quantiles
         if mode is not None:
-            origin = np.atleast_1d(self.mean)
+            origin = np.atleast_1d(self.target_mean_)
             rounding = 8 * np.finfo(float).eps * (np.abs(origin) + np.abs(unit * mode))
             _extend_to_mode(values, scores, origin + unit * mode, rounding)
         if self.transformer is not None:
             for k in range(quantiles.shape[1]):
                 values[..., k] = self.transformer.inverse_quantile(values[..., k])
-        return values.reshape(len(values), *self.mean.shape, quantiles.shape[1])
+        return values.reshape(len(values), *self.target_mean_.shape, quantiles.shape[1])
 
     def _reshaped(self, values):
         """Return values (n_samples, n_outputs) in the shape of y."""
-        return values.reshape(len(values), *self.mean.shape)
+        return values.reshape(len(values), *self.target_mean_.shape)
 
     def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
         check_out(out, shape, np.float64)
@@ -299,7 +293,7 @@ class NumericTarget(TargetSpec):
 
     @property
     def n_columns(self) -> int:
-        return np.size(self.mean)
+        return np.size(self.target_mean_)
 
     def select_decision(
         self, scores: Any, output: int
@@ -332,7 +326,9 @@ class NumericTarget(TargetSpec):
         """Return the fitted attribute for residuals of the encoded y; none without a transform."""
         if self.transformer is None:
             return {}
-        return {"smearing_": residual_quantiles(residuals, weight) * np.atleast_1d(self.scale)}
+        return {
+            "smearing_": residual_quantiles(residuals, weight) * np.atleast_1d(self.target_scale_)
+        }
 
     # Uncertainty: the posterior of the readout.
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base import Sink, Stopwatch
+from ..host import cut_rows
 from ..threads import n_threads, parallel_for, submit
 
 HostArray = npt.NDArray[Any]
@@ -101,8 +102,8 @@ def _download(xp: Any, array: Any) -> HostArray:
 
 
 def _parts(rows: Any, n_bytes: int) -> list[slice]:
-    step = max(1, n_bytes // max(1, rows.nbytes // len(rows)))
-    return [slice(i, min(i + step, len(rows))) for i in range(0, len(rows), step)]
+    row_bytes = max(1, rows.nbytes // len(rows))
+    return cut_rows(slice(0, len(rows)), max(1, n_bytes // row_bytes))
 
 
 class _Uploader:

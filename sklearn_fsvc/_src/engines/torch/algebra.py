@@ -4,13 +4,13 @@ Matrices have contiguous columns or rows, with which PyTorch multiplies without 
 part of a matrix.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..algebra import Algebra
 from .arrays import Array, allocating, on_device_of
 from .namespace import Namespace
 
@@ -23,7 +23,7 @@ _SOLVED = 2**24
 _WITHOUT_LAPACK = ("mps",)
 
 
-class TorchAlgebra:
+class TorchAlgebra(Algebra):
     """Products and factors by the libraries that PyTorch calls on a device.
 
     Parameters
@@ -31,7 +31,7 @@ class TorchAlgebra:
     xp : Namespace
     """
 
-    n_eigh_matrices, n_split_terms, half_bytes = 4, 1, 0
+    n_eigh_matrices = 4
 
     def __init__(self, xp: Namespace) -> None:
         self.xp = xp
@@ -40,95 +40,43 @@ class TorchAlgebra:
 
     # Products.
 
-    @staticmethod
-    def multiply(A: Array, B: Array) -> Any:
+    def multiply(self, A: Array, B: Array) -> Any:
         return A @ B  # type: ignore[operator]
 
-    @staticmethod
-    def multiply_transposed(H: Array, B: Array) -> Any:
-        return H.T @ B  # type: ignore[operator]
-
-    @staticmethod
-    def half_precision(A: Array) -> tuple[Array, float]:
-        return A, 0.0
-
-    @staticmethod
-    def reduced_precision() -> AbstractContextManager[None]:
-        return nullcontext()
-
-    @staticmethod
-    def gemm(C: Array, A: Array, B: Array, alpha: float = 1.0, beta: float = 1.0) -> None:
+    def gemm(self, C: Array, A: Array, B: Array, alpha: float = 1.0, beta: float = 1.0) -> None:
         if A.size and B.size:
             allocating(C.tensor.addmm_, A.tensor, B.tensor, alpha=alpha, beta=beta)
 
-    @staticmethod
-    def split(A: Array) -> tuple[Array, ...]:
-        return (A,)
-
-    @staticmethod
-    def gemm_split(
-        C: Array, A: tuple[Array, ...], B: tuple[Array, ...], allow_workspace: bool = False
-    ) -> None:
-        TorchAlgebra.gemm(C, A[0], B[0], beta=0.0)
-
-    @staticmethod
     def syrk(
-        C: Array, A: Array, alpha: float = 1.0, beta: float = 1.0, allow_workspace: bool = False
+        self,
+        C: Array,
+        A: Array,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        allow_workspace: bool = False,
     ) -> None:
         for start in range(0, len(C), _STRIP):
             rows, columns = slice(start, None), slice(start, start + _STRIP)
-            TorchAlgebra.gemm(C[rows, columns], A[rows], A[columns].T, alpha, beta)
+            self.gemm(C[rows, columns], A[rows], A[columns].T, alpha, beta)
 
-    @staticmethod
-    def syrk_workspace_bytes(order: int, dtype: npt.DTypeLike) -> int:
-        return 0
-
-    @staticmethod
-    def fast_bits() -> tuple[int, ...]:
-        return ()
-
-    @staticmethod
-    def add_integer_gram(blocks: Any, H: Any, quantizer: Any) -> bool:
-        return False
-
-    @staticmethod
-    def add_integer_sums(blocks: Any, H: Any, Y: Any, quantizer: Any) -> None:
-        return None
-
-    @staticmethod
-    def round_to_fixed_point(H: Any) -> None:
-        return None
-
-    @staticmethod
-    def symm(A: Array, B: Array) -> Any:
+    def symm(self, A: Array, B: Array) -> Any:
         lower = torch.tril(A.tensor)
         return A._like(lower + torch.tril(A.tensor, -1).T) @ B  # type: ignore[operator]
 
     # Sums.
 
-    @staticmethod
-    def add(C: Array, A: Array, alpha: float = 1.0) -> None:
+    def add(self, C: Array, A: Array, alpha: float = 1.0) -> None:
         C.tensor.add_(on_device_of(A.tensor, C.tensor), alpha=alpha)
 
-    @staticmethod
-    def add_lower(C: Array, A: Array) -> None:
+    def add_lower(self, C: Array, A: Array) -> None:
         C.tensor.add_(on_device_of(A.tensor, C.tensor))
 
-    @staticmethod
-    def add_to_diagonal(A: Array, number: float) -> None:
+    def add_to_diagonal(self, A: Array, number: float) -> None:
         A.tensor.diagonal().add_(number)
-
-    def subtract_outer(self, A: Array, u: Array, v: Array, n: float) -> Any:
-        return A - self.xp.outer(u, v) / n  # type: ignore[operator]
-
-    @staticmethod
-    def inner(A: Array, B: Array) -> float:
-        return float((A * B).sum())  # type: ignore[operator]
 
     # Factors.
 
-    @staticmethod
-    def factorise(A: Array) -> bool:
+    def factorise(self, A: Array) -> bool:
         factor, info = allocating(torch.linalg.cholesky_ex, _for_lapack(A.tensor))
         # Not every library reports NaN.
         if int(info) or not bool(torch.isfinite(factor.diagonal()).all()):
@@ -136,8 +84,7 @@ class TorchAlgebra:
         A.tensor.copy_(factor)
         return True
 
-    @staticmethod
-    def solve_lower(L: Array, B: Array, transposed: bool = False, unit: bool = False) -> None:
+    def solve_lower(self, L: Array, B: Array, transposed: bool = False, unit: bool = False) -> None:
         factor = _for_lapack(L.tensor.T if transposed else L.tensor)
         step = max(1, _SOLVED // max(1, len(B)))
         for start in range(0, B.shape[1], step):
@@ -148,23 +95,20 @@ class TorchAlgebra:
             )
             right.copy_(solved)
 
-    @staticmethod
-    def eigh(A: Array) -> tuple[Any, Any]:
+    def eigh(self, A: Array) -> tuple[Any, Any]:
         values, vectors = allocating(torch.linalg.eigh, _for_lapack(A.tensor), UPLO="L")
         return tuple(A._like(array.to(A.tensor.device)) for array in (values, vectors))
 
     # Reductions.
 
-    @staticmethod
-    def median(A: Array) -> Any:
+    def median(self, A: Array) -> Any:
         rows, n = allocating(torch.sort, A.tensor, dim=0).values, len(A)
         return A._like(0.5 * rows[(n - 1) // 2] + 0.5 * rows[n // 2])
 
     def any(self, A: Array, axis: int | None = None) -> Any:
         return self.to_host(A.any(axis=axis))
 
-    @staticmethod
-    def is_finite(A: Array) -> bool:
+    def is_finite(self, A: Array) -> bool:
         return bool(torch.isfinite(A.tensor).all())
 
     def hash_rows(self, X: Array, factors: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -176,16 +120,11 @@ class TorchAlgebra:
 
     # Devices.
 
-    @staticmethod
-    def to_host(array: Any) -> npt.NDArray[Any]:
+    def to_host(self, array: Any) -> npt.NDArray[Any]:
         return array.tensor.cpu().numpy() if isinstance(array, Array) else array
 
     def to_device(self, array: Any) -> Any:
         return self.xp.asarray(array)
-
-    @staticmethod
-    def device_of(array: Any) -> AbstractContextManager:
-        return nullcontext()
 
     def synchronize(self) -> None:
         if self.xp.device.type != "cpu":

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from ...utils.availability import install_command
 from ...version import __version__
-from ..base import MAX_AUTOMATIC_UNITS_OF_GPU, Engine, Sink
-from ..host import DirectSink, HostStopwatch, processor_name
+from ..base import MAX_AUTOMATIC_UNITS_OF_GPU, BufferSink, Engine, Sink
+from ..host import DirectSink, HostStopwatch, processor_name, select_in_order
 from ..host_memory import host_memory
 from ..threads import n_workers, worker_index
 
@@ -266,13 +266,8 @@ class TorchEngine(Engine):
         self, layer: Any, X: Any, activity: Any, threshold: float
     ) -> npt.NDArray[np.intp]:
         # One candidate after the other: the host needs microseconds for each, a GPU a launch.
-        rows, kept = self.to_host(self.hidden_transposed(layer, X)), []
-        activity = self.to_host(activity).copy()
-        for i in range(len(rows)):
-            if activity[i] < threshold:
-                kept.append(i)
-                activity += rows[i]
-        return np.array(kept, np.intp)
+        H = self.to_host(self.hidden_transposed(layer, X))
+        return select_in_order(H, self.to_host(activity).copy(), threshold)
 
     # Transfers.
 
@@ -302,30 +297,15 @@ class TorchEngine(Engine):
         return _Stopwatch(self.synchronize)
 
 
-class _HostSink(Sink):
+class _HostSink(BufferSink):
     """Copies tiles of H to an array of the host."""
 
-    n_buffers = 1
-
     def __init__(self, xp: Any, out: npt.NDArray[Any]) -> None:
-        self._xp, self._out = xp, out
-        self._memory: Any = None
-
-    def buffer(self, part: slice) -> Any:
-        n_rows = part.stop - part.start
-        if self._memory is None or len(self._memory) < n_rows:
-            self._memory = None  # freed before the larger buffer is allocated
-            self._memory = self._xp.empty((n_rows, self._out.shape[1]), self._out.dtype)
-        return self._memory[:n_rows]
+        super().__init__(xp, out.shape[1], out.dtype)
+        self._out = out
 
     def put(self, part: slice) -> None:
-        self._out[part] = self._memory[: part.stop - part.start].tensor.cpu().numpy()
-
-    def free(self) -> None:
-        self._memory = None
-
-    def close(self) -> None:
-        pass
+        self._out[part] = self.buffer(part).tensor.cpu().numpy()
 
 
 class _Stopwatch(HostStopwatch):
