@@ -109,16 +109,16 @@ class IncrementalNetwork(BufferedNetwork):
     def _check_incremental_state(self, parts: Parts, name: str | None = None) -> None:
         """Raise if no samples were added, or if their sums are not those of the parameters."""
         name = name or f"This {type(self).__name__}"
-        if (why := parts.why_not_incremental()) is not None:
-            raise ValueError(why)
-        if self._is_buffering:
-            return
-        if not self._has_statistics:
+        if not (self._is_buffering or self._has_statistics):
             check_is_fitted(self)
             raise ValueError(
                 f"{name} was trained by fit, which keeps no sums of its samples; use partial_fit "
                 "instead."
             )
+        if (why := parts.why_not_incremental()) is not None:
+            raise ValueError(why)
+        if self._is_buffering:
+            return
         if not self._incremental_state.matches(parts.units):
             raise ValueError(
                 f"{name} had its layer fixed by partial_fit, and its parameters layer or metric "

@@ -182,9 +182,13 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
 
 
 def _to_microseconds(j, values):
-    """Return datetime64 or timedelta64 in microseconds; NumPy would not raise for an overflow."""
+    """Return datetime64 or timedelta64 in microseconds; raise if some overflow."""
     kind, is_nat = values.dtype.kind, np.isnat(values)
-    result = values.astype(f"{kind}8[us]")
+    try:
+        result = values.astype(f"{kind}8[us]")
+    except OverflowError:
+        raise InvalidColumn(j, _OVERFLOW) from None
+    # Before NumPy 2.4, numbers that overflow are wrapped without an error.
     days, given_days = result.astype(f"{kind}8[D]"), values.astype(f"{kind}8[D]")
     if not np.array_equal(days[~is_nat], given_days[~is_nat]):
         raise InvalidColumn(j, _OVERFLOW)
