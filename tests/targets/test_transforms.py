@@ -64,6 +64,16 @@ def test_quantiles_do_not_depend_on_a_factor_of_weights(factor):
     np.testing.assert_allclose(scaled[inner], z[inner], atol=0.05)
 
 
+@pytest.mark.parametrize("factor", [2.0**-20, 4.0, 2.0**20])
+def test_only_the_ratios_of_weights_matter(factor):
+    """Unless they are counts: the number of quantiles and rare values are those of the samples."""
+    weight = np.random.default_rng(1).uniform(0.5, 1.5, len(PRICES))
+    both = weight, factor * weight
+    one, other = (TargetTransformer(["quantiles"]).fit(PRICES, w) for w in both)
+    np.testing.assert_array_equal(other.transform(PRICES), one.transform(PRICES))
+    np.testing.assert_array_equal(other.range_, one.range_)
+
+
 def test_copies_of_the_largest_value_do_not_extend_the_range():
     """But a value of many samples is predicted, such as 0 or a limit of measurements."""
     values = np.sort(PRICES, axis=0)
@@ -113,7 +123,9 @@ def test_quantiles_of_weighted_residuals():
     residuals = rng.normal(size=(500, 2))
     weight = rng.integers(0, 4, 500)
     repeated = np.repeat(residuals, weight, axis=0)
-    actual = residual_quantiles(residuals[weight > 0], weight[weight > 0].astype(float))
+    actual = residual_quantiles(residuals, weight.astype(float))
+    without_zeros = residual_quantiles(residuals[weight > 0], weight[weight > 0].astype(float))
+    np.testing.assert_array_equal(actual, without_zeros)
     expected = residual_quantiles(repeated, np.ones(len(repeated)))
     np.testing.assert_allclose(actual, expected, atol=0.05)
     assert abs(np.std(actual) - 1) < 0.1

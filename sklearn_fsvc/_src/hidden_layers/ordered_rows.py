@@ -72,10 +72,15 @@ class OrderedSamples:
 
     @cached_property
     def _positions_by_group(self):
-        """The ascending positions of each group that has any."""
+        """The ascending positions of each group that has any.
+
+        In the order of first positions: a search that ends early depends on the order of groups,
+        and codes of groups depend on the names of classes.
+        """
         groups: Any = self.groups
         in_order = groups[self.order]
-        return [np.flatnonzero(in_order == code) for code in np.flatnonzero(np.bincount(in_order))]
+        codes = np.flatnonzero(np.bincount(in_order))
+        return sorted((np.flatnonzero(in_order == code) for code in codes), key=lambda at: at[0])
 
     @cached_property
     def group_blocks(self) -> list[tuple[npt.NDArray, Any]] | None:

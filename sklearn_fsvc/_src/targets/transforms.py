@@ -17,7 +17,7 @@ from scipy.stats import kurtosis, rankdata
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import gen_batches
 
-from ..data.samples import draw_ascending
+from ..data.samples import draw_ascending, has_fractions, weight_unit
 from ..engines.threads import limit_blas_threads
 from ..utils.user_warnings import warn
 from .encoding import StandardisedTargets
@@ -196,10 +196,13 @@ def _make_transformer(kind, n_samples):
 
 
 def _without_weights(y, weight):
-    """Return a sorted y (n,) with the distribution of y and weights: repeated for integers."""
+    """Return a sorted y (n,) with the distribution of y and weights: repeated for counts.
+
+    Of other weights only the ratios matter, and n is that of y.
+    """
     order = np.argsort(y)
-    ends = np.cumsum(weight[order])
-    n = min(max(len(y), round(ends[-1])), _MAX_UNWEIGHTED)
+    ends = np.cumsum(weight[order] / weight_unit(weight.mean(), has_fractions(weight)))
+    n = min(round(ends[-1]), _MAX_UNWEIGHTED)
     return y[order][np.searchsorted(ends, (np.arange(n) + 0.5) * (ends[-1] / n))]
 
 
@@ -219,6 +222,8 @@ def _range(kind, y):
 def residual_quantiles(residuals: npt.NDArray, weight: npt.NDArray) -> npt.NDArray:
     """Return equally likely residuals (n_quantiles, n_columns): quantiles of weighted ones."""
     levels = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES
+    # Samples of weight 0 would be knots of the interpolation.
+    residuals, weight = residuals[weight > 0], weight[weight > 0]
     quantiles = []
     for column in residuals.T:
         order = np.argsort(column)
