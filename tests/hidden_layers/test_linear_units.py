@@ -1,11 +1,11 @@
-"""Almost linear units for data with more features than samples."""
+"""Almost linear units for data with few samples per feature."""
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.linear_model import RidgeCV
 
-from sklearn_fsvc import TanhProjector, TanhRegressor
+from sklearn_fsvc import TanhClassifier, TanhProjector, TanhRegressor
 from sklearn_fsvc._src.hidden_layers.linear_units import linear_units
 
 N = 100
@@ -64,12 +64,50 @@ def test_random_units_stay_where_they_are_better(rng):
     assert is_random(model().fit(X[:N], y[:N]), X[:N])
 
 
+def linear_data(rng, n_samples, n_features=60):
+    X = rng.normal(size=(n_samples + 500, n_features))
+    return X, X[:, :20] @ rng.normal(size=20)
+
+
+@pytest.mark.parametrize("feature_weights", ["auto", None])
+def test_a_linear_target_of_more_samples_than_features(feature_weights, rng):
+    """Learned weights hide some of its features."""
+    X, y = linear_data(rng, N)
+    fitted = model(feature_weights=feature_weights).fit(X[:N], y[:N])
+    ridge = RidgeCV(np.logspace(-5, 3, 17)).fit(X[:N], y[:N])
+    assert fitted.score(X[N:], y[N:]) > ridge.score(X[N:], y[N:]) - 0.02
+
+
+def test_other_targets_of_more_samples_than_features_have_random_units(rng):
+    X, y = linear_data(rng, N, 30)
+    y = np.abs(X[:, 0] + X[:, 1])
+    assert is_random(model().fit(X[:N], y[:N]), X[:N])
+
+
+def test_the_span_of_more_samples_than_features_has_all_directions(rng):
+    X = rng.normal(size=(N, 7)) * np.arange(1, 8)
+    layer = linear_units(X, 50, None, 0)
+    Z = X @ layer.units.T + layer.bias
+    X = X - X.mean(axis=0)
+    np.testing.assert_allclose(Z @ np.linalg.lstsq(Z, X)[0], X, rtol=0, atol=1e-9)
+    assert np.linalg.matrix_rank(Z) == 7
+
+
 @pytest.mark.parametrize(
-    "kind", ["long", "few samples", "few units", "sparse", "scale", "stream", "weights"]
-)
+    "kind",
+    ["long", "long, few samples", "long, classes", "few samples", "few units", "sparse", "scale",
+     "stream", "weights"],
+)  # fmt: skip
 def test_other_units_are_never_linear(kind, rng):
-    X, y, _ = wide_data(rng, 90 if kind == "long" else 400)
+    n_features = {"long": 25, "long, few samples": 90, "long, classes": 90}.get(kind, 400)
+    X, y, _ = wide_data(rng, n_features)
     X, y, params = X[:N], y[:N], {}
+    if kind == "long, few samples":
+        X, y = X[: N - 1], y[: N - 1]
+    elif kind == "long, classes":
+        fitted = TanhClassifier(feature_weights=None, random_state=0).fit(X, y > 0)
+        assert is_random(fitted, X)
+        return
     if kind == "few samples":
         X, y = X[:29], y[:29]
     elif kind == "few units":

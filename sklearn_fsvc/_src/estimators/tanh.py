@@ -78,12 +78,15 @@ class TanhClassifier(NetworkClassifier):
 
     Notes
     -----
-    If X is dense, with more features than samples, and `n_hidden` is at least the number of samples
-    (30 or more), random units approximate the inner products of samples poorly. `fit` then compares
-    them with almost linear units, whose weights are orthogonal directions in the span of the
-    samples, so that the model is close to `sklearn.linear_model.RidgeClassifier`. Random units are
-    used if their validation error is at least 5 percent lower. Linear units are not tried if
-    `weights`, `scale`, `bias` or `image_shape` is not the default, nor in `partial_fit`.
+    If X is dense, has few samples per feature, and `n_hidden` is at least the smaller one of their
+    numbers, `fit` compares random units with almost linear units, whose weights are orthogonal
+    directions in the span of the samples, so that the model is close to
+    `sklearn.linear_model.RidgeClassifier` or `Ridge`. With more features than samples (30 or more),
+    where random units approximate the inner products of samples poorly, random units are used if
+    their validation error is at least 5 percent lower. In regression, linear units are also tried
+    with 100 samples or more, and fewer than four for each feature; there their error has to be at
+    least 5 percent lower. They are not tried if `weights`, `scale`, `bias` or `image_shape` is not
+    the default, nor in `partial_fit`.
 
     References
     ----------

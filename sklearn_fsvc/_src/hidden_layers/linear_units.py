@@ -1,10 +1,11 @@
-"""Almost linear tanh units, for data with more features than samples.
+"""Almost linear tanh units, for data with few samples per feature.
 
 Random weights keep the inner products of samples up to about ``1 / sqrt(n_units)`` of their squared
 lengths (W. B. Johnson and J. Lindenstrauss 1984). Those of different samples are only about
 ``1 / sqrt(n_features)`` of these if many features are noise, so that they are lost. Orthogonal
 weights in the span of the training samples keep them exactly, and tanh is almost the identity for
-small inputs: the readout is then the ridge regression of X.
+small inputs: the readout is then the ridge regression of X. With few samples per feature, learned
+feature weights also hide informative features, and linear units of all features find them.
 """
 
 from typing import Any
@@ -21,8 +22,11 @@ from ..layers import TanhLayer, hidden_dtype
 from ..readouts.penalty_search import SearchHistory, gather_and_search
 from .random_weights import draw_orthogonal
 
-# With fewer samples, the validation error is too noisy for a comparison.
-_MIN_SAMPLES = 30
+# With fewer samples, the validation error is too noisy for a comparison; and with fewer of this
+# number if there are no fewer samples than features, since linear functions extrapolate further.
+_MIN_SAMPLES, _MIN_LONG_SAMPLES = 30, 100
+# Samples per feature from which on other units are as good for linear targets.
+_MAX_SAMPLES_PER_FEATURE = 4
 # Number of leading units of each layer that are compared.
 _N_UNITS = 1000
 # Part of the error by which other units have to be better: errors of few samples are noisy.
@@ -34,14 +38,21 @@ _ROUNDING = 1e-10
 
 
 def suits_linear_units(job: Job, samples: Samples, n_units: int) -> bool:
-    """Return whether to try linear units: more features than samples, and a unit for each sample.
+    """Return whether to try linear units: few samples per feature, and enough units.
 
-    Sparse matrices are left out, since the weights of these units are dense combinations of them.
+    Numeric targets may have more samples than features; classes with that many samples gain
+    nothing. Sparse matrices are left out, since the weights of these units are dense combinations
+    of them.
     """
     n_features, n_rows = samples.X.shape[1], len(samples.rows_with_weight)
     n_bytes = 8 * n_features * (3 * n_rows + 2 * n_units)
+    is_numeric = not samples.targets.is_binary
+    has_few_samples = _MIN_SAMPLES <= n_rows < n_features or (
+        is_numeric and _MIN_LONG_SAMPLES <= n_rows < _MAX_SAMPLES_PER_FEATURE * n_features
+    )
     return (
-        _MIN_SAMPLES <= n_rows <= min(n_features - 1, n_units)
+        has_few_samples
+        and min(n_rows, n_features) <= n_units
         and not isinstance(samples.X, SparseSource)
         and n_bytes <= job.memory_limit
     )
@@ -58,7 +69,7 @@ def linear_units(
     X : ndarray of shape (n_samples, n_features)
         Samples of positive weight.
     n_units : int
-        At least `n_samples`.
+        At least the smaller one of `n_samples` and `n_features`.
     feature_weights : ndarray of shape (n_features,) or None
     seed : int
     """
@@ -70,12 +81,15 @@ def linear_units(
     if not peak > 0:
         return None
     X /= peak  # squares neither overflow nor underflow
-    variances, vectors = eigh(X @ X.T)
+    is_wide = len(X) < X.shape[1]
+    variances, vectors = eigh(X @ X.T if is_wide else X.T @ X)
     kept = variances > _ROUNDING * variances[-1]
-    axes = X.T @ (vectors[:, kept] / np.sqrt(variances[kept]))
+    variances, axes = variances[kept], vectors[:, kept]
+    if is_wide:
+        axes = X.T @ (axes / np.sqrt(variances))
     W = draw_orthogonal(n_units, axes.shape[1], seed)
     W /= np.linalg.norm(W, axis=1, keepdims=True)
-    W *= _INPUT / (peak * np.sqrt(variances[kept].sum() / (len(X) * axes.shape[1])))
+    W *= _INPUT / (peak * np.sqrt(variances.sum() / (len(X) * axes.shape[1])))
     W = W @ axes.T
     bias = -(W @ mean)
     W = W if feature_weights is None else W * feature_weights
@@ -83,11 +97,17 @@ def linear_units(
 
 
 def select_layer(
-    job: Job, samples: Samples, linear: TanhLayer, other: TanhLayer, start_alpha: float, seed: int
+    job: Job,
+    samples: Samples,
+    linear: list[TanhLayer],
+    other: TanhLayer,
+    start_alpha: float,
+    seed: int,
 ) -> TanhLayer:
-    """Return the other layer if its validation error is clearly less, else the linear one.
+    """Return the best of several linear layers, or the other layer.
 
-    The errors are those at the best penalties.
+    The other layer, if its validation error is clearly less; with no fewer samples than features,
+    unless its error is clearly larger. The errors are those at the best penalties.
     """
 
     def error(layer: Any) -> float:
@@ -97,4 +117,8 @@ def select_layer(
             0
         ].error
 
-    return other if error(other) < (1 - _MIN_GAIN) * error(linear) else linear
+    errors = [error(layer) for layer in linear]
+    lowest, of_other, factor = min(errors), error(other), 1 - _MIN_GAIN
+    is_wide = len(samples.rows_with_weight) < samples.X.shape[1]
+    is_linear = of_other >= factor * lowest if is_wide else lowest < factor * of_other
+    return linear[errors.index(lowest)] if is_linear else other

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.memory_plan import check_fits
-from ..data.rows import take_rows
 from ..data.samples import Samples
 from ..images import check_image
 from ..layers import TanhLayer, hidden_dtype, quantize_layer
@@ -29,6 +28,7 @@ from ..utils.parameters import (
 )
 from .centers import RBFParameters
 from .class_directions import LabelledSamples, sample_differences, signed_class_sums
+from .feature_weights import equalising_weights
 from .linear_map import learn_map
 from .linear_units import linear_units, select_layer, suits_linear_units
 from .model_selection import select_feature_weights
@@ -181,9 +181,8 @@ class Tanh(Units):
         layer = fit_tanh_layer(self, job, samples, codes, weights)
         if self._tries_linear_units(job, samples):
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            X = job.engine.to_host(take_rows(samples.X, samples.rows_with_weight))
-            linear = linear_units(X, self.n_units, weights, seed)
-            if linear is not None:
+            linear = self._linear_layers(job, samples, weights, seed)
+            if linear:
                 layer = select_layer(job, samples, linear, layer, self.start_alpha, seed)
         return self.with_fitted(
             components_=layer.units, hidden_intercept_=layer.bias, precision_=self.bits,
@@ -214,6 +213,16 @@ class Tanh(Units):
         may_be_linear = self.has_all_samples and self.has_readout and is_free
         may_be_linear = may_be_linear and self.image_shape is None and not self._has_map
         return may_be_linear and suits_linear_units(job, samples, self.n_units)
+
+    def _linear_layers(self, job, samples, weights, seed):
+        """Return linear layers: of the weighted features, and of equal ones if it has a choice."""
+        present = samples.taken(samples.rows_with_weight)
+        X = job.engine.to_host(present.X)
+        choices = [weights]
+        if weights is not None and isinstance(self.feature_weights, str):
+            choices.append(equalising_weights(present, job.engine))
+        layers = [linear_units(X, self.n_units, each, seed) for each in choices]
+        return [layer for layer in layers if layer is not None]
 
     @property
     def _has_map(self):
