@@ -1,7 +1,7 @@
 """CategoryEncoder: one-hot features of categories, and mean targets where there are many."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,13 @@ from .dates import resembles_date
 from .target_means import (
     MAX_ENCODED,
     CrossFittedEncoder,
+    additive_predictions,
     cross_fit,
     depends_on_count,
     draw_folds,
     encode_target,
     estimate_smoothing,
+    to_intervals,
 )
 from .text import has_several_words
 
@@ -37,6 +39,10 @@ _MIN_SAMPLES = 20
 _MAX_VALUES = 100_000_000
 # A feature with more categories also gets its mean targets.
 _MIN_CATEGORIES = 30
+# Intervals of a numerical feature in the additive model, and of all of them.
+_N_INTERVALS, _MAX_INTERVALS = 16, 1024
+# Rounds in which the mean targets of several features are fitted to the residuals of each other.
+_N_ROUNDS = 3
 # The code of unknown categories, see `category_codes`.
 UNKNOWN_CODE = 1
 # The value of one-hot features: two categories are at Manhattan distance 1.
@@ -131,8 +137,10 @@ class CategoryEncoder(CrossFittedEncoder):
     - More than 30 categories, and a target: the mean target of the category, one feature for
       regression and two classes, else one per output or class. Only if categories explain more of
       the target than they would of noise; with as much smoothing as the variances of the target
-      within and between categories imply. If the mean targets of categories are correlated with
-      the logarithm of their frequencies, that is a further feature.
+      within and between categories imply. The target is first reduced by the effects of other
+      columns: those of the covariates and of features with fewer categories by an additive model,
+      those of other features with mean targets in turn. If the mean targets of categories are
+      correlated with the logarithm of their frequencies, that is a further feature.
     - More than 100 categories without a target: one-hot features of the 99 most frequent
       categories, and one for all others.
 
@@ -179,6 +187,8 @@ class CategoryEncoder(CrossFittedEncoder):
         the column were unique in `fit`, which has warned of them.
     """
 
+    __metadata_request__fit: ClassVar = {"groups": True, "covariates": True}
+
     def __init__(
         self, task: str | None = None, max_categories: int | None = MAX_CATEGORIES,
         named: bool = False,
@@ -188,11 +198,12 @@ class CategoryEncoder(CrossFittedEncoder):
         self.named = named
 
     def fit_transform(  # type: ignore[override]
-        self, X: Any, y: Any = None, groups: Any = None
+        self, X: Any, y: Any = None, groups: Any = None, covariates: Any = None
     ) -> npt.NDArray:
         """Fit, and return the encoding, of which mean targets are cross-fitted.
 
-        Samples of one of the `groups`, of shape (n_samples,), are in one fold.
+        Samples of one of the `groups`, of shape (n_samples,), are in one fold. `covariates` are
+        numerical features, of shape (n_samples, n_covariates), with NaN for missing values.
         """
         if self.max_categories is not None:
             check_positive_integer("max_categories", self.max_categories)
@@ -205,7 +216,7 @@ class CategoryEncoder(CrossFittedEncoder):
             # Objects such as tuples can be sorted, and pass as categories if all are alike.
             raise TypeError("A category holds lists or the like.")
         codes = category_codes(self.encoder_, X)
-        targeted, encoded = self._fit_means(codes, y, groups)
+        targeted, encoded = self._fit_means(codes, y, groups, covariates)
         large = [j for j in targeted if self._exceeds_limit(categories[j])]
         self.positions_ = [
             self._frequent_positions(codes[:, j], known, len(large))
@@ -254,7 +265,7 @@ class CategoryEncoder(CrossFittedEncoder):
     def _exceeds_limit(self, known):
         return self.max_categories is not None and len(known) > self.max_categories
 
-    def _fit_means(self, codes, y, groups):
+    def _fit_means(self, codes, y, groups, covariates):
         """Set the attributes of mean targets; return encoded features and training encodings.
 
         Returns
@@ -279,15 +290,23 @@ class CategoryEncoder(CrossFittedEncoder):
             return [], {}
         self.outputs_ = names
         Y = to_dense(Y)
-        fold, encoded = draw_folds(len(Y), groups), {}
+        fold = draw_folds(len(Y), groups)
+        encoded: dict[int, npt.NDArray] = {}
         for j in targeted:
-            smoothing, depends = estimate_smoothing(codes[:, j], Y)
-            if depends.any():
-                self.means_[j], encoded[j] = cross_fit(
-                    fold, codes[:, j], n_categories[j] + 2, Y, smoothing
-                )
             if depends_on_count(codes[:, j], Y):
                 self.log_counts_[j] = _log_counts(codes[:, j], n_categories[j] + 2)
+        others = _additive_codes(np.delete(codes, targeted, axis=1), covariates)
+        if others.shape[1]:
+            Y = Y - additive_predictions(others, Y, fold)
+        for _ in range(_N_ROUNDS if len(targeted) > 1 else 1):
+            for j in targeted:
+                self.means_.pop(j, None), encoded.pop(j, None)
+                effects = sum(means - means.mean(axis=0) for means in encoded.values())
+                smoothing, depends = estimate_smoothing(codes[:, j], Y - effects)
+                if depends.any():
+                    self.means_[j], encoded[j] = cross_fit(
+                        fold, codes[:, j], n_categories[j] + 2, Y - effects, smoothing
+                    )
         return targeted, encoded
 
     def _one_hot_positions(self, codes, known):
@@ -381,6 +400,16 @@ class CategoryEncoder(CrossFittedEncoder):
         """Return the name of a column; in arrays, its position among the categorical ones."""
         names = getattr(self, "feature_names_in_", None)
         return f"{j} of the categorical columns" if names is None else repr(names[j])
+
+
+def _additive_codes(codes, covariates):
+    """Return the codes of categories, and of intervals of covariates, of shape (n_samples, k)."""
+    if covariates is None or not covariates.shape[1]:
+        return codes
+    n_intervals = int(np.clip(_MAX_INTERVALS // covariates.shape[1], 2, _N_INTERVALS))
+    # In 32 bits, for large tables.
+    intervals = [to_intervals(each, n_intervals).astype(np.int32) for each in covariates.T]
+    return np.column_stack([codes.astype(np.int32), *intervals])
 
 
 def _find_similar(values, fitted):
