@@ -414,14 +414,15 @@ def test_effects_of_other_columns_are_subtracted(task, other):
     assert 1 - correlation(X) < {"regression": 0.3, "classification": 0.85}[task] * (1 - alone)
 
 
-def test_irrelevant_columns_do_not_change_means():
-    """Also more of them than samples, which an additive model would fit exactly."""
-    rng = np.random.default_rng(0)
-    X, y = make_shops(300, n_shops=60)
+@pytest.mark.parametrize(("n_samples", "n_covariates", "effect"), [(300, 400, 0), (3000, 3, 1)])
+def test_effects_are_not_subtracted_if_means_hardly_improve(n_samples, n_covariates, effect):
+    """With many samples per shop; nor if an additive model would fit noise exactly."""
+    X, y = make_shops(n_samples, n_shops=60)
+    covariates = np.random.default_rng(0).normal(size=(n_samples, n_covariates))
+    covariates[::7, 1] = covariates[:, 2] = np.nan
+    y += effect * covariates[:, 0]
     encoder = CategoryEncoder("regression")
     expected = encoder.fit_transform(X[["shop"]], y)
-    covariates = rng.normal(size=(300, 400))
-    covariates[::7, 1] = covariates[:, 2] = np.nan
     H = encoder.fit_transform(X[["shop"]], y, covariates=covariates)
     np.testing.assert_array_equal(H, expected)
 

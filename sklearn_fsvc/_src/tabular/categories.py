@@ -41,6 +41,9 @@ _MAX_VALUES = 100_000_000
 _MIN_CATEGORIES = 30
 # Intervals of a numerical feature in the additive model, and of all of them.
 _N_INTERVALS, _MAX_INTERVALS = 16, 1024
+# Mean targets of residuals are used if the additive model has at most this share of the error that
+# it has with means of the target itself.
+_MAX_ADJUSTED_ERROR = 0.95
 # Rounds in which the mean targets of several features are fitted to the residuals of each other.
 _N_ROUNDS = 3
 # The code of unknown categories, see `category_codes`.
@@ -137,10 +140,11 @@ class CategoryEncoder(CrossFittedEncoder):
     - More than 30 categories, and a target: the mean target of the category, one feature for
       regression and two classes, else one per output or class. Only if categories explain more of
       the target than they would of noise; with as much smoothing as the variances of the target
-      within and between categories imply. The target is first reduced by the effects of other
-      columns: those of the covariates and of features with fewer categories by an additive model,
-      those of other features with mean targets in turn. If the mean targets of categories are
-      correlated with the logarithm of their frequencies, that is a further feature.
+      within and between categories imply. If the mean targets of categories are correlated with
+      the logarithm of their frequencies, that is a further feature.
+    - Mean targets are those of residuals if these predict the target clearly better, in an additive
+      model of all columns: the effects of the covariates and of features with fewer categories are
+      subtracted first, and those of other features with mean targets in turn.
     - More than 100 categories without a target: one-hot features of the 99 most frequent
       categories, and one for all others.
 
@@ -290,23 +294,21 @@ class CategoryEncoder(CrossFittedEncoder):
             return [], {}
         self.outputs_ = names
         Y = to_dense(Y)
-        fold = draw_folds(len(Y), groups)
-        encoded: dict[int, npt.NDArray] = {}
         for j in targeted:
             if depends_on_count(codes[:, j], Y):
                 self.log_counts_[j] = _log_counts(codes[:, j], n_categories[j] + 2)
-        others = _additive_codes(np.delete(codes, targeted, axis=1), covariates)
-        if others.shape[1]:
-            Y = Y - additive_predictions(others, Y, fold)
-        for _ in range(_N_ROUNDS if len(targeted) > 1 else 1):
-            for j in targeted:
-                self.means_.pop(j, None), encoded.pop(j, None)
-                effects = sum(means - means.mean(axis=0) for means in encoded.values())
-                smoothing, depends = estimate_smoothing(codes[:, j], Y - effects)
-                if depends.any():
-                    self.means_[j], encoded[j] = cross_fit(
-                        fold, codes[:, j], n_categories[j] + 2, Y - effects, smoothing
-                    )
+        fold = draw_folds(len(Y), groups)
+        self.means_, encoded = _cross_fit_means(codes, targeted, Y, fold)
+        others = np.delete(codes, targeted, axis=1)
+        if encoded and (covariates is not None or others.shape[1] or len(encoded) > 1):
+            effects = _predict_additive(others, covariates, {}, Y, fold)
+            adjusted = _cross_fit_means(codes, targeted, Y - effects, fold, _N_ROUNDS)
+            before, after = (
+                np.square(Y - Y.mean(axis=0) - _predict_additive(others, covariates, each, Y, fold))
+                for each in (encoded, adjusted[1])
+            )
+            if after.sum() < _MAX_ADJUSTED_ERROR * before.sum():
+                self.means_, encoded = adjusted
         return targeted, encoded
 
     def _one_hot_positions(self, codes, known):
@@ -402,14 +404,34 @@ class CategoryEncoder(CrossFittedEncoder):
         return f"{j} of the categorical columns" if names is None else repr(names[j])
 
 
-def _additive_codes(codes, covariates):
-    """Return the codes of categories, and of intervals of covariates, of shape (n_samples, k)."""
-    if covariates is None or not covariates.shape[1]:
-        return codes
-    n_intervals = int(np.clip(_MAX_INTERVALS // covariates.shape[1], 2, _N_INTERVALS))
+def _cross_fit_means(codes, targeted, Y, fold, n_rounds=1):
+    """Return the mean targets of features, of each code and, cross-fitted, of each sample.
+
+    With several rounds, of the residuals of the means of the other features.
+    """
+    means: dict[int, npt.NDArray] = {}
+    encoded: dict[int, npt.NDArray] = {}
+    for _ in range(n_rounds if len(targeted) > 1 else 1):
+        for j in targeted:
+            means.pop(j, None), encoded.pop(j, None)
+            rest = encoded.values() if n_rounds > 1 else ()
+            residuals = Y - sum(each - each.mean(axis=0) for each in rest)
+            smoothing, depends = estimate_smoothing(codes[:, j], residuals)
+            if depends.any():
+                n_codes = codes[:, j].max() + 1
+                means[j], encoded[j] = cross_fit(fold, codes[:, j], n_codes, residuals, smoothing)
+    return means, encoded
+
+
+def _predict_additive(codes, covariates, encoded, Y, fold):
+    """Return predictions of Y by an additive model of categories, covariates and mean targets."""
+    numbers = [] if covariates is None else list(covariates.T)
+    numbers += [column for means in encoded.values() for column in means.T]
+    n_intervals = int(np.clip(_MAX_INTERVALS // max(len(numbers), 1), 2, _N_INTERVALS))
     # In 32 bits, for large tables.
-    intervals = [to_intervals(each, n_intervals).astype(np.int32) for each in covariates.T]
-    return np.column_stack([codes.astype(np.int32), *intervals])
+    columns = [each.astype(np.int32) for each in codes.T]
+    columns += [to_intervals(each, n_intervals).astype(np.int32) for each in numbers]
+    return additive_predictions(np.column_stack(columns), Y, fold) if columns else np.zeros(Y.shape)
 
 
 def _find_similar(values, fitted):
