@@ -383,6 +383,69 @@ def test_means_of_regression_are_those_of_scikit_learn():
     assert abs(same_fold) < 1e-4 < abs(H - changed).max()
 
 
+@pytest.mark.parametrize("other", ["numbers", "missing numbers", "few categories", "many"])
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_effects_of_other_columns_are_subtracted(task, other):
+    """Means of the residuals of an additive model are close to the effects of the shops."""
+    rng = np.random.default_rng(0)
+    n, effects = 3000, rng.normal(size=300)
+    shop, item = (
+        rng.integers(300, size=n),
+        rng.integers(8 if other == "few categories" else 100, size=n),
+    )
+    number, offsets = rng.normal(size=n), 3 * rng.normal(size=100)
+    y = effects[shop] + (2 * number if "numbers" in other else offsets[item])
+    X = pd.DataFrame({"shop": [f"s{code}" for code in shop], "x": number, "z": rng.normal(size=n)})
+    if other == "missing numbers":
+        X.loc[::3, "x"], y[::3] = None, effects[shop[::3]] + 4
+    elif other != "numbers":
+        X["item"] = [f"i{code}" for code in item]
+    if task == "classification":
+        y = y > np.median(y)
+    cls = {"regression": TanhRegressor, "classification": TanhClassifier}[task]
+
+    def correlation(X):
+        transformer = make_tabular_pipeline(cls())[0]
+        H = transformer.fit_transform(X, y)
+        names = transformer.get_feature_names_out().tolist()
+        return np.corrcoef(H[:, names.index("categorical__mean(shop)")], effects[shop])[0, 1]
+
+    alone = correlation(X[["shop"]])
+    assert 1 - correlation(X) < {"regression": 0.3, "classification": 0.85}[task] * (1 - alone)
+
+
+@pytest.mark.parametrize(("n_samples", "n_covariates", "effect"), [(300, 400, 0), (3000, 3, 1)])
+def test_effects_are_not_subtracted_if_means_hardly_improve(n_samples, n_covariates, effect):
+    """With many samples per shop; nor if an additive model would fit noise exactly."""
+    X, y = make_shops(n_samples, n_shops=60)
+    covariates = np.random.default_rng(0).normal(size=(n_samples, n_covariates))
+    covariates[::7, 1] = covariates[:, 2] = np.nan
+    y += effect * covariates[:, 0]
+    encoder = CategoryEncoder("regression")
+    expected = encoder.fit_transform(X[["shop"]], y)
+    H = encoder.fit_transform(X[["shop"]], y, covariates=covariates)
+    np.testing.assert_array_equal(H, expected)
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "nullable", "polars"])
+def test_libraries_give_the_same_means_of_residuals(library):
+    """Missing numbers have their own interval, whatever the library."""
+    X, y = make_shops(1000)
+    X["price"] = X["price"].mask(np.arange(1000) % 9 == 0)
+    encoder = CategoryEncoder("regression")
+    expected = encoder.fit_transform(X[["shop"]], y, covariates=X[["price"]].to_numpy())
+    assert abs(expected - encoder.fit_transform(X[["shop"]], y)).max() > 0.01
+    transformer = make_tabular_pipeline(TanhRegressor(), categorical_features=[1])[0]
+    if library == "numpy":
+        table = X.to_numpy(dtype=object)
+    elif library == "nullable":
+        table = X.astype({"price": "Float64"})
+    else:
+        table = make_frame(library, price=X["price"].to_numpy(), shop=X["shop"].tolist())
+    H = transformer.fit_transform(table, y)
+    np.testing.assert_array_equal(H[:, [1]], expected.astype(np.float32))
+
+
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_noise_is_not_encoded(task):
     """Neither categories without an effect, nor unique values."""

@@ -2,8 +2,16 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import OneHotEncoder
 
-from sklearn_fsvc._src.tabular.target_means import cross_fit, draw_folds, estimate_smoothing
+from sklearn_fsvc._src.tabular.target_means import (
+    additive_predictions,
+    cross_fit,
+    draw_folds,
+    estimate_smoothing,
+    to_intervals,
+)
 
 
 def draw(n_cells, per_cell, sigma, seed=0):
@@ -71,3 +79,26 @@ def test_folds_of_groups():
     assert np.unique(fold).tolist() == [0, 1, 2, 3, 4]
     assert all(len(set(fold[groups == group])) == 1 for group in range(50))
     np.testing.assert_array_equal(draw_folds(500, np.ones(500)), draw_folds(500))
+
+
+def test_additive_predictions_are_cross_fitted():
+    """As those of ridge regression; 0 for a column of Y that does not depend on the features."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers([4, 9], size=(600, 2))
+    Y = np.column_stack([np.square(codes).sum(axis=1) + 5, rng.normal(size=600)])
+    fold = draw_folds(600)
+    predicted = additive_predictions(codes, Y, fold)
+    one_hot = OneHotEncoder(sparse_output=False).fit_transform(codes)
+    for k in range(5):
+        ridge = Ridge(fit_intercept=False).fit(one_hot[fold != k], (Y - Y.mean(axis=0))[fold != k])
+        expected = ridge.predict(one_hot[fold == k])[:, 0]
+        np.testing.assert_allclose(predicted[fold == k, 0], expected, rtol=1e-6)
+    np.testing.assert_array_equal(predicted[:, 1], 0)
+
+
+def test_intervals():
+    """Of equally many samples; missing values have their own."""
+    values = np.array([3.0, np.nan, 1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(to_intervals(values, 2), [1, 2, 0, 0, 1])
+    np.testing.assert_array_equal(to_intervals(np.full(3, np.nan), 2), 0)
+    np.testing.assert_array_equal(to_intervals(np.ones(3), 4), 0)

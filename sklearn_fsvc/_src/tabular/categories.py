@@ -1,7 +1,7 @@
 """CategoryEncoder: one-hot features of categories, and mean targets where there are many."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,13 @@ from .dates import resembles_date
 from .target_means import (
     MAX_ENCODED,
     CrossFittedEncoder,
+    additive_predictions,
     cross_fit,
     depends_on_count,
     draw_folds,
     encode_target,
     estimate_smoothing,
+    to_intervals,
 )
 from .text import has_several_words
 
@@ -37,6 +39,15 @@ _MIN_SAMPLES = 20
 _MAX_VALUES = 100_000_000
 # A feature with more categories also gets its mean targets.
 _MIN_CATEGORIES = 30
+# Intervals of a numerical feature in the additive model, and of all of them; and the categories
+# and columns of the model up to which it is fitted.
+_N_INTERVALS, _MAX_INTERVALS = 16, 512
+_MAX_ADDITIVE_CATEGORIES, _MAX_ADDITIVE_COLUMNS = 1024, 128
+# Mean targets of residuals are used if the additive model has at most this share of the error that
+# it has with means of the target itself.
+_MAX_ADJUSTED_ERROR = 0.95
+# Rounds in which the mean targets of several features are fitted to the residuals of each other.
+_N_ROUNDS = 3
 # The code of unknown categories, see `category_codes`.
 UNKNOWN_CODE = 1
 # The value of one-hot features: two categories are at Manhattan distance 1.
@@ -133,6 +144,9 @@ class CategoryEncoder(CrossFittedEncoder):
       the target than they would of noise; with as much smoothing as the variances of the target
       within and between categories imply. If the mean targets of categories are correlated with
       the logarithm of their frequencies, that is a further feature.
+    - Mean targets are those of residuals if these predict the target clearly better, in an additive
+      model of all columns: the effects of the covariates and of features with fewer categories are
+      subtracted first, and those of other features with mean targets in turn.
     - More than 100 categories without a target: one-hot features of the 99 most frequent
       categories, and one for all others.
 
@@ -179,6 +193,8 @@ class CategoryEncoder(CrossFittedEncoder):
         the column were unique in `fit`, which has warned of them.
     """
 
+    __metadata_request__fit: ClassVar = {"groups": True, "covariates": True}
+
     def __init__(
         self, task: str | None = None, max_categories: int | None = MAX_CATEGORIES,
         named: bool = False,
@@ -188,11 +204,12 @@ class CategoryEncoder(CrossFittedEncoder):
         self.named = named
 
     def fit_transform(  # type: ignore[override]
-        self, X: Any, y: Any = None, groups: Any = None
+        self, X: Any, y: Any = None, groups: Any = None, covariates: Any = None
     ) -> npt.NDArray:
         """Fit, and return the encoding, of which mean targets are cross-fitted.
 
-        Samples of one of the `groups`, of shape (n_samples,), are in one fold.
+        Samples of one of the `groups`, of shape (n_samples,), are in one fold. `covariates` are
+        numerical features, of shape (n_samples, n_covariates), with NaN for missing values.
         """
         if self.max_categories is not None:
             check_positive_integer("max_categories", self.max_categories)
@@ -205,7 +222,7 @@ class CategoryEncoder(CrossFittedEncoder):
             # Objects such as tuples can be sorted, and pass as categories if all are alike.
             raise TypeError("A category holds lists or the like.")
         codes = category_codes(self.encoder_, X)
-        targeted, encoded = self._fit_means(codes, y, groups)
+        targeted, encoded = self._fit_means(codes, y, groups, covariates)
         large = [j for j in targeted if self._exceeds_limit(categories[j])]
         self.positions_ = [
             self._frequent_positions(codes[:, j], known, len(large))
@@ -254,7 +271,7 @@ class CategoryEncoder(CrossFittedEncoder):
     def _exceeds_limit(self, known):
         return self.max_categories is not None and len(known) > self.max_categories
 
-    def _fit_means(self, codes, y, groups):
+    def _fit_means(self, codes, y, groups, covariates):
         """Set the attributes of mean targets; return encoded features and training encodings.
 
         Returns
@@ -279,15 +296,24 @@ class CategoryEncoder(CrossFittedEncoder):
             return [], {}
         self.outputs_ = names
         Y = to_dense(Y)
-        fold, encoded = draw_folds(len(Y), groups), {}
         for j in targeted:
-            smoothing, depends = estimate_smoothing(codes[:, j], Y)
-            if depends.any():
-                self.means_[j], encoded[j] = cross_fit(
-                    fold, codes[:, j], n_categories[j] + 2, Y, smoothing
-                )
             if depends_on_count(codes[:, j], Y):
                 self.log_counts_[j] = _log_counts(codes[:, j], n_categories[j] + 2)
+        fold = draw_folds(len(Y), groups)
+        self.means_, encoded = _cross_fit_means(codes, targeted, Y, fold)
+        others = np.delete(codes, targeted, axis=1).T
+        if covariates is not None and covariates.shape[1] <= _MAX_ADDITIVE_COLUMNS:
+            others = [*others, *_to_intervals(covariates.T)]
+        is_adjustable = encoded and len(others) + len(encoded) > 1
+        if is_adjustable and _suits_additive(others, len(encoded) * Y.shape[1]):
+            effects = _predict_additive(others, {}, Y, fold)
+            adjusted = _cross_fit_means(codes, targeted, Y - effects, fold, _N_ROUNDS)
+            before, after = (
+                np.square(Y - Y.mean(axis=0) - _predict_additive(others, each, Y, fold))
+                for each in (encoded, adjusted[1])
+            )
+            if after.sum() < _MAX_ADJUSTED_ERROR * before.sum():
+                self.means_, encoded = adjusted
         return targeted, encoded
 
     def _one_hot_positions(self, codes, known):
@@ -381,6 +407,46 @@ class CategoryEncoder(CrossFittedEncoder):
         """Return the name of a column; in arrays, its position among the categorical ones."""
         names = getattr(self, "feature_names_in_", None)
         return f"{j} of the categorical columns" if names is None else repr(names[j])
+
+
+def _cross_fit_means(codes, targeted, Y, fold, n_rounds=1):
+    """Return the mean targets of features, of each code and, cross-fitted, of each sample.
+
+    With several rounds, of the residuals of the means of the other features.
+    """
+    means: dict[int, npt.NDArray] = {}
+    encoded: dict[int, npt.NDArray] = {}
+    for _ in range(n_rounds if len(targeted) > 1 else 1):
+        for j in targeted:
+            means.pop(j, None), encoded.pop(j, None)
+            rest = encoded.values() if n_rounds > 1 else ()
+            residuals = Y - sum(each - each.mean(axis=0) for each in rest)
+            smoothing, depends = estimate_smoothing(codes[:, j], residuals)
+            if depends.any():
+                n_codes = codes[:, j].max() + 1
+                means[j], encoded[j] = cross_fit(fold, codes[:, j], n_codes, residuals, smoothing)
+    return means, encoded
+
+
+def _suits_additive(columns, n_means):
+    """Return whether an additive model of codes of categories and mean targets is fast."""
+    n_categories = sum(int(codes.max()) + 1 for codes in columns)
+    return (
+        n_categories <= _MAX_ADDITIVE_CATEGORIES and len(columns) + n_means <= _MAX_ADDITIVE_COLUMNS
+    )
+
+
+def _to_intervals(numbers):
+    """Return the intervals of each number, as codes of categories; in 32 bits, for large tables."""
+    n_intervals = int(np.clip(_MAX_INTERVALS // max(len(numbers), 1), 2, _N_INTERVALS))
+    return [to_intervals(each, n_intervals).astype(np.int32) for each in numbers]
+
+
+def _predict_additive(columns, encoded, Y, fold):
+    """Return predictions of Y by an additive model of codes of categories, and of mean targets."""
+    numbers = [column for means in encoded.values() for column in means.T]
+    columns = [*columns, *_to_intervals(numbers)]
+    return additive_predictions(np.column_stack(columns), Y, fold) if columns else np.zeros(Y.shape)
 
 
 def _find_similar(values, fitted):

@@ -13,7 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..data.columns import input_names, unique_names
 from ..data.validation import to_dense
 from .scalers import RankScaler
-from .target_means import additive_residuals, encode_target, explained_share, residual_squares
+from .target_means import (
+    additive_residuals,
+    encode_target,
+    explained_share,
+    residual_squares,
+    to_intervals,
+)
 
 # With more features no interactions are added: there are too many pairs.
 MAX_FEATURES = 64
@@ -127,7 +133,8 @@ def _select(X, Y):
     if len(X) > _SAMPLES:
         X, Y = resample(X, Y, replace=False, n_samples=_SAMPLES, random_state=0)
     Y = to_dense(Y)
-    residuals = additive_residuals(np.stack([_intervals(x) for x in X.T], axis=1), Y)
+    intervals = np.stack([to_intervals(column, _N_INTERVALS) for column in X.T], axis=1)
+    residuals = additive_residuals(intervals, Y)
     candidates = list(_candidates(X))
     if len(candidates) > _MAX_CANDIDATES and len(X) > _FIRST_SAMPLES:
         first = slice(_FIRST_SAMPLES)
@@ -154,16 +161,12 @@ def _ranked(candidates, X, residuals, Y):
     if squares:
         with np.errstate(over="ignore", invalid="ignore"):
             features = (np.nan_to_num(candidate.compute(X)) for candidate in candidates)
-            scores[:] = [explained_share(_intervals(x), 1, residuals, squares) for x in features]
+            scores[:] = [
+                explained_share(to_intervals(x, _N_INTERVALS), 1, residuals, squares)
+                for x in features
+            ]
     order = np.argsort(-scores, kind="stable")
     return [candidates[k] for k in order], scores[order]
-
-
-def _intervals(feature):
-    """Return in which of intervals with equally many samples each value lies."""
-    inner = np.linspace(0, 1, _N_INTERVALS + 1)[1:-1]
-    limits = np.unique(np.quantile(feature, inner, method="lower"))
-    return np.searchsorted(limits, feature, side="left")
 
 
 def _candidates(X: npt.NDArray) -> Iterator[Interaction]:

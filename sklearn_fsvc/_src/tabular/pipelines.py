@@ -154,16 +154,17 @@ def make_tabular_pipeline(
     for each), if categories explain more of the target than they would of noise; and the logarithm
     of the category's frequency, if mean targets are correlated with it. The mean is shrunk towards
     the overall mean by empirical Bayes, from the variances of the target within and between
-    categories. It is cross-fitted as interaction features are, see below. Sample weights of the
-    last step do not reach the preprocessing: remove samples of weight 0 before `fit`, since the
-    means would include their targets. A feature with more than 100 categories has one-hot features
-    of those with 20 samples or more, if these are half of the samples, and one that all others
-    share: they contain how other features act on the target in each category. They are at most 500,
-    and have at most 100 million values in all such columns.
-    Beyond 100 encoded features in total, and for transformers, the 99 most frequent categories
-    have one-hot features, and all others share one. With 800 categories among 12,000
-    samples the accuracy of an RBF network rises from 69 to 86 % in a synthetic example (LightGBM:
-    86 %; ``benchmarks/categories.py``).
+    categories. If an additive model of all columns has an error at least 5 % lower that way, the
+    effects of the other columns are subtracted from the target before: they are noise in the mean.
+    It is cross-fitted as interaction features are, see below. Sample weights of the last step do
+    not reach the preprocessing: remove samples of weight 0 before `fit`, since the means would
+    include their targets. A feature with more than 100 categories has one-hot features of those
+    with 20 samples or more, if these are half of the samples, and one that all others share: they
+    contain how other features act on the target in each category. They are at most 500, and have at
+    most 100 million values in all such columns. Beyond 100 encoded features in total, and for
+    transformers, the 99 most frequent categories have one-hot features, and all others share one.
+    With 800 categories among 12,000 samples the accuracy of an RBF network rises from 69 to 86 % in
+    a synthetic example (LightGBM: 86 %; ``benchmarks/categories.py``).
     ``set_params(preprocessing__categorical__max_categories=None)`` keeps all one-hot features, and
     ``preprocessing__categorical__task=None`` removes the means.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import config_context  # type: ignore[attr-defined]
+from sklearn import config_context, get_config  # type: ignore[attr-defined]
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -32,6 +32,7 @@ from ..data.columns import (
 )
 from ..data.dask_blocks import compute_if_dask, is_dask_collection
 from ..utils.user_warnings import warn
+from .categories import CategoryEncoder
 
 
 class TableTransformer(ColumnTransformer):
@@ -42,8 +43,10 @@ class TableTransformer(ColumnTransformer):
         check_unique_names(X)
         check_consistent_length(X, y)
         with self._explain_errors(X, self.transformers), _arrays_between_steps():
-            numbers = _with_numbers(X, _columns_of("numerical", self.transformers, X))
-            H = super().fit_transform(numbers, y, **params)
+            numerical = _columns_of("numerical", self.transformers, X)
+            numbers = _with_numbers(X, numerical)
+            with self._route_covariates(numbers, numerical, y, params) as routed:
+                H = super().fit_transform(numbers, y, **routed)
         if X.shape[1] and not H.shape[1]:
             raise ValueError(
                 f"No features result from the columns {describe_columns(X)[0]!r} of X: each has "
@@ -109,6 +112,25 @@ class TableTransformer(ColumnTransformer):
                     f"Column {names[j]!r} of X ({dtypes[j]}) holds dates or durations, and did not "
                     "in fit; convert it to the type that it had in fit."
                 )
+
+    @contextmanager
+    def _route_covariates(self, X: Any, numerical: Any, y: Any, params: Any) -> Iterator[dict]:
+        """Yield parameters with the numerical columns, if mean targets of categories need them."""
+        encoder = {name: each for name, each, _ in self.transformers}.get("categorical")
+        is_needed = (
+            y is not None
+            and isinstance(encoder, CategoryEncoder)
+            and len(numerical) > 0
+            and len(_columns_of("categorical", self.transformers, X)) > 0
+        )
+        # Without routing, scikit-learn raises an error for parameters of the user.
+        if not is_needed or (params and not get_config()["enable_metadata_routing"]):
+            yield params
+            return
+        columns = getattr(X, "iloc", X)[:, numerical]
+        covariates = check_array(columns, dtype=np.float64, ensure_all_finite=False)
+        with config_context(enable_metadata_routing=True):
+            yield {**params, "covariates": covariates}
 
     @contextmanager
     def _explain_errors(self, X: Any, transformers: list[tuple]) -> Iterator[None]:

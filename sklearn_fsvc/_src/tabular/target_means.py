@@ -9,13 +9,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
+from scipy.linalg import solve
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array, check_random_state, resample
 
 from ..data.columns import check_object_labels, explain_missing_targets
 from ..data.validation import to_host
+from ..engines.threads import limit_blas_threads
 from ..targets.encoding import as_float64
 
 # Limit of the number of features that an encoder derives from targets.
@@ -25,6 +27,8 @@ SIGMAS = 3
 # The same for the correlation of frequencies with mean targets, which is rare.
 _COUNT_SIGMAS = 4
 _N_FOLDS = 5
+# Samples to which `additive_predictions` fits, at most.
+_MAX_FITTED = 10_000
 
 
 class CrossFittedEncoder(TransformerMixin, BaseEstimator):
@@ -35,8 +39,8 @@ class CrossFittedEncoder(TransformerMixin, BaseEstimator):
 
     outputs_: list[Any]
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        self.fit_transform(X, y, groups)
+    def fit(self, X: Any, y: Any = None, groups: Any = None, **params: Any) -> Self:
+        self.fit_transform(X, y, groups, **params)
         return self
 
     @property
@@ -117,6 +121,64 @@ def additive_residuals(codes: npt.NDArray[np.intp], Y: npt.NDArray) -> npt.NDArr
 
     one_hot = OneHotEncoder().fit_transform(codes)
     return Y - Ridge().fit(one_hot, Y).predict(one_hot).reshape(Y.shape)
+
+
+@limit_blas_threads(1)  # the number of threads would change the rounding
+def additive_predictions(
+    codes: npt.NDArray[np.intp], Y: npt.NDArray, fold: npt.NDArray[np.intp]
+) -> npt.NDArray:
+    """Return the cross-fitted predictions of an additive model, less the mean of Y.
+
+    They are 0 for columns of Y that the model does not predict better than their mean.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (n_samples, n_features)
+    Y : ndarray of shape (n_samples, n_columns)
+    fold : ndarray of int of shape (n_samples,)
+    """
+    rows = np.arange(len(Y))
+    if len(Y) > _MAX_FITTED:
+        rows = resample(rows, replace=False, n_samples=_MAX_FITTED, random_state=0)
+    *starts, n_features = np.append(0, np.cumsum(codes.max(axis=0) + 1))
+    centred = Y - Y.mean(axis=0)
+    grams, moments = [], []
+    for k in range(fold.max() + 1):
+        in_fold = rows[fold[rows] == k]
+        indices = codes[in_fold] + np.array(starts)
+        row_ends = np.arange(0, indices.size + 1, len(starts))
+        shape = (len(in_fold), n_features)
+        one_hot = csr_array((np.ones(indices.size), indices.ravel(), row_ends), shape=shape)
+        moments.append(one_hot.T @ centred[in_fold])
+        dense = one_hot.astype(np.float32).toarray()  # counts are exact, and the product is faster
+        grams.append((dense.T @ dense).astype(np.float64))
+    # A ridge regression with a penalty of 1, of the samples outside of each fold.
+    gram, moment = sum(grams) + np.eye(n_features), sum(moments)
+    coefs = np.stack(
+        [
+            solve(gram - of_fold, moment - with_y, assume_a="pos")
+            for of_fold, with_y in zip(grams, moments, strict=True)
+        ]
+    )
+    predicted = np.zeros_like(centred)
+    for start, column in zip(starts, codes.T, strict=True):
+        predicted += coefs[fold, start + column]
+    is_better = np.square(centred - predicted).sum(axis=0) < np.square(centred).sum(axis=0)
+    return np.where(is_better, predicted, 0)
+
+
+def to_intervals(values: npt.NDArray, n_intervals: int) -> npt.NDArray[np.intp]:
+    """Return in which of intervals with equally many samples each value lies.
+
+    Missing values have an interval of their own.
+    """
+    is_missing = np.isnan(values)
+    inner = np.linspace(0, 1, n_intervals + 1)[1:-1]
+    present = values[~is_missing] if is_missing.any() else values
+    if not len(present):
+        return np.zeros(len(values), np.intp)
+    limits = np.unique(np.quantile(present, inner, method="lower"))
+    return np.where(is_missing, len(limits) + 1, np.searchsorted(limits, values, side="left"))
 
 
 def residual_squares(residuals: npt.NDArray, Y: npt.NDArray, least_share: float) -> float:
