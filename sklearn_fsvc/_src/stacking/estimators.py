@@ -55,8 +55,8 @@ _SHARED = read_entries("""
         Root mean variance of the features of X, by which the scores are multiplied as features of
         the final estimator, so that their ratio to X does not depend on its unit; 1 without one.
     loo_error_ : float
-        The error of the ensemble. With a final estimator, it is cross-validated; with `X_val`, all
-        these errors are those on the validation set.
+        The error of the ensemble. With a final estimator, it is cross-validated. All these errors
+        are those on the validation set with `X_val`, and out-of-fold errors with `groups`.
     feature_importances_ : ndarray of shape (n_features,), float64
         The weighted mean over all networks, scaled to a sum of 1. The importance of scores that are
         features of the final estimator is that of the features that they are computed from. The

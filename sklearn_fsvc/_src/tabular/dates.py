@@ -309,8 +309,9 @@ def _parse_date(value: Any) -> date | time | timedelta | np.datetime64 | np.time
             if _ISO_MONTH.match(text):
                 text += "-01"
             return datetime.fromisoformat(_ISO_DATE.sub(_as_iso, text, count=1))
-    if hasattr(value, "freq") and hasattr(value, "to_timestamp"):  # a period of pandas
-        return value.to_timestamp()
+    if hasattr(value, "freq") and hasattr(value, "asfreq"):  # a period of pandas
+        # Its `to_timestamp` would be limited to nanoseconds, before pandas 3.
+        return np.datetime64(value.asfreq("us", how="start").ordinal, "us")
     return value if isinstance(value, _MOMENTS) else None
 
 
