@@ -89,7 +89,7 @@ def test_the_span_of_more_samples_than_features_has_all_directions(rng):
     layer = linear_units(X, 50, None, 0)
     Z = X @ layer.units.T + layer.bias
     X = X - X.mean(axis=0)
-    np.testing.assert_allclose(Z @ np.linalg.lstsq(Z, X)[0], X, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(Z @ np.linalg.lstsq(Z, X, rcond=None)[0], X, rtol=0, atol=1e-9)
     assert np.linalg.matrix_rank(Z) == 7
 
 
