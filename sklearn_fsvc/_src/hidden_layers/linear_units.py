@@ -22,10 +22,11 @@ from ..layers import TanhLayer, hidden_dtype
 from ..readouts.penalty_search import SearchHistory, gather_and_search
 from .random_weights import draw_orthogonal
 
-# With fewer samples, the validation error is too noisy for a comparison; and with fewer of this
-# number if there are no fewer samples than features, since linear functions extrapolate further.
-_MIN_SAMPLES, _MIN_LONG_SAMPLES = 30, 100
-# Samples per feature from which on other units are as good for linear targets.
+# With fewer samples, the validation error is too noisy for a comparison. The first number is for
+# more features than samples, where random units are poor; the second one for other data, where
+# linear units that are selected by chance do more harm: they extrapolate further.
+_MIN_WIDE_SAMPLES, _MIN_SAMPLES = 30, 100
+# With this many samples per feature, other units are as good for linear targets.
 _MAX_SAMPLES_PER_FEATURE = 4
 # Number of leading units of each layer that are compared.
 _N_UNITS = 1000
@@ -47,8 +48,8 @@ def suits_linear_units(job: Job, samples: Samples, n_units: int) -> bool:
     n_features, n_rows = samples.X.shape[1], len(samples.rows_with_weight)
     n_bytes = 8 * n_features * (3 * n_rows + 2 * n_units)
     is_numeric = not samples.targets.is_binary
-    has_few_samples = _MIN_SAMPLES <= n_rows < n_features or (
-        is_numeric and _MIN_LONG_SAMPLES <= n_rows < _MAX_SAMPLES_PER_FEATURE * n_features
+    has_few_samples = _MIN_WIDE_SAMPLES <= n_rows < n_features or (
+        is_numeric and _MIN_SAMPLES <= n_rows < _MAX_SAMPLES_PER_FEATURE * n_features
     )
     return (
         has_few_samples

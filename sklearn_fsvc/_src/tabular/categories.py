@@ -307,13 +307,10 @@ class CategoryEncoder(CrossFittedEncoder):
         is_adjustable = encoded and len(others) + len(encoded) > 1
         if is_adjustable and _suits_additive(others, len(encoded) * Y.shape[1]):
             effects = _predict_additive(others, {}, Y, fold)
-            adjusted = _cross_fit_means(codes, targeted, Y - effects, fold, _N_ROUNDS)
-            before, after = (
-                np.square(Y - Y.mean(axis=0) - _predict_additive(others, each, Y, fold))
-                for each in (encoded, adjusted[1])
-            )
-            if after.sum() < _MAX_ADJUSTED_ERROR * before.sum():
-                self.means_, encoded = adjusted
+            means, adjusted = _cross_fit_means(codes, targeted, Y - effects, fold, _N_ROUNDS)
+            error = _additive_error(others, encoded, Y, fold)
+            if _additive_error(others, adjusted, Y, fold) < _MAX_ADJUSTED_ERROR * error:
+                self.means_, encoded = means, adjusted
         return targeted, encoded
 
     def _one_hot_positions(self, codes, known):
@@ -447,6 +444,11 @@ def _predict_additive(columns, encoded, Y, fold):
     numbers = [column for means in encoded.values() for column in means.T]
     columns = [*columns, *_to_intervals(numbers)]
     return additive_predictions(np.column_stack(columns), Y, fold) if columns else np.zeros(Y.shape)
+
+
+def _additive_error(columns, encoded, Y, fold):
+    """Return the sum of squared errors of the predictions of `_predict_additive`."""
+    return np.square(Y - Y.mean(axis=0) - _predict_additive(columns, encoded, Y, fold)).sum()
 
 
 def _find_similar(values, fitted):
