@@ -38,11 +38,17 @@ def integers(n_columns, n_values):
     return lambda rng, n: rng.integers(n_values, size=(n, n_columns))
 
 
-def categories(*sizes):
-    """Return a maker of categories "0", "1", ... and of two numbers, `x` and `y`."""
+def categories(*sizes, share_equal=0.0):
+    """Return a maker of categories "0", "1", ... and of two numbers, `x` and `y`.
+
+    In this share of the samples, the second category is set equal to the first.
+    """
 
     def make(rng, n):
         columns = {f"c{i}": rng.integers(size, size=n) for i, size in enumerate(sizes)}
+        if share_equal:
+            is_equal = rng.random(n) < share_equal
+            columns["c1"] = np.where(is_equal, columns["c0"], columns["c1"])
         X = pd.DataFrame(columns).astype(str).astype("category")
         return X.assign(x=rng.normal(size=n), y=rng.normal(size=n))
 
@@ -75,6 +81,9 @@ RULES = {
     "a + b even": Rule(integers(6, 20), lambda X: (X[:, 0] + X[:, 1]) % 2 == 0),
     "four bits even": Rule(integers(10, 2), lambda X: X[:, :4].sum(axis=1) % 2 == 0),
     "equal categories": Rule(categories(8, 8), lambda X: codes(X["c0"]) == codes(X["c1"])),
+    "equal categories of 300": Rule(
+        categories(300, 300, share_equal=0.5), lambda X: codes(X["c0"]) == codes(X["c1"])
+    ),
     "x > offset of one of 400": Rule(
         categories(400), lambda X: X["x"].to_numpy() > np.sin(1.7 * codes(X["c0"]))
     ),

@@ -134,6 +134,35 @@ def test_infrequent_categories_of_interactions():
     assert "interactions__a*b" in names
 
 
+@pytest.mark.parametrize("dtype", [str, np.int64, np.float32])
+def test_equal_categories(dtype):
+    """Also of values that are unknown, missing, or an empty string."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(300, size=(N, 2))
+    codes[::2, 1] = codes[::2, 0]
+    table = pd.DataFrame(codes.astype(dtype), columns=["a", "b"])
+    new = table[:9].copy()
+    new.loc[0] = np.array([999]).astype(dtype)[0]
+    if dtype is not np.int64:
+        new.loc[1], new.loc[2, "a"] = None, None
+    if dtype is str:
+        table.loc[3], new.loc[4] = "", ""
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=["a", "b"])
+    y = codes[:, 0] == codes[:, 1]
+    assert "interactions__a==b" in check_features(model, table, y, new)
+    if dtype is str:
+        with pytest.raises(ValueError, match=r"target_opset=18 .* use 19 or more"):
+            to_onnx(model[:-1], new, target_opset=18)
+
+
+def test_equal_categories_of_other_dtypes():
+    table = pd.DataFrame(np.random.default_rng(0).integers(9, size=(N, 2)), columns=["a", "b"])
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=["a", "b"])
+    model = model[:-1].fit(table, table["a"] == table["b"])
+    with pytest.raises(TypeError, match=r"'a' and 'b' .* object and int64.* convert both"):
+        to_onnx(model, table.astype({"a": object}))
+
+
 def test_other_dtypes():
     """Extension types of pandas have the inputs of their NumPy arrays."""
     dtypes = {"age": "Int64", "color": "category", "shop": object, "member": "boolean"}

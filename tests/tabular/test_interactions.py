@@ -243,13 +243,14 @@ def test_additive_model_learns_an_interaction():
     assert model[:-1].transform(X).shape == (N, 12)
 
 
-def test_clone_and_pickle():
+@pytest.mark.parametrize("y", [RULE, X["a"] == X["b"]], ids=["cells", "equality"])
+def test_clone_and_pickle(y):
     network = RBFClassifier(20, kernel="laplacian", feature_weights=None, alpha=1.0, random_state=0)
-    model = make_tabular_pipeline(network).fit(X, RULE)
+    model = make_tabular_pipeline(network).fit(X, y)
     expected = model.decision_function(X)
     loaded = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(loaded.decision_function(X), expected)
-    np.testing.assert_array_equal(clone(loaded).fit(X, RULE).decision_function(X), expected)
+    np.testing.assert_array_equal(clone(loaded).fit(X, y).decision_function(X), expected)
 
 
 def test_refit():
@@ -312,6 +313,96 @@ def test_display_of_feature_weights():
 def test_invalid_targets(estimator, y, message):
     with pytest.raises(ValueError, match=message):
         make_tabular_pipeline(estimator).fit(X, y)
+
+
+# Two columns of up to 300 values, which are equal in half of the samples.
+PAIR = np.random.default_rng(4).integers(300, size=(N, 2))
+PAIR[::2, 1] = PAIR[::2, 0]
+EQUAL = PAIR[:, 0] == PAIR[:, 1]
+
+
+def as_texts(codes):
+    return pd.DataFrame(codes, columns=["a", "b"]).map("city {}".format)
+
+
+@pytest.mark.parametrize(
+    ("library", "make"),
+    [
+        ("numpy", lambda codes: codes),
+        ("numpy", lambda codes: as_texts(codes).to_numpy(object)),
+        ("pandas", as_texts),
+        ("pandas", lambda codes: as_texts(codes).astype({"a": object, "b": "string"})),
+        ("pandas", lambda codes: as_texts(codes).astype("category")),
+        ("pandas", lambda codes: pd.DataFrame(codes, columns=["a", "b"]).astype({"b": "Float64"})),
+        ("polars", lambda codes: as_texts(codes).to_dict("list")),
+        ("pyarrow", lambda codes: as_texts(codes).to_dict("list")),
+    ],
+    ids=["integers", "array", "str", "object and string", "category", "numbers", "polars", "arrow"],
+)
+def test_equal_values(library, make):
+    """Infrequent and unknown values are equal to themselves only."""
+    module = pytest.importorskip(library)
+    convert = {"polars": "DataFrame", "pyarrow": "table"}.get(library)
+    tables = [make(codes) for codes in (PAIR, np.array([[300, 300], [300, 301], PAIR[0]]))]
+    table, new = (getattr(module, convert)(each) if convert else each for each in tables)
+    encoder = make_tabular_pipeline(TanhClassifier(2, **GIVEN), categorical_features=[0, 1])[0]
+    H = encoder.fit_transform(table, EQUAL)[:, -1]
+    assert encoder.get_feature_names_out()[-1] in ("interactions__a==b", "interactions__x0==x1")
+    np.testing.assert_array_equal(H > 0.5, EQUAL)
+    np.testing.assert_array_equal(encoder.transform(table)[:, -1] > 0.5, EQUAL)
+    np.testing.assert_array_equal(encoder.transform(new)[:, -1] > 0.5, [True, False, True])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_missing_values_are_not_equal(library):
+    module = pytest.importorskip(library)
+    values = as_texts(PAIR).mask(PAIR % 7 == 0).astype(object)
+    table = module.DataFrame(values.where(values.notna(), None).to_dict("list"))
+    encoder = InteractionEncoder().fit(table, EQUAL & (PAIR[:, 0] % 7 > 0))
+    assert encoder.get_feature_names_out()[-1] == "a==b"
+    np.testing.assert_array_equal(
+        encoder.transform(table)[:, -1] > 0.5, EQUAL & (PAIR[:, 0] % 7 > 0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "expected"),
+    [
+        (X, X["a"] == X["b"], ["a==b"]),
+        (X, (X["a"] == X["b"]) & (X["a"] < "y"), ["a*b"]),
+        (X, (X["a"] == X["b"]) + 2 * (X["b"] == X["c"]), ["b==c", "a==b"]),
+        (X < "y", (X["a"] < "y") ^ (X["b"] < "y"), ["a*b"]),
+        (as_texts(PAIR).assign(b=X["a"]), X["a"] < "y", []),
+        (as_texts(PAIR).assign(b=lambda table: table["a"]), EQUAL, []),
+        (as_texts(PAIR).assign(b="city 1"), EQUAL, []),
+        (as_texts(PAIR).assign(b=pd.Series([None] * N, dtype=object)), EQUAL, []),
+        (as_texts(PAIR % [300, 9]), (PAIR % [300, 9]) @ [1, -1] == 0, ["a==b"]),
+        (as_texts(PAIR), np.random.default_rng(3).random(N) < 0.5, []),
+    ],
+    ids=[
+        "few categories", "cells", "two pairs", "bools", "other values", "duplicates", "constant",
+        "empty", "subset", "noise",
+    ],
+)  # fmt: skip
+def test_kinds_of_cells(rows, y, expected):
+    """Equality if it explains nearly all that the combinations explain."""
+    encoder = InteractionEncoder("regression").fit(rows, np.asarray(y) * 1)
+    names = encoder.get_feature_names_out().tolist()
+    assert names[rows.shape[1] :] == expected
+    if expected:
+        columns = [rows.columns.get_loc(expected[-1][k]) for k in (0, -1)]
+        assert encoder.feature_origins()[-1] == tuple(columns)
+
+
+def test_equality_is_encoded_without_targets_of_the_group():
+    groups, encoder = PAIR[:, 0] % 20, InteractionEncoder()
+    H, other = (
+        encoder.fit_transform(as_texts(PAIR), y, groups)[:, -1]
+        for y in (EQUAL, EQUAL ^ (groups == 0))
+    )
+    assert encoder.equalities_ == [(0, 1)]
+    np.testing.assert_array_equal(other[groups == 0], H[groups == 0])
+    assert (other != H).any()
 
 
 def test_cells_of_one_group_get_the_overall_mean():

@@ -208,10 +208,13 @@ def make_tabular_pipeline(
     regression), smoothed towards the overall mean, which counts as ten samples; unknown categories
     get the overall mean. It is cross-fitted: a training sample gets the mean of the other four of
     five folds, so that its own target is not used, and ``fit_transform`` differs from ``fit`` and
-    ``transform``. Sample weights are ignored. Interaction features help if the target follows
-    rules, as in the dataset ``nursery``; most datasets get none. There are none without y, for
-    transformers, and with more than 12 categorical features, where feature weights may concentrate
-    on a few interactions.
+    ``transform``. Sample weights are ignored. A pair has two cells only, unequal and equal values,
+    if these explain 5 %, and the combinations less than 5 % in addition: for rules such as "the
+    cities of billing and shipping are equal", also for rare and unknown cities. At least three
+    categories must occur as equal values; a missing value is equal to none. Interaction features
+    help if the target follows rules, as in the dataset ``nursery``; most datasets get none. There
+    are none without y, for transformers, and with more than 12 categorical features, where feature
+    weights may concentrate on a few interactions.
     ``set_params(preprocessing__interactions="drop")`` removes them.
 
     **Interactions of numerical features** are for rules such as "a is larger than b" or "a and b

@@ -47,7 +47,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
         Options of skl2onnx. Classifiers support ``raw_scores=True``: decision values instead of
         probabilities. By default ``{"zipmap": False}`` for classifiers.
     **kwargs
-        Parameters of ``skl2onnx.to_onnx``, such as ``target_opset``, at least 14.
+        Parameters of ``skl2onnx.to_onnx``, such as ``target_opset``: at least 14, or 19 if
+        the equality of two columns of strings is a feature.
 
     Returns
     -------

@@ -12,6 +12,8 @@ MIN_OPSET = 14
 # The domain of operators of classical machine learning; version 2 is the first with `LabelEncoder`.
 ML_DOMAIN = "ai.onnx.ml"
 _ML_OPSET = 2
+# The first opset that compares strings.
+_TEXT_EQUALITY_OPSET = 19
 
 
 class GraphBuilder:
@@ -55,6 +57,19 @@ class GraphBuilder:
         branches = {"then_branch": then, "else_branch": otherwise}
         self._add_node("If", [condition], outputs, "", branches)
         return outputs
+
+    def add_text_equality(self, first: str, second: str) -> str:
+        """Add the comparison of two tensors of strings; return the name of the bools."""
+        if self._container.target_opset < _TEXT_EQUALITY_OPSET:
+            raise ValueError(
+                f"target_opset={self._container.target_opset!r} has no comparison of strings, as "
+                "of two categorical features that are encoded by whether they are equal; use "
+                f"{_TEXT_EQUALITY_OPSET} or more."
+            )
+        output = self.unique_name("equal")
+        options = self._node_options("Equal") | {"op_version": _TEXT_EQUALITY_OPSET}
+        self._container.add_node("Equal", [first, second], [output], **options)
+        return output
 
     def assign(self, name: str, variable: Any) -> None:
         """Make the tensor of this name an output of the converted estimator."""

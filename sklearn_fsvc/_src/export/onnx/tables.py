@@ -135,11 +135,40 @@ def _add_interactions(graph, encoder, inputs, columns):
     features = []
     for (i, j), means in zip(encoder.pairs_, encoder.means_, strict=True):
         cell = codes[i]
-        if i < j:
+        if (i, j) in encoder.equalities_:
+            cell = _add_equality(graph, encoder, inputs, columns, i, j)
+        elif i < j:
             cell = graph.add("Mul", cell, int64(encoder.n_categories_[j]))
             cell = graph.add("Add", cell, codes[j])
         features.append(graph.add("Gather", means.astype(np.float32), cell))
     return features
+
+
+def _add_equality(graph, encoder, inputs, columns, i, j):
+    """Add whether the values of two columns are equal, and not missing, as integers."""
+    (first, dtype), (second, other) = (inputs.column(columns[k]) for k in (i, j))
+    known = [encoder.encoder_.categories_[k].tolist() for k in (i, j)]
+    present = [[category for category in each if category == category] for each in known]
+    types, is_text = [{type(category) for category in each} for each in present], dtype.kind == "O"
+    if is_text != (other.kind == "O") or (is_text and types[0] != types[1]):
+        names = getattr(encoder, "feature_names_in_", columns)
+        raise TypeError(
+            f"Columns {names[i]!r} and {names[j]!r} of X have the dtypes {dtype} and {other}, and "
+            "a feature is whether their values are equal; convert both to one dtype before fit."
+        )
+    if not is_text:
+        is_integer = dtype.kind in "biu" and other.kind in "biu"
+        numbers = [
+            graph.cast(each, np.int64 if is_integer else np.float64) for each in (first, second)
+        ]
+        return graph.cast(graph.add("Equal", *numbers), np.int64)
+    is_equal = graph.cast(graph.add_text_equality(first, second), np.int64)
+    missing = [text for text in _MISSING_TEXTS if text not in present[0] + present[1]]
+    is_present = graph.add(
+        "LabelEncoder", first, domain=ML_DOMAIN, keys_strings=missing,
+        values_int64s=[0] * len(missing), default_int64=1,
+    )  # fmt: skip
+    return graph.add("Mul", is_equal, is_present)
 
 
 # Parts that are not steps of numerical features.
