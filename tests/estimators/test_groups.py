@@ -44,7 +44,7 @@ def make_data(n=600, n_groups=40):
     [
         TanhRegressor(200, **TANH),
         TanhRegressor(900, **TANH),  # solved in the dual
-        RBFRegressor(200, feature_weights=None, random_state=0),
+        RBFRegressor(200, kernel="laplacian", radius=2.0, feature_weights=None, random_state=0),
     ],
 )
 def test_the_penalty_is_larger_for_groups(network):

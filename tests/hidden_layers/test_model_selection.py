@@ -76,7 +76,9 @@ def test_the_search_continues_to_narrower_and_wider_units(n_periods, is_narrow):
 
 def test_the_first_candidate_is_selected_if_nothing_is_predicted(rng):
     """Tiny differences between errors had led to extreme widths, and to meaningless weights."""
-    samples = samples_of(rng.normal(size=(60, 4)), rng.integers(2, size=60))
+    # Samples predict the other class for their neighbour.
+    X = rng.normal(size=(30, 4)).repeat(2, axis=0) + 0.01 * rng.normal(size=(60, 4))
+    samples = samples_of(X, np.tile([0, 1], 30))
     space = SearchSpace((LAPLACIAN, TRIANGULAR), None, "learned", tries_gaussian=True)
     kernel, radius, weights, history = select(samples, space)
     first = history.rows[0]
@@ -198,7 +200,9 @@ def test_proxy_networks_have_no_more_units_than_the_layer():
     assert {row["n_units"] for row in history.rows} == {5}
 
 
-@pytest.mark.parametrize(("n", "n_units"), [(3000, 450), (5400, 600), (9000, 800)])
+@pytest.mark.parametrize(
+    ("n", "n_units"), [(120, 100), (300, 200), (3000, 450), (5400, 600), (9000, 800)]
+)
 def test_proxy_networks_of_more_samples_have_more_units(n, n_units):
     *_, history = select(make_samples(n), SearchSpace((LAPLACIAN,), None), n_units=2000)
     assert {row["n_units"] for row in history.rows} == {n_units}
