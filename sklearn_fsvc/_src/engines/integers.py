@@ -69,7 +69,7 @@ def has_integer_loop(quantizer: Quantizer, target: Any) -> bool:
     """Return whether a loop of integers is faster than exact products of floats."""
     if target is None:
         return False
-    return target.multiplies_bytes or (quantizer.bits == 8 and target.uint8 == "sad")
+    return target.multiplies_bytes or (quantizer.bits == 8 and target.byte_instruction == "sad")
 
 
 def add_gram(

@@ -128,7 +128,7 @@ class JitEngine(HostEngine):
             "udot": "minima of 4 bytes a lane, udot",
             "sad": "absolute differences of 8 bytes a lane, psadbw",
             "portable": "a portable loop",
-        }[target.uint8]
+        }[target.byte_instruction]
         fma = ", FMA" if target.fma else ""
         return f"vectors of {target.width} bytes{fma}; uint8 by {how}"
 
@@ -136,8 +136,8 @@ class JitEngine(HostEngine):
         return host_identity(self.name, _compiler())
 
     def tunables(self, layer):
-        is_short = layer.units.dtype == np.uint8 or layer.reduction == "product"
-        return _tunables(self.target, is_short, layer.n_features, thread_choices())
+        has_short_terms = layer.units.dtype == np.uint8 or layer.reduction == "product"
+        return _tunables(self.target, has_short_terms, layer.n_features, thread_choices())
 
     def is_tile_invariant(self, layer):
         return True
@@ -285,14 +285,14 @@ def _host_target():
 
 
 @lru_cache(maxsize=256)
-def _tunables(target, is_short, n_features, threads):
+def _tunables(target, has_short_terms, n_features, threads):
     from .kernels.target import CHUNK
 
     cores = threads[0]
     return {
         "M": (2048, 1024, 4096) if cores <= _FEW_CORES else (4096, 2048, 8192),
         "asymmetry": (1, 2, 4),
-        "block": target.block_shapes(is_short, n_features),
+        "block": target.block_shapes(has_short_terms, n_features),
         "tile_rows": (128, 32, 64, 256),
         "tile_units": (2048, 256, 512, 8192),
         "step": (CHUNK, 4 * CHUNK, 16 * CHUNK),

@@ -77,7 +77,7 @@ class WordLayout:
 
     @property
     def less(self) -> int:
-        return 128 if self.target.uint8 == "vnni" else 0
+        return 128 if self.target.byte_instruction == "vnni" else 0
 
     @property
     def columns(self) -> int:
@@ -177,7 +177,7 @@ class ProductEmitter:
         first = self._word_pointer(self.columns, self.other, k, self.first)
         for c in range(self.layout.columns):
             pointer = b.gep(first, [I64(c)])
-            if self.layout.target.uint8 != "udot":
+            if self.layout.target.byte_instruction != "udot":
                 yield self.ops.splat(self.vector, b.load(pointer))
                 continue
             if c % lanes == 0:

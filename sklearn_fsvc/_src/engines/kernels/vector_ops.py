@@ -83,7 +83,7 @@ class VectorOps:
 
     def bytes_product(self, acc: Any, x: Any, c: Any) -> Any:
         """Add the products of 4 bytes in each lane: x is unsigned, c signed on x86."""
-        if self.target.uint8 == "udot":
+        if self.target.byte_instruction == "udot":
             name = "llvm.aarch64.neon.udot.v4i32.v16i8"
             # The second operand may be one lane of a register, which is x in the callers.
             return self._intrinsic(name, acc.type, acc, self._as_bytes(c), self._as_bytes(x))
