@@ -167,7 +167,7 @@ def test_each_kernel_has_one_signature():
         contract.check_gradients(jit.JitEngine(), (5, 6, 200), dtype)
     for function in (
         cpu.byte_sums, cpu.sums_float32, cpu.sums_float64,
-        cpu.square_float32, cpu.square_float64,
+        cpu.square_gradients_float32, cpu.square_gradients_float64,
     ):  # fmt: skip
         compiled[function.py_func.__qualname__] = len(function.signatures)
     assert len(compiled) == 12

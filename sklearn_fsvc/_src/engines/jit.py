@@ -264,10 +264,10 @@ class JitEngine(HostEngine):
             return super()._square_gradients(is_manhattan, X, units, slopes, W, out)
         from .kernels import cpu
 
-        square = getattr(cpu, f"square_{X.dtype}")
+        square = getattr(cpu, f"square_gradients_{X.dtype}")
         W = np.pad(W, ((0, -len(W) % 4), (0, 0)))
-        steps = np.empty((2, W.shape[1]), X.dtype)
-        _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), steps, out)
+        buffer = np.empty((2, W.shape[1]), X.dtype)
+        _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), buffer, out)
 
     def _sum_differences(self, X, units, M, out):
         if units.size <= _UNCOMPILED_SIZE:
