@@ -90,7 +90,7 @@ class JitEngine(HostEngine):
 
     name = "jit"
     packages = ("numba",)
-    # Groups of a few classes with some hundred samples; larger ones are faster in rounds.
+    # Enough for a few classes of some hundred samples; larger groups are faster in rounds.
     group_bytes = 2**25
     _target: Any = None
 

@@ -283,7 +283,7 @@ def parallel_for(function: Callable[[Any], object], parts: Iterable, n: int) -> 
     return None
 
 
-def submit(functions: Iterable[Callable[[], Any]]) -> list[Future]:
+def submit_all(functions: Iterable[Callable[[], Any]]) -> list[Future]:
     """Schedule all functions on the threads of this process; return their futures."""
     pool = _pool(n_threads())
     return [pool.submit(function) for function in functions]
