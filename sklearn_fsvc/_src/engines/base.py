@@ -136,7 +136,7 @@ class Engine(ABC):
         """Return the number of devices of a numbered engine."""
         return 1
 
-    def enable_peer_access(self, members: Sequence["Engine"]) -> None:
+    def enable_peer_access(self, engines: Sequence["Engine"]) -> None:
         """Enable direct copies between the devices of these engines."""
         return None
 

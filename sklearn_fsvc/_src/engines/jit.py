@@ -372,13 +372,11 @@ def _sums_and_limits(X):
     if X.shape[1] <= _UNCOMPILED_FEATURES:
         with ignore_overflow():
             sums, limits = _sums_in_order(X), _sums_in_order(np.abs(X))
-            limits *= X.dtype.type(SUM_CANCELLATION)
-        return sums, limits
-    from .kernels import cpu
+    else:
+        from .kernels import cpu
 
-    sums, limits = np.empty((2, len(X)), X.dtype)
-    function = cpu.sums_float64 if X.dtype == np.float64 else cpu.sums_float32
-    _call(function, _read_only(X), sums, limits)
+        sums, limits = np.empty((2, len(X)), X.dtype)
+        _call(getattr(cpu, f"sums_{X.dtype}"), _read_only(X), sums, limits)
     limits *= X.dtype.type(SUM_CANCELLATION)
     return sums, limits
 

@@ -78,12 +78,12 @@ class CudaEngine(Engine):
 
         return cupy.cuda.runtime.getDeviceCount()
 
-    def enable_peer_access(self, members: Sequence[Any]) -> None:
+    def enable_peer_access(self, engines: Sequence[Any]) -> None:
         """Enable each GPU to read the memory of the others, where they are linked."""
         runtime = self.xp.cuda.runtime
-        for here in members:
+        for here in engines:
             with self.xp.cuda.Device(here.index):
-                for there in members:
+                for there in engines:
                     _enable_peer(runtime, here.index, there.index)
 
     @property

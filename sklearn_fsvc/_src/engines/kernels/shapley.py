@@ -28,7 +28,7 @@ from .vector_ops import I64, VectorOps, unpack_arguments
 # Nodes that are processed at a time; their number is a multiple of it.
 NODES = 4
 ITEM_BYTES = 8
-# Placeholder of what `shapley_loop` gives to its copies of `_add_integrals`.
+# Placeholder, which `shapley_loop` sets in its copies of `_add_integrals`.
 ADD_INTEGRALS: Any = None
 
 

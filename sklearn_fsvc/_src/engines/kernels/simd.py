@@ -25,7 +25,8 @@ The terms are the methods of `vector_ops.VectorOps`.
 LLVM's own vectoriser makes slower code of the same loop in Python, and does not find the integer
 instructions at all.
 
-A block is an intrinsic that numba's loops call with
+A block is an intrinsic that numba's loops call with these arguments, where `lanes` are those of all
+vectors of a panel:
 
 ========  ==============================  =========================================================
 X         (rows, items)                   samples
@@ -35,7 +36,8 @@ p         int                             number of the panel
 rows      tuple of arrays (rows,)         a value for each sample, such as its sum
 units     tuple of (n_panels, lanes)      the same for each unit
 epilogue  one, scale, offset (n_panels,   ``h = max(floor, scale * sum + offset)``; then for an
-          lanes), floor, exponent         exponent of 1 exp(h), of 0 h, else exp(-(-h)^exponent)
+          lanes), floor, exponent         exponent of 1 exp(h), of 0 h, else exp(-(-h)^exponent);
+                                          one is 1: see `VectorOps.minimum`
 out       (rows, units)                   H
 first,    int                             the items to sum; `first` is a multiple of CHUNK
 last

@@ -91,7 +91,7 @@ class Target:
         return np.dtype(items[self.byte_instruction])
 
     def lanes(self, item: np.dtype, n_vectors: int) -> int:
-        """Return the lanes of `n_vectors` vectors; bytes that are items are summed in 4 bytes."""
+        """Return the lanes of `n_vectors` vectors of items, or of int32 sums of single bytes."""
         return n_vectors * self.width // (4 if item == np.uint8 else item.itemsize)
 
     def block_shapes(self, has_short_terms: bool, n_features: int) -> tuple[tuple[int, int], ...]:
