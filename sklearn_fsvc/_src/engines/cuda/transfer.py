@@ -209,7 +209,7 @@ class _Slot:
         self.xp, self.out = xp, out
         self.memory: Any = None  # of the GPU, at least as large as H
         self.H: Any = None
-        self._copy, self._pinned, self._copied = copy, pinned, xp.cuda.Event()
+        self._copy, self._pinned, self._sent = copy, pinned, xp.cuda.Event()
         self._part: slice | None = None  # rows that were sent and are not stored
         self._copies: list[Future[Any]] = []
 
@@ -229,13 +229,13 @@ class _Slot:
         copying.wait_event(self.xp.cuda.get_current_stream().record())
         self._staged = self._pinned.array(self.H.shape, self.H.dtype)
         self.H.get(stream=copying, out=self._staged, blocking=False)
-        self._copied.record(copying)
+        self._sent.record(copying)
         self._part = part
 
     def store(self) -> None:
         """If a tile has been sent, wait until it is in pinned memory and begin to store it."""
         if self._part is not None:
-            self._copied.synchronize()
+            self._sent.synchronize()
             self._copies = self._copy(self.out[self._part], self._staged)
             self._part = None
 
