@@ -65,7 +65,7 @@ def worker_index() -> int | None:
 
 
 def n_workers() -> int:
-    """Return the number of worker processes on this machine, from the share of cores of this one.
+    """Return the number of worker processes here, estimated from the share of cores of this one.
 
     joblib divides the cores among its workers and sets OMP_NUM_THREADS to the share of each.
     """
