@@ -55,7 +55,7 @@ WIDE, TALL = (2, 8), (4, 4)  # of processors with 32 vector registers
 
 
 @pytest.mark.parametrize(
-    ("processor", "width", "is_short", "n_features", "first"),
+    ("processor", "width", "has_short_terms", "n_features", "first"),
     [
         ("znver4", 64, False, 784, WIDE),
         ("znver5", 64, False, 784, TALL),
@@ -67,9 +67,9 @@ WIDE, TALL = (2, 8), (4, 4)  # of processors with 32 vector registers
         ("haswell", 32, True, 784, (4, 2)),
     ],
 )
-def test_the_default_block_of_a_processor(processor, width, is_short, n_features, first):
+def test_the_default_block_of_a_processor(processor, width, has_short_terms, n_features, first):
     target = Target(width, True, "sad", processor=processor)
-    shapes = target.block_shapes(is_short, n_features)
+    shapes = target.block_shapes(has_short_terms, n_features)
     assert shapes[0] == first
     assert len(set(shapes)) == len(shapes)
     # Accumulators, a vector of units and a broadcast fit into the registers.
@@ -77,7 +77,7 @@ def test_the_default_block_of_a_processor(processor, width, is_short, n_features
 
 
 def _runs_here(instruction):
-    own = host_target().uint8
+    own = host_target().byte_instruction
     return instruction in (own, "portable") or (own, instruction) == ("vnni", "sad")
 
 
@@ -88,7 +88,7 @@ def test_distances_of_bytes_are_exact_by_each_instruction(rng, instruction, n_fe
         pytest.skip(f"this processor has no {instruction}")
     X = rng.integers(0, 256, (33, n_features)).astype(np.uint8)
     C = rng.integers(0, 256, (70, n_features)).astype(np.uint8)
-    engine = jit.JitEngine(replace(host_target(), uint8=instruction))
+    engine = jit.JitEngine(replace(host_target(), byte_instruction=instruction))
     prepared = engine.prepare(RBFLayer(C, kernel="distance"))
     items = {"vnni": 4, "udot": 4, "sad": 8, "portable": 1}
     assert prepared.panels.dtype.itemsize == items[instruction]
@@ -167,7 +167,7 @@ def test_each_kernel_has_one_signature():
         contract.check_gradients(jit.JitEngine(), (5, 6, 200), dtype)
     for function in (
         cpu.byte_sums, cpu.sums_float32, cpu.sums_float64,
-        cpu.square_float32, cpu.square_float64,
+        cpu.square_gradients_float32, cpu.square_gradients_float64,
     ):  # fmt: skip
         compiled[function.py_func.__qualname__] = len(function.signatures)
     assert len(compiled) == 12

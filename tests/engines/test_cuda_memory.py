@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
 from sklearn_fsvc._src.data.sources import ArraySource
 from sklearn_fsvc._src.engines.cuda import CudaEngine, transfer
-from sklearn_fsvc._src.engines.threads import submit
+from sklearn_fsvc._src.engines.threads import submit_all
 from sklearn_fsvc.engines import get_engine
 
 MIB = 2**20
@@ -111,7 +111,7 @@ def test_tiles_being_downloaded_are_not_overwritten(cupy, wide, monkeypatch, req
     expected = projector.transform(cupy.asarray(X)).get()
 
     def slow_copy(target, source):
-        return submit([lambda: (time.sleep(0.1), np.copyto(target, source))])
+        return submit_all([lambda: (time.sleep(0.1), np.copyto(target, source))])
 
     if slow == "kernels":
         request.getfixturevalue("slow_gpu")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc._src.engines.cuda import transfer
-from sklearn_fsvc._src.engines.threads import submit
+from sklearn_fsvc._src.engines.threads import submit_all
 
 
 class Array(np.ndarray):
@@ -70,7 +70,7 @@ def test_every_tile_is_copied(xp, n_rows):
 
 def test_pinned_memory_is_not_overwritten_before_slow_copies_end(xp):
     def slow_copy(target, source):
-        return submit([lambda: (time.sleep(0.01), np.copyto(target, source))])
+        return submit_all([lambda: (time.sleep(0.01), np.copyto(target, source))])
 
     out = np.full((200, 7), np.nan, np.float32)
     sink = make_sink(xp, out, slow_copy)
@@ -95,7 +95,7 @@ def test_close_raises_the_error_of_a_copy(xp):
         raise OSError("disk")
 
     out = np.empty((10, 7), np.float32)
-    sink = make_sink(xp, out, lambda target, source: submit([fail]))
+    sink = make_sink(xp, out, lambda target, source: submit_all([fail]))
     send(sink, 10, 10)
     with pytest.raises(OSError, match="disk"):
         sink.close()

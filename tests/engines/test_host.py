@@ -8,7 +8,7 @@ from llvmlite.binding import get_host_cpu_name
 from scipy.sparse import csr_array
 
 from conftest import open_engine
-from sklearn_fsvc._src.engines.host import map_rows, name_processor
+from sklearn_fsvc._src.engines.host import map_rows, read_processor_name
 from sklearn_fsvc._src.layers import TanhLayer
 
 
@@ -22,14 +22,14 @@ from sklearn_fsvc._src.layers import TanhLayer
 )
 def test_the_name_of_a_processor_without_a_model_name(tmp_path, machine, description, name):
     """Profiles need one: settings of one Arm processor are not those of another."""
-    assert name_processor(str(tmp_path / "cpuinfo"), machine, description) == name
+    assert read_processor_name(str(tmp_path / "cpuinfo"), machine, description) == name
     (tmp_path / "cpuinfo").write_text("CPU part : 0xd0c\n")
-    assert name_processor(str(tmp_path / "cpuinfo"), machine, description) == name
+    assert read_processor_name(str(tmp_path / "cpuinfo"), machine, description) == name
 
 
 def test_the_model_name_of_a_processor(tmp_path):
     (tmp_path / "cpuinfo").write_text("processor : 0\nmodel name\t: Some CPU @ 2 GHz\n")
-    assert name_processor(str(tmp_path / "cpuinfo"), "x86_64", "x86_64") == "Some CPU @ 2 GHz"
+    assert read_processor_name(str(tmp_path / "cpuinfo"), "x86_64", "x86_64") == "Some CPU @ 2 GHz"
 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 64, 1000])

@@ -136,7 +136,7 @@ for bits in map(int, sys.argv[1:]):
             add_gram([(0, gram)], (q / quantizer.scale).astype(np.float32), quantizer)
             np.testing.assert_array_equal(np.tril(gram) * quantizer.scale**2, np.tril(q.T @ q))
 target = host_target()
-print(target.width, target.uint8, has_integer_loop(Quantizer(15, False), target))
+print(target.width, target.byte_instruction, has_integer_loop(Quantizer(15, False), target))
 """
 
 

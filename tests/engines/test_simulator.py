@@ -77,10 +77,10 @@ def test_steps(engine, dtype, few_kernels):
     contract.check_steps(engine, (3, 4, 5), dtype)
 
 
-def multiply_bytes(A, B, sums, keep):
+def multiply_bytes(A, B, sums, accumulate):
     """Replace cuBLAS."""
     A, B = (words.view(np.int8).astype(np.int64) for words in (A, B))
-    sums[:] = keep * sums + B @ A.T
+    sums[:] = accumulate * sums + B @ A.T
 
 
 @pytest.mark.parametrize("dtype", [np.float32, DOUBLE])

@@ -136,7 +136,7 @@ class Engine(ABC):
         """Return the number of devices of a numbered engine."""
         return 1
 
-    def enable_peer_access(self, members: Sequence["Engine"]) -> None:
+    def enable_peer_access(self, engines: Sequence["Engine"]) -> None:
         """Enable direct copies between the devices of these engines."""
         return None
 
@@ -374,8 +374,8 @@ class Engine(ABC):
         """Return an array of `xp` as users of its library have it."""
         return array
 
-    def cache_upload(self, array: np.ndarray, there: Any) -> None:
-        """Cache `there`, an array of `xp`, as the result of `to_device` of an array of the host.
+    def cache_upload(self, array: np.ndarray, on_device: Any) -> None:
+        """Cache the array of `xp` that `to_device` returns for an array of the host.
 
         Until the engine is left. Neither may be changed.
         """

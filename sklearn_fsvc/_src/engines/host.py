@@ -161,10 +161,10 @@ def host_identity(engine: str, compiler: str) -> dict[str, str]:
 @cache
 def processor_name() -> str:
     """Return the name of the processor of the host."""
-    return name_processor("/proc/cpuinfo", platform.machine(), platform.processor())
+    return read_processor_name("/proc/cpuinfo", platform.machine(), platform.processor())
 
 
-def name_processor(cpuinfo: str, machine: str, description: str) -> str:
+def read_processor_name(cpuinfo: str, machine: str, description: str) -> str:
     """Return the model name in a file as Linux has it, else LLVM's name or the description."""
     try:
         with open(cpuinfo) as lines:
@@ -241,7 +241,7 @@ class SparseEvaluator:
     Parameters
     ----------
     functions : namespace
-        Elementwise functions that the layer is finished with.
+        Its elementwise functions are called by `layer.finish`.
     """
 
     def __init__(self, functions: Any) -> None:
@@ -299,7 +299,7 @@ def ignore_overflow() -> np.errstate:
 def may_overflow(layer: Any, X: np.ndarray, n_sums: int) -> bool:
     """Return whether `n_sums` products of samples X with weights may be infinite or NaN.
 
-    X is inspected only if it is smaller than the sums, which else are inspected themselves.
+    X is inspected only if it is smaller than the sums; otherwise the caller inspects them.
     """
     if layer.reduction != "product":
         return False
@@ -347,6 +347,6 @@ def _scaled_product(W, x):
 
 
 def _scale_rows(A):
-    """Return the rows of A divided by powers of two, so that they are at most 1, and exponents."""
+    """Return the rows of A, scaled by powers of two to at most 1, and the exponents."""
     exponents = np.frexp(np.abs(A).max(axis=1).astype(np.float64))[1]
     return np.ldexp(A.astype(np.float64), -exponents[:, None]), exponents

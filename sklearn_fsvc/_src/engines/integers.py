@@ -69,7 +69,7 @@ def has_integer_loop(quantizer: Quantizer, target: Any) -> bool:
     """Return whether a loop of integers is faster than exact products of floats."""
     if target is None:
         return False
-    return target.multiplies_bytes or (quantizer.bits == 8 and target.uint8 == "sad")
+    return target.multiplies_bytes or (quantizer.bits == 8 and target.byte_instruction == "sad")
 
 
 def add_gram(
@@ -100,16 +100,17 @@ def _add_gram(blocks, H, quantizer, loops):
     """`add_gram` for so few samples that the sums fit into 32 bits.
 
     The products P that the loops compute are not those of the integers q of H: packed integers are
-    q + zero (unsigned), and one operand is `less` below that. Of 8 bits, with the sums s of q over
-    n samples, n rounded up to whole words:
+    q + zero (unsigned), and the sign offset of the layout is subtracted from one operand. For 8
+    bits, with the sums s of q over n samples, n rounded up to whole words:
 
-        P_ij = sum (q_i + zero - less) (q_j + zero)
-             = sum q_i q_j + zero s_i + (zero - less) s_j + n zero (zero - less)
+        P_ij = sum (q_i + zero - offset) (q_j + zero)
+             = sum q_i q_j + zero s_i + (zero - offset) s_j + n zero (zero - offset)
 
-    Of 15 bits both bytes are read less, and s are the sums of the packed integers a = q + zero:
+    For 15 bits it is subtracted from both bytes, and s are the sums of the packed integers
+    a = q + zero:
 
-        P_ij = sum (a_i - 129 less) a_j
-             = sum q_i q_j + zero s_i + zero s_j - n zero^2 - 129 less s_j
+        P_ij = sum (a_i - 129 offset) a_j
+             = sum q_i q_j + zero s_i + zero s_j - n zero^2 - 129 offset s_j
 
     What P has in excess is subtracted as one term for each unit and one for each column.
     """
@@ -117,7 +118,7 @@ def _add_gram(blocks, H, quantizer, loops):
     if quantizer.bits == 8:
         zero = quantizer.zero if layout.has_bytes else 0
         (words,), (sums,) = _packed(H, quantizer, zero, loops, loops.pack, 1)
-        other, n_rows = zero - layout.less, words.shape[1] * layout.per_word
+        other, n_rows = zero - layout.sign_offset, words.shape[1] * layout.per_word
         terms = -zero * sums - n_rows * zero * other, -other * sums
         multiply = partial(loops.add_products, words)
     else:
@@ -127,7 +128,7 @@ def _add_gram(blocks, H, quantizer, loops):
         )
         sums = 128 * high_sums + low_sums
         shift = -quantizer.zero * sums
-        lost = layout.less * (128 + 1) * sums + quantizer.zero**2 * len(H)
+        lost = layout.sign_offset * (128 + 1) * sums + quantizer.zero**2 * len(H)
         terms, multiply = (shift, shift + lost), partial(loops.add_split_products, high, low)
 
     def add(part):

@@ -90,7 +90,7 @@ class JitEngine(HostEngine):
 
     name = "jit"
     packages = ("numba",)
-    # Groups of a few classes with some hundred samples; larger ones are faster in rounds.
+    # Enough for a few classes of some hundred samples; larger groups are faster in rounds.
     group_bytes = 2**25
     _target: Any = None
 
@@ -128,7 +128,7 @@ class JitEngine(HostEngine):
             "udot": "minima of 4 bytes a lane, udot",
             "sad": "absolute differences of 8 bytes a lane, psadbw",
             "portable": "a portable loop",
-        }[target.uint8]
+        }[target.byte_instruction]
         fma = ", FMA" if target.fma else ""
         return f"vectors of {target.width} bytes{fma}; uint8 by {how}"
 
@@ -136,8 +136,8 @@ class JitEngine(HostEngine):
         return host_identity(self.name, _compiler())
 
     def tunables(self, layer):
-        is_short = layer.units.dtype == np.uint8 or layer.reduction == "product"
-        return _tunables(self.target, is_short, layer.n_features, thread_choices())
+        has_short_terms = layer.units.dtype == np.uint8 or layer.reduction == "product"
+        return _tunables(self.target, has_short_terms, layer.n_features, thread_choices())
 
     def is_tile_invariant(self, layer):
         return True
@@ -264,10 +264,10 @@ class JitEngine(HostEngine):
             return super()._square_gradients(is_manhattan, X, units, slopes, W, out)
         from .kernels import cpu
 
-        square = getattr(cpu, f"square_{X.dtype}")
+        square = getattr(cpu, f"square_gradients_{X.dtype}")
         W = np.pad(W, ((0, -len(W) % 4), (0, 0)))
-        steps = np.empty((2, W.shape[1]), X.dtype)
-        _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), steps, out)
+        buffer = np.empty((2, W.shape[1]), X.dtype)
+        _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), buffer, out)
 
     def _sum_differences(self, X, units, M, out):
         if units.size <= _UNCOMPILED_SIZE:
@@ -285,14 +285,14 @@ def _host_target():
 
 
 @lru_cache(maxsize=256)
-def _tunables(target, is_short, n_features, threads):
+def _tunables(target, has_short_terms, n_features, threads):
     from .kernels.target import CHUNK
 
     cores = threads[0]
     return {
         "M": (2048, 1024, 4096) if cores <= _FEW_CORES else (4096, 2048, 8192),
         "asymmetry": (1, 2, 4),
-        "block": target.block_shapes(is_short, n_features),
+        "block": target.block_shapes(has_short_terms, n_features),
         "tile_rows": (128, 32, 64, 256),
         "tile_units": (2048, 256, 512, 8192),
         "step": (CHUNK, 4 * CHUNK, 16 * CHUNK),
@@ -372,13 +372,11 @@ def _sums_and_limits(X):
     if X.shape[1] <= _UNCOMPILED_FEATURES:
         with ignore_overflow():
             sums, limits = _sums_in_order(X), _sums_in_order(np.abs(X))
-            limits *= X.dtype.type(SUM_CANCELLATION)
-        return sums, limits
-    from .kernels import cpu
+    else:
+        from .kernels import cpu
 
-    sums, limits = np.empty((2, len(X)), X.dtype)
-    function = cpu.sums_float64 if X.dtype == np.float64 else cpu.sums_float32
-    _call(function, _read_only(X), sums, limits)
+        sums, limits = np.empty((2, len(X)), X.dtype)
+        _call(getattr(cpu, f"sums_{X.dtype}"), _read_only(X), sums, limits)
     limits *= X.dtype.type(SUM_CANCELLATION)
     return sums, limits
 

@@ -49,8 +49,8 @@ def call(name: str, dtype: np.dtype, *args: Any) -> None:
 def layout(A: np.ndarray) -> tuple[bool, int]:
     """Return (is_transposed, leading dimension) of a matrix, which may be a view, for BLAS.
 
-    Fortran matrices have contiguous columns. If the rows of A are contiguous, the
-    matrix of BLAS is its transpose.
+    BLAS has matrices with contiguous columns. If the rows of A are contiguous, its matrix is the
+    transpose.
     """
     n, m = A.shape
     is_transposed = A.strides[0] != A.itemsize and n > 1
@@ -68,18 +68,18 @@ def gemm(C: np.ndarray, A: np.ndarray, B: np.ndarray, alpha: float, beta: float)
     if C.shape[1] == 1:  # gemm would copy A, which pays with many columns only
         _gemv(C[:, 0], A, B[:, 0], alpha, beta)
         return
-    (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
+    (trans_A, lda), (trans_B, ldb), (_, ldc) = map(layout, (A, B, C))
     call(
-        "gemm", C.dtype, "NT"[of_A], "NT"[of_B], *C.shape, A.shape[1], float(alpha), A, lda, B,
-        ldb, float(beta), C, ldc,
+        "gemm", C.dtype, "NT"[trans_A], "NT"[trans_B], *C.shape, A.shape[1], float(alpha), A, lda,
+        B, ldb, float(beta), C, ldc,
     )  # fmt: skip
 
 
 def syrk(C: np.ndarray, A: np.ndarray, alpha: float, beta: float) -> None:
     """Write ``alpha A A' + beta C`` to the lower triangle of C, whose columns are contiguous."""
-    (of_A, lda), (_, ldc) = map(layout, (A, C))
+    (trans_A, lda), (_, ldc) = map(layout, (A, C))
     call(
-        "syrk", C.dtype, "L", "NT"[of_A], len(C), A.shape[1], float(alpha), A, lda, float(beta),
+        "syrk", C.dtype, "L", "NT"[trans_A], len(C), A.shape[1], float(alpha), A, lda, float(beta),
         C, ldc,
     )  # fmt: skip
 
@@ -89,18 +89,18 @@ def trsm(L: np.ndarray, B: np.ndarray, transposed: bool, unit: bool) -> None:
 
     The diagonal of L is 1 if `unit`, and not read.
     """
-    (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
+    (trans_B, ldb), (trans_L, ldl) = layout(B), layout(L)
     if B.shape[1] == 1:  # trsv takes a fifth of the time, because it copies nothing
         call(
-            "trsv", B.dtype, "LU"[of_L], "NT"[transposed ^ of_L], "NU"[unit], len(L), L, ldl, B,
-            _step(B),
+            "trsv", B.dtype, "LU"[trans_L], "NT"[transposed ^ trans_L], "NU"[unit], len(L), L, ldl,
+            B, _increment(B),
         )  # fmt: skip
         return
     # If the rows of B are contiguous, BLAS has its transpose: solve X' L' = B' from the right.
-    side, shape = "LR"[of_B], B.T.shape if of_B else B.shape
-    is_transposed = transposed ^ of_B ^ of_L
+    side, shape = "LR"[trans_B], B.T.shape if trans_B else B.shape
+    is_transposed = transposed ^ trans_B ^ trans_L
     call(
-        "trsm", B.dtype, side, "LU"[of_L], "NT"[is_transposed], "NU"[unit], *shape, 1.0, L, ldl,
+        "trsm", B.dtype, side, "LU"[trans_L], "NT"[is_transposed], "NU"[unit], *shape, 1.0, L, ldl,
         B, ldb,
     )  # fmt: skip
 
@@ -109,8 +109,8 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the eigenvalues, ascending, and eigenvectors (F-ordered) of a symmetric matrix.
 
     The lower triangle of A is read, and A is overwritten. Computed by syevr (relatively robust
-    representations), in one thread: those of BLAS would change the rounding, and wait for each
-    other on a busy machine.
+    representations), in one thread: several would change the rounding, and wait for each other on
+    a busy machine.
     """
     n = len(A)
     values, vectors = np.empty(n, A.dtype), np.empty((n, n), A.dtype, order="F")
@@ -135,13 +135,13 @@ def _gemv(c, A, b, alpha, beta):
     is_transposed, lda = layout(A)
     shape = A.shape[::-1] if is_transposed else A.shape
     call(
-        "gemv", c.dtype, "NT"[is_transposed], *shape, float(alpha), A, lda, b, _step(b),
-        float(beta), c, _step(c),
+        "gemv", c.dtype, "NT"[is_transposed], *shape, float(alpha), A, lda, b, _increment(b),
+        float(beta), c, _increment(c),
     )  # fmt: skip
 
 
-def _step(column):
-    """Return the distance between elements, at least 1: that of a single one is arbitrary."""
+def _increment(column):
+    """Return the stride in elements, at least 1: that of a single element is arbitrary."""
     return max(1, column.strides[0] // column.itemsize)
 
 

@@ -201,7 +201,7 @@ def _shape(layer, X):
     return len(X), layer.inner.n_units, layer.n_sides, layer.grid.n_cells
 
 
-# The default implementations of `Engine.unfold` and `Engine.average`.
+# The default implementations of `Engine.unfold` and `Engine.average_pool`.
 
 
 def unfold(layer: PatchLayer, X: Any, xp: Any) -> Any:

@@ -65,7 +65,7 @@ def worker_index() -> int | None:
 
 
 def n_workers() -> int:
-    """Return the number of worker processes on this machine, from the share of cores of this one.
+    """Return the number of worker processes here, estimated from the share of cores of this one.
 
     joblib divides the cores among its workers and sets OMP_NUM_THREADS to the share of each.
     """
@@ -283,7 +283,7 @@ def parallel_for(function: Callable[[Any], object], parts: Iterable, n: int) -> 
     return None
 
 
-def submit(functions: Iterable[Callable[[], Any]]) -> list[Future]:
+def submit_all(functions: Iterable[Callable[[], Any]]) -> list[Future]:
     """Schedule all functions on the threads of this process; return their futures."""
     pool = _pool(n_threads())
     return [pool.submit(function) for function in functions]

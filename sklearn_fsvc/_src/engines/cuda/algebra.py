@@ -65,10 +65,10 @@ class CuPyAlgebra(Algebra):
     def gemm(self, C: Any, A: Any, B: Any, alpha: float = 1.0, beta: float = 1.0) -> None:
         if not A.size or not B.size:
             return
-        (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
+        (trans_A, lda), (trans_B, ldb), (_, ldc) = map(layout, (A, B, C))
         cublas.call(
-            "gemm", C.dtype, int(of_A), int(of_B), *C.shape, A.shape[1], alpha, A, lda, B, ldb,
-            beta, C, ldc,
+            "gemm", C.dtype, int(trans_A), int(trans_B), *C.shape, A.shape[1], alpha, A, lda, B,
+            ldb, beta, C, ldc,
         )  # fmt: skip
 
     def split(self, A: Any) -> tuple[Any, ...]:
@@ -93,7 +93,7 @@ class CuPyAlgebra(Algebra):
         right = [large_B, *small_B, large_B]
         if allow_workspace and large_A.shape[1] <= _MAX_JOINED:
             # One product, which writes C once.
-            left, right = [_side_by_side(left)], [_side_by_side([part.T for part in right]).T]
+            left, right = [_hstack_aligned(left)], [_hstack_aligned([part.T for part in right]).T]
         with cublas.tf32_products():
             for i, factors in enumerate(zip(left, right, strict=True)):
                 self.gemm(C, *factors, beta=float(i > 0))
@@ -101,8 +101,10 @@ class CuPyAlgebra(Algebra):
     def syrk(
         self, C: Any, A: Any, alpha: float = 1.0, beta: float = 1.0, allow_workspace: bool = False
     ) -> None:
-        (of_A, lda), (_, ldc) = map(layout, (A, C))
-        cublas.call("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], alpha, A, lda, beta, C, ldc)
+        (trans_A, lda), (_, ldc) = map(layout, (A, C))
+        cublas.call(
+            "syrk", C.dtype, 0, int(trans_A), len(C), A.shape[1], alpha, A, lda, beta, C, ldc
+        )
 
     def add_lower(self, C: Any, A: Any) -> None:
         # CuPy's kernels iterate in C order; the rows of C' are contiguous, those of C are not.
@@ -152,8 +154,8 @@ class CuPyAlgebra(Algebra):
             steps = (array.strides[0] // array.itemsize for array in (A, C))
             cublas.call("axpy", C.dtype, len(C), float(alpha), A, next(steps), C, next(steps))
         elif C.size:
-            (of_A, lda), (of_C, ldc) = map(layout, (A, C))
-            shape, flags = C.T.shape if of_C else C.shape, (int(of_A ^ of_C), 0)
+            (trans_A, lda), (trans_C, ldc) = map(layout, (A, C))
+            shape, flags = C.T.shape if trans_C else C.shape, (int(trans_A ^ trans_C), 0)
             cublas.call("geam", C.dtype, *flags, *shape, float(alpha), A, lda, 1.0, C, ldc, C, ldc)
 
     def inner(self, A: Any, B: Any) -> float:
@@ -185,10 +187,10 @@ class CuPyAlgebra(Algebra):
         return int(info[0]) == 0
 
     def solve_lower(self, L: Any, B: Any, transposed: bool = False, unit: bool = False) -> None:
-        (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
-        shape = B.T.shape if of_B else B.shape
-        is_transposed = transposed ^ of_B ^ of_L
-        flags = of_B, of_L, is_transposed, unit  # from the right, upper, transposed, of ones
+        (trans_B, ldb), (trans_L, ldl) = layout(B), layout(L)
+        shape = B.T.shape if trans_B else B.shape
+        is_transposed = transposed ^ trans_B ^ trans_L
+        flags = trans_B, trans_L, is_transposed, unit  # right, upper, transposed, unit diagonal
         cublas.call("trsm", B.dtype, *map(int, flags), *shape, 1.0, L, ldl, B, ldb)
 
     def eigh(self, A: Any) -> tuple[Any, Any]:
@@ -243,7 +245,7 @@ class CuPyAlgebra(Algebra):
         self.xp.cuda.get_current_stream().synchronize()
 
 
-def _side_by_side(parts):
+def _hstack_aligned(parts):
     """Return matrices (n, k) as one, where each begins at an address that cuBLAS prefers."""
     import cupy
 

@@ -16,7 +16,7 @@ from .launch import round_up
 # Constants of cuBLAS for which CuPy has no names: CUDA_R_32F, CUDA_R_16F, CUDA_R_8I, CUDA_R_32I,
 # CUBLAS_GEMM_DEFAULT and CUBLAS_TF32_TENSOR_OP_MATH.
 _FLOAT32, _FLOAT16, _INT8, _INT32, _DEFAULT, _TF32_MATH = 0, 2, 3, 10, -1, 3
-# Multiple of the columns of the matrix, and of its products: as tensor cores multiply them.
+# Columns are padded to multiples of this, with which tensor cores are fastest.
 _COLUMNS = 8
 # Bits of the significand of float16.
 _SIGNIFICAND = 11
@@ -33,25 +33,25 @@ def call(name, dtype, *args):
         getattr(cublas, letter + name)(handle, *pointers)
 
 
-def multiply_bytes(A, B, sums, beta):
-    """Compute ``sums = B A'``, or add it, for lines of signed bytes, four per word."""
-    n_bytes, factors = 4 * A.shape[1], [ctypes.c_int32(1), ctypes.c_int32(beta)]
-    one, kept = map(ctypes.addressof, factors)
+def multiply_bytes(A, B, sums, accumulate):
+    """Write ``B A'`` to `sums`, or add it, for lines of signed bytes, four per word."""
+    n_bytes, factors = 4 * A.shape[1], [ctypes.c_int32(1), ctypes.c_int32(accumulate)]
+    alpha, beta = map(ctypes.addressof, factors)
     with _cublas() as (cublas, handle):
         cublas.gemmEx(
-            handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, len(A), len(B), n_bytes, one,
-            A.data.ptr, _INT8, n_bytes, B.data.ptr, _INT8, n_bytes, kept,
+            handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, len(A), len(B), n_bytes, alpha,
+            A.data.ptr, _INT8, n_bytes, B.data.ptr, _INT8, n_bytes, beta,
             sums.data.ptr, _INT32, len(A), cublas.CUBLAS_COMPUTE_32I, _DEFAULT,
         )  # fmt: skip
 
 
 def _multiply_halves(C: Any, A: Any, B: Any) -> None:
     """Compute ``C = A B`` for float16 factors, in float32; B and C have contiguous columns."""
-    (of_A, lda), (_, ldb), (_, ldc) = map(layout, (A, B, C))
+    (trans_A, lda), (_, ldb), (_, ldc) = map(layout, (A, B, C))
     one, zero = ctypes.c_float(1), ctypes.c_float(0)
     with _cublas() as (cublas, handle):
         cublas.gemmEx(
-            handle, int(of_A), cublas.CUBLAS_OP_N, *C.shape, A.shape[1], ctypes.addressof(one),
+            handle, int(trans_A), cublas.CUBLAS_OP_N, *C.shape, A.shape[1], ctypes.addressof(one),
             A.data.ptr, _FLOAT16, lda, B.data.ptr, _FLOAT16, ldb, ctypes.addressof(zero),
             C.data.ptr, _FLOAT32, ldc, cublas.CUBLAS_COMPUTE_32F, _DEFAULT,
         )  # fmt: skip
@@ -72,18 +72,17 @@ def tf32_products() -> Iterator[None]:
 
 
 class HalfMatrix:
-    """A float16 matrix times a number, for products with few columns of float32.
+    """A float16 matrix times a scale, for products with few columns of float32.
 
-    Such a product is bounded by the time of reading the matrix. The columns are two float16 terms
-    each, so that only the matrix is rounded: a product and one with the transpose are of the same
+    Such a product takes as long as reading the matrix. Each column is split into two float16 terms,
+    so that only the matrix is rounded: products with it and with its transpose are those of one
     matrix.
 
     Parameters
     ----------
     values : array of float16
         Of which rows or columns are contiguous.
-    unit : float
-        The number.
+    scale : float
 
     Attributes
     ----------
@@ -95,36 +94,36 @@ class HalfMatrix:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, values: Any, unit: float) -> None:
-        self._values, self._unit = values, unit
+    def __init__(self, values: Any, scale: float) -> None:
+        self._values, self._scale = values, scale
 
     @classmethod
     def rounded(cls, A: Any) -> "HalfMatrix":
-        """Return a matrix of any dtype, of which rows are contiguous, rounded to half precision."""
+        """Return a matrix of any float dtype, rounded to half precision."""
         import cupy
 
         # Scaled to at most 1: activations may exceed the range of float16.
-        unit = max(-float(A.min()), float(A.max())) or 1.0
+        scale = max(-float(A.min()), float(A.max())) or 1.0
         values = cupy.empty((len(A), round_up(A.shape[1], _COLUMNS)), np.float16)
         values = values[:, : A.shape[1]]
-        cupy.multiply(A, A.dtype.type(1 / unit), out=values, casting="same_kind")
-        return cls(values, unit)
+        cupy.multiply(A, A.dtype.type(1 / scale), out=values, casting="same_kind")
+        return cls(values, scale)
 
     @property
     def rounding_variance(self) -> float:
         """An upper estimate of the variance of the rounding errors of the elements."""
-        return float((self._unit * 2.0**-_SIGNIFICAND) ** 2 / 12)
+        return float((self._scale * 2.0**-_SIGNIFICAND) ** 2 / 12)
 
     @property
     def T(self) -> "HalfMatrix":
-        return HalfMatrix(self._values.T, self._unit)
+        return HalfMatrix(self._values.T, self._scale)
 
     def __matmul__(self, B: Any) -> Any:
         """Return the product with a float32 matrix, in float32."""
         import cupy
 
         n = B.shape[1]
-        # One number for all columns: CuPy's maximum of each takes long compared with the product.
+        # One scale for all columns: CuPy's maximum of each takes long compared with the product.
         largest = cupy.maximum(cupy.abs(B).max(), np.finfo(np.float32).tiny)
         scaled = B / largest
         terms = cupy.zeros((len(B), round_up(2 * n, _COLUMNS)), np.float16, order="F")
@@ -133,12 +132,12 @@ class HalfMatrix:
         products = cupy.empty((self._values.shape[0], terms.shape[1]), np.float32, order="F")
         _multiply_halves(products, self._values, terms)
         products[:, :n] += products[:, n : 2 * n] * 2.0**-_SIGNIFICAND
-        return products[:, :n] * (largest * np.float32(self._unit))
+        return products[:, :n] * (largest * np.float32(self._scale))
 
 
 @contextmanager
 def _cublas():
-    """Return cuBLAS and its handle, on the current stream, with scalars on the host."""
+    """Yield cuBLAS and its handle, on the current stream, with scalars on the host."""
     import cupy
     from cupy.cuda import cublas, device
 

@@ -24,7 +24,7 @@ from . import integers, launch, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
 from .launch import MAX_BLOCKS, ceil_div
-from .layers import LAYERS, CudaLayer, item_of, outputs, pack_rows, transpose
+from .layers import LAYERS, CudaLayer, activate_distances, item_of, pack_rows, transpose
 
 # From this nominal ratio of float32 to float64 throughput on, float32 activations are multiplied in
 # float32. Data centre GPUs have a ratio of 2, others of 32 or 64.
@@ -70,7 +70,7 @@ class CudaEngine(Engine):
     def __init__(self, index: int | None = None) -> None:
         self._index, self._active = index, ExitStack()
         # id of a host array -> (the array, its copy on the GPU): see `cache_upload`.
-        self._kept: dict[int, tuple[npt.NDArray[Any], Any]] = {}
+        self._cached_uploads: dict[int, tuple[npt.NDArray[Any], Any]] = {}
 
     @classmethod
     def count(cls) -> int:
@@ -78,12 +78,12 @@ class CudaEngine(Engine):
 
         return cupy.cuda.runtime.getDeviceCount()
 
-    def enable_peer_access(self, members: Sequence[Any]) -> None:
+    def enable_peer_access(self, engines: Sequence[Any]) -> None:
         """Enable each GPU to read the memory of the others, where they are linked."""
         runtime = self.xp.cuda.runtime
-        for here in members:
+        for here in engines:
             with self.xp.cuda.Device(here.index):
-                for there in members:
+                for there in engines:
                     _enable_peer(runtime, here.index, there.index)
 
     @property
@@ -107,7 +107,7 @@ class CudaEngine(Engine):
         return super().__enter__()
 
     def __exit__(self, *exception: object) -> None:
-        self._kept.clear()
+        self._cached_uploads.clear()
         self._active.close()
 
     @classmethod
@@ -196,17 +196,17 @@ class CudaEngine(Engine):
         return isinstance(layer, LinearLayer) and layer.units.dtype == np.float32
 
     def activate_distances(self, layer: Any, D: Any, out: Any) -> Any:
-        return outputs(self, layer, D, out)
+        return activate_distances(self, layer, D, out)
 
     def sparse_evaluator(self) -> Any:
         return CudaSparseEvaluator(self)
 
     def to_device(self, array: npt.NDArray[Any]) -> Any:
-        _, there = self._kept.get(id(array), (array, None))
-        return transfer.to_device(self.xp, array) if there is None else there
+        _, on_device = self._cached_uploads.get(id(array), (array, None))
+        return transfer.to_device(self.xp, array) if on_device is None else on_device
 
-    def cache_upload(self, array: npt.NDArray[Any], there: Any) -> None:
-        self._kept[id(array)] = array, there
+    def cache_upload(self, array: npt.NDArray[Any], on_device: Any) -> None:
+        self._cached_uploads[id(array)] = array, on_device
 
     @staticmethod
     def sparse_to_device(X: Any) -> Any:

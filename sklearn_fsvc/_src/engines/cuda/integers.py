@@ -20,7 +20,7 @@ from ..kernels.cuda.kernel import BlockSizes
 from ..kernels.cuda.packing import pack_codes
 from .launch import ceil_div, grid_over_rows, round_up
 
-# Units, and words of four samples, are padded to multiples: cuBLAS requires lines of 16 bytes.
+# Multiples to which units, and words of four samples, are padded: cuBLAS needs lines of 16 bytes.
 _UNITS, _WORDS = 32, 4
 # Units whose products are computed at a time, at least.
 _MIN_STRIP = 64
@@ -73,8 +73,7 @@ def add_gram(
     launch : callable
         See `CudaEngine.launch`.
     multiply : callable
-        ``multiply(A, B, sums, keep)`` writes the products B A' of lines of bytes to `sums`, or adds
-        them if `keep`.
+        See `cublas.multiply_bytes`.
     sizes : BlockSizes
 
     Returns
@@ -107,7 +106,7 @@ class FixedPoint(NamedTuple):
 
     @classmethod
     def of_range(cls, largest: float) -> "FixedPoint":
-        """Return the finest one for activations of at most this absolute value."""
+        """Return the finest quantisation for activations of at most this absolute value."""
         exponent = math.frexp(largest)[1]
         return cls(math.ldexp(1.0, cls._field_defaults["bits"] - 1 - exponent))
 
@@ -132,7 +131,7 @@ class _PackedCodes:
         self.unit = 1 / quantizer.scale**2
 
     def _pack(self, H, scale, shift, n_planes):
-        """Return the bytes of ``scale H - shift``, as lines, in one or two planes."""
+        """Return the bytes of ``scale H - shift``, as lines, in `n_planes` planes."""
         padded = round_up(H.shape[1], _UNITS)
         words = round_up(ceil_div(self.n_rows, 4), _WORDS)
         packed = self.xp.empty((n_planes * padded, words), "u4")

@@ -45,7 +45,7 @@ def launch(
                 _loaded[key] = _load(kernel, types)
             function = _loaded[key]
     grid, block = (n if isinstance(n, tuple) else (n,) for n in (grid, block))
-    function(grid, block, [word for arg in arguments for word in _words(arg)])
+    function(grid, block, [p for arg in arguments for p in _kernel_parameters(arg)])
 
 
 def typed(args: tuple[Any, ...]) -> tuple[list[Any], tuple[str, ...]]:
@@ -70,7 +70,7 @@ def _type_of(arg: Any) -> str:
     return f"{arg.dtype.str}[{arg.ndim}{'C' if arg.flags.c_contiguous else 'A'}]"
 
 
-def _words(arg: Any) -> tuple[Any, ...]:
+def _kernel_parameters(arg: Any) -> tuple[Any, ...]:
     """Return the kernel parameters that one argument consists of.
 
     An array is a memref descriptor of MLIR: allocated pointer, aligned pointer, offset, shape, and

@@ -202,8 +202,8 @@ LAYERS: dict[str, type[CudaLayer]] = {
 }
 
 
-def outputs(engine: Any, layer: Any, D: Any, out: Any) -> Any:
-    """Return the activations at distances D, in `out`: see `Engine.activate_distances`.
+def activate_distances(engine: Any, layer: Any, D: Any, out: Any) -> Any:
+    """See `Engine.activate_distances`.
 
     By one kernel where possible: CuPy would compile a kernel of its own for each operation.
     """
@@ -247,9 +247,9 @@ def _finish(
 
 
 def pack_rows(engine: Any, X: Any, item: np.dtype, multiple: int, step: int) -> Any:
-    """Return X transposed and padded: (items, rows), see `kernels.cuda.packing.pack_features`.
+    """Return X transposed, (items, rows): see `kernels.cuda.packing.pack_features`.
 
-    The rows are padded to a multiple of `multiple`, the items to one of `step`.
+    Rows are padded to a multiple of `multiple`, items to a multiple of `step`.
     """
     items = round_up(_n_items(X.shape[1], item), step)
     packed = engine.xp.empty((items, round_up(len(X), multiple)), item)
@@ -258,8 +258,8 @@ def pack_rows(engine: Any, X: Any, item: np.dtype, multiple: int, step: int) -> 
 
 
 def transpose(engine: Any, X: Any, out: Any) -> None:
-    """Write X' to `out`, which is zero where it is larger."""
-    _, side, lines, _ = engine.block_sizes
+    """Write X' to `out`, padded with zeros."""
+    side, lines = engine.block_sizes.square, engine.block_sizes.lines
     grid = tuple(ceil_div(size, side) for size in out.shape[::-1])
     engine.launch(pack_features(out.dtype, side, lines), grid, (side, lines), X, out)
 

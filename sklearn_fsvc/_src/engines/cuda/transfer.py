@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from ..base import Sink, Stopwatch
 from ..host import cut_rows
-from ..threads import n_threads, parallel_for, submit
+from ..threads import n_threads, parallel_for, submit_all
 
 HostArray = npt.NDArray[Any]
 
 # Threads copy parts of this size, which end at boundaries of huge pages of the target: if two
-# threads touched the same new page first, both would wait until the kernel has cleared it.
+# threads touched the same new page first, both would wait until the operating system cleared it.
 _PART, _PAGE = 2**23, 2**21
 # Smallest array in bytes that is copied through pinned buffers, and sizes of a buffer for uploads
 # and for downloads.
@@ -33,7 +33,7 @@ _STAGED = 2**21
 
 def start_copy(target: HostArray, source: HostArray) -> list[Future[None]]:
     """Begin ``target[:] = source`` on all cores; return futures of its parts."""
-    return submit([partial(np.copyto, *part) for part in _cut(target, source, _PART)])
+    return submit_all([partial(np.copyto, *part) for part in _cut(target, source, _PART)])
 
 
 def _copy(target: HostArray, source: HostArray) -> None:
@@ -114,7 +114,7 @@ class _Uploader:
         self._slots = cycle([(PinnedBuffer(), xp.cuda.Event()) for _ in range(2)])
 
     def start(self, block: HostArray, array: Any) -> Any:
-        """Begin to copy a host block to an array of the GPU; return the event of its arrival."""
+        """Begin to copy a host block to an array of the GPU; return the event of its end."""
         pinned, copied = next(self._slots)
         copied.synchronize()
         staged = pinned.array(block.shape, block.dtype)
@@ -137,15 +137,15 @@ def uploads(xp: Any, blocks: Iterable[HostArray]) -> Iterator[Any]:
             array = xp.empty(block.shape, block.dtype)
             started = array, uploader.start(block, array)
             if previous is not None:
-                yield _arrived(xp, *previous)
+                yield _after_copy(xp, *previous)
             previous = started
         if previous is not None:
-            yield _arrived(xp, *previous)
+            yield _after_copy(xp, *previous)
     finally:
         uploader.finish()
 
 
-def _arrived(xp: Any, array: Any, copied: Any) -> Any:
+def _after_copy(xp: Any, array: Any, copied: Any) -> Any:
     """Return the array after making the current stream wait for its copy."""
     xp.cuda.get_current_stream().wait_event(copied)
     return array
@@ -203,13 +203,13 @@ class PinnedSink(Sink):
 
 
 class _Slot:
-    """One tile on its way: computed in `H`, sent to pinned memory, stored in `out`."""
+    """One tile at a time: computed in `H`, sent to pinned memory, stored in `out`."""
 
     def __init__(self, xp: Any, out: HostArray, copy: Callable[..., Any], pinned: Any) -> None:
         self.xp, self.out = xp, out
         self.memory: Any = None  # of the GPU, at least as large as H
         self.H: Any = None
-        self._copy, self._pinned, self._arrived = copy, pinned, xp.cuda.Event()
+        self._copy, self._pinned, self._sent = copy, pinned, xp.cuda.Event()
         self._part: slice | None = None  # rows that were sent and are not stored
         self._copies: list[Future[Any]] = []
 
@@ -229,13 +229,13 @@ class _Slot:
         copying.wait_event(self.xp.cuda.get_current_stream().record())
         self._staged = self._pinned.array(self.H.shape, self.H.dtype)
         self.H.get(stream=copying, out=self._staged, blocking=False)
-        self._arrived.record(copying)
+        self._sent.record(copying)
         self._part = part
 
     def store(self) -> None:
         """If a tile has been sent, wait until it is in pinned memory and begin to store it."""
         if self._part is not None:
-            self._arrived.synchronize()
+            self._sent.synchronize()
             self._copies = self._copy(self.out[self._part], self._staged)
             self._part = None
 

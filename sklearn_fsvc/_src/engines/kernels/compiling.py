@@ -16,7 +16,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from ...utils.callbacks import notify_compile
 from ..threads import DaemonThreadPool
 
-# dtypes for which a copy of each loop is compiled.
+# Names of the dtypes for which a copy of each loop is compiled.
 FLOATS = "float32", "float64"
 
 

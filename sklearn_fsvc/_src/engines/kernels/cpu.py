@@ -16,7 +16,7 @@ from .compiling import FLOATS, jit, named
 from .simd import block
 from .target import CHUNK, Target
 
-# The rows of a block, and the block: placeholders of what `kernel` gives each of its copies.
+# Placeholders for the rows of a block and the block, which `kernel` sets in copies of `_tile_loop`.
 ROWS: int = 1
 BLOCK: Any = None
 
@@ -27,8 +27,8 @@ def _tile_loop(X, panels, begin, end, rows, units, epilogue, out, tile, totals):
     The arguments are those of a block: see `simd`. A tile is `tile_rows` rows and `tile_panels`
     panels, of which `step` items are summed at a time, so that panels and rows are read from the
     cache except for the first time. `totals` has a slot for each block of rows of a tile. The
-    caller allocates it, and nothing but the block is called here: what is called takes long to
-    compile.
+    caller allocates it, and minima are written out, because numba takes long to compile each
+    function that is called.
     """
     tile_rows, tile_panels, step = tile
     n_rows, n_items = X.shape
@@ -63,7 +63,10 @@ def kernel(name: str, item: np.dtype, shape: tuple[int, int], target: Target) ->
 
 @jit
 def bytes_portable(X, panels, begin, end, rows, units, epilogue, out, tile, totals):
-    """Manhattan distances of bytes by a plain loop, for processors without a byte instruction."""
+    """Manhattan distances of bytes by a plain loop, for processors without a byte instruction.
+
+    The arguments are those of `_tile_loop`, some of which it does not need.
+    """
     _, scale, offset, floor, _ = epilogue
     lanes = panels.shape[2]
     sums = np.empty(lanes, np.int32)
@@ -112,8 +115,8 @@ def fingerprint(words, out):
             out[j] = out[j] * np.uint32(0x9E3779B1) + words[i, j]
 
 
-def _sums(X, sums, sizes):
-    """Write the sum of each row to `sums`, and the sum of its absolute values to `sizes`.
+def _sums(X, sums, absolute_sums):
+    """Write the sum of each row, and that of its absolute values.
 
     The sums are rounded exactly as `simd` rounds sum min(x, x), so that the distance of a row to
     itself is exactly 0. Four rows at a time, since each sum is a chain of dependent additions; if
@@ -145,38 +148,39 @@ def _sums(X, sums, sizes):
             t2 += s2
             t3 += s3
         sums[i], sums[r1], sums[r2], sums[r3] = t0, t1, t2, t3
-        sizes[i], sizes[r1], sizes[r2], sizes[r3] = a0, a1, a2, a3
+        absolute_sums[i], absolute_sums[r1] = a0, a1
+        absolute_sums[r2], absolute_sums[r3] = a2, a3
 
 
 sums_float32, sums_float64 = (jit(named(_sums, f"sums_{t}")) for t in FLOATS)
 
 
-def _square(is_manhattan, X, units, slopes, W, steps, out):
-    """`gradients.squared_gradients`; W has a multiple of four rows, `steps` is (2, n_units).
+def _square_gradients(is_manhattan, X, units, slopes, W, buffer, out):
+    """`gradients.squared_gradients`; W has a multiple of four rows, `buffer` is (2, n_units).
 
-    The directions times slopes of two features stay in the cache, and are multiplied with four
-    outputs at a time: eight sums of vectors in registers.
+    The directions times slopes of two features stay in the cache (`buffer`), and are multiplied
+    with four outputs at a time, so that eight vectors of sums are in registers.
     """
     n_features, n_units = units.shape
     zero = X.dtype.type(0)
     for i in range(len(X)):
         for k in range(0, n_features, 2):
-            last = k + 1 if k + 1 < n_features else k  # an odd feature is its own partner
+            last = k + 1 if k + 1 < n_features else k  # the last of an odd number, twice
             for side in range(2):
                 feature = last if side else k
                 x = X[i, feature]
                 if is_manhattan:
                     for j in range(n_units):
                         c, slope = units[feature, j], slopes[i, j]
-                        steps[side, j] = slope if x > c else (-slope if x < c else zero)
+                        buffer[side, j] = slope if x > c else (-slope if x < c else zero)
                 else:
                     for j in range(n_units):
-                        steps[side, j] = slopes[i, j] * (x - units[feature, j])
+                        buffer[side, j] = slopes[i, j] * (x - units[feature, j])
             total = total_of_last = 0.0
             for o in range(0, len(W), 4):
                 a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zero
                 for j in range(n_units):
-                    a, b = steps[0, j], steps[1, j]
+                    a, b = buffer[0, j], buffer[1, j]
                     w0, w1, w2, w3 = W[o, j], W[o + 1, j], W[o + 2, j], W[o + 3, j]
                     a0 += a * w0
                     a1 += a * w1
@@ -193,7 +197,9 @@ def _square(is_manhattan, X, units, slopes, W, steps, out):
 
 
 # With fastmath, LLVM may reorder the sums, and therefore vectorise them.
-square_float32, square_float64 = (jit(named(_square, f"square_{t}"), fastmath=True) for t in FLOATS)
+square_gradients_float32, square_gradients_float64 = (
+    jit(named(_square_gradients, f"square_gradients_{t}"), fastmath=True) for t in FLOATS
+)
 
 
 def _sum_differences(X, units, M, out):
@@ -218,8 +224,8 @@ sum_differences_float32, sum_differences_float64 = (
 def _unfold(X, line, is_normalised, floor, stride, P):
     """Write the patches of X (images, rows, pixels * channels) to P (images, down, across, inputs).
 
-    A patch has `line` numbers of each of its rows; `stride` is that between patches, in rows and
-    in numbers of a row.
+    A row of a patch has `line` values, pixels * channels. `stride` is the distance between
+    neighbouring patches: in rows, and in values of a row.
     """
     n_images, down, across, n_inputs = P.shape
     for i in range(n_images):
@@ -236,6 +242,7 @@ def _unfold(X, line, is_normalised, floor, stride, P):
 
 @njit(nogil=True, fastmath=True)
 def _normalise(patch, floor):
+    """`engines.patches.normalise` for one patch."""
     one = patch.dtype.type(1)
     n = patch.dtype.type(len(patch))
     total = squares = patch.dtype.type(0)
@@ -254,7 +261,7 @@ def _normalise(patch, floor):
 def _average(A, response, threshold, edges_down, edges_across, H):
     """Average A (images, down, across, units) over cells: H (images, units, sides, cells).
 
-    The response is 0 for the activations themselves, 1 for "below mean", 2 for "two-sided".
+    `response` is an index of `layers.RESPONSES`: 1 is "below mean", 2 is "two-sided".
     """
     n_units = A.shape[3]
     above, below = np.empty(n_units, A.dtype), np.empty(n_units, A.dtype)

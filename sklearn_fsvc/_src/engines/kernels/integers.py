@@ -8,8 +8,9 @@ words (groups, samples / 4, group)     4 bytes: vpdpbusd (AVX-512 VNNI, AVX-VNNI
 words (groups, samples / 2, group)     2 integers of 16 bits: pmaddwd (SSE2, AVX2, AVX-512)
 =====================================  ==================================================
 
-vpdpbusd multiplies unsigned with signed bytes, and activations are unsigned. So one operand is read
-less 128, and the difference is corrected with the sum of each unit. udot multiplies unsigned bytes.
+vpdpbusd multiplies unsigned with signed bytes, and activations are unsigned. So 128 is subtracted
+from one operand when it is loaded, and the sums are corrected by the sum of each unit. udot
+multiplies unsigned bytes.
 
 Activations of 15 bits are split into two bytes, ``128 * high + low`` with 7 bits in the low one,
 which are packed separately: four products of bytes.
@@ -26,20 +27,20 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
 from .compiling import FLOATS, jit, named
 from .target import Target
-from .vector_ops import I32, I64, VectorOps
+from .vector_ops import I32, I64, VectorOps, unpack_arguments
 
 # Number of groups whose words stay in the L2 cache while all columns are multiplied with them.
 _CACHED_GROUPS = 8
 # XOR with the sign bit of each byte subtracts 128 from an unsigned byte, and makes it signed.
 _SIGN_BITS = -(2**31) + 0x808080
+# Vectors of units in a group.
 _VECTORS = 2
 
-# Placeholders of what `integer_loops` gives to its copies of the functions below: see
-# `WordLayout`, and the intrinsic of `_make_products`.
+# Placeholders: `integer_loops` sets them in its copies of the functions below, to the values of a
+# `WordLayout` and the intrinsic of `_make_products`.
 PER_WORD, BITS, COLUMNS, GROUP = 4, 8, 8, 32
 PRODUCTS: Any = None
 
@@ -52,13 +53,13 @@ class WordLayout:
     ----------
     per_word, bits : int
         Samples in a word of 32 bits, and bits of each.
-    less : int
-        What is subtracted from one operand of the products.
+    sign_offset : int
+        What is subtracted from one operand of the products to make it signed: 128 or 0.
     columns : int
-        Columns that a group of units is multiplied with at a time. Their sums are in 16 of 32
-        vector registers, or in 8 of 16.
+        Columns that a group of units is multiplied with at a time: their sums occupy half of the
+        vector registers.
     lanes, group : int
-        Units in a vector, and in a group, which has `_VECTORS` vectors.
+        Units in a vector and in a group.
     """
 
     target: Target
@@ -76,8 +77,8 @@ class WordLayout:
         return 32 // self.per_word
 
     @property
-    def less(self) -> int:
-        return 128 if self.target.uint8 == "vnni" else 0
+    def sign_offset(self) -> int:
+        return 128 if self.target.byte_instruction == "vnni" else 0
 
     @property
     def columns(self) -> int:
@@ -127,8 +128,8 @@ def integer_loops(target: Target, ops: type[VectorOps] = VectorOps) -> IntegerLo
 class ProductEmitter:
     """Appends the code of the products of a group of units with some columns.
 
-    Arrays are numba's: they have `data` and `shape`. `group` is the index of the group of units,
-    `other` that of the columns, which begin at the unit `first` of it.
+    `group` is the index of the group of units, `other` that of the group of the columns, which
+    begin at the unit `first` of it.
     """
 
     def __init__(
@@ -160,11 +161,11 @@ class ProductEmitter:
             b.store(b.load(sums[c, v]), b.bitcast(pointer, self.vector.as_pointer()), align=4)
 
     def _unit_words(self, k, v):
-        """Load the words k of vector v of the units; with signed bytes, less 128."""
+        """Load the words k of vector v of the units, less the sign offset of each byte."""
         b = self.b
         pointer = self._word_pointer(self.words, self.group, k, I64(v * self.layout.lanes))
         vector = self._load_vector(pointer)
-        if not self.layout.less:
+        if not self.layout.sign_offset:
             return vector
         return b.xor(vector, ir.Constant(self.vector, [_SIGN_BITS] * self.layout.lanes))
 
@@ -177,7 +178,7 @@ class ProductEmitter:
         first = self._word_pointer(self.columns, self.other, k, self.first)
         for c in range(self.layout.columns):
             pointer = b.gep(first, [I64(c)])
-            if self.layout.target.uint8 != "udot":
+            if self.layout.target.byte_instruction != "udot":
                 yield self.ops.splat(self.vector, b.load(pointer))
                 continue
             if c % lanes == 0:
@@ -195,24 +196,20 @@ class ProductEmitter:
 
 
 def _make_products(layout: WordLayout, ops: type[VectorOps]) -> Callable:
+    """Return the intrinsic of the products of a group of units with some columns."""
+
     @intrinsic
     def products(context, words, group, columns, other, first, out):
         signature = types.void(words, group, columns, other, first, out)
 
         def codegen(context, b, signature, args):
-            arrays = [
-                make_array(kind)(context, b, value) if isinstance(kind, types.Array) else value
-                for kind, value in zip(signature.args, args, strict=True)
-            ]
-            ProductEmitter(ops(b, layout.target), layout, *arrays[:5]).store(arrays[5])
+            *operands, out = unpack_arguments(context, b, signature, args)
+            ProductEmitter(ops(b, layout.target), layout, *operands).store(out)
             return context.get_dummy_value()
 
         return signature, codegen
 
     return products
-
-
-# The loops. Their global constants are those of a `WordLayout`.
 
 
 def _add_products(words, origin, begin, end, unit_terms, column_terms, scale, out):

@@ -4,11 +4,11 @@ For factors ``c_k(t) = other_k + t (own_k - other_k)``, k = 0, ..., n - 1, the l
 
     (own_k - other_k) sum_q weight_q prod_{j != k} c_j(t_q)
 
-for each k. No factor is divided by, since it may be 0: the products over j < k are stored while k
+for each k. Nothing is divided by c_k, which may be 0: the products over j < k are stored while k
 ascends, and multiplied with those over j > k while k descends.
 
-A vector has one lane for each of neighbouring units, and `NODES` nodes are processed at a time, so
-that factors are loaded once for all of them, and that their products, which are chains of dependent
+The lanes of a vector are neighbouring units, and `NODES` nodes are processed at a time, so that
+factors are loaded once for all of them, and that their products, which are chains of dependent
 multiplications, overlap. LLVM's own vectoriser does not vectorise the same loop in Python, which
 takes ten times as long.
 """
@@ -20,16 +20,15 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
 from .compiling import jit, named
 from .target import Target
-from .vector_ops import I64, VectorOps
+from .vector_ops import I64, VectorOps, unpack_arguments
 
 # Nodes that are processed at a time; their number is a multiple of it.
 NODES = 4
 ITEM_BYTES = 8
-# Placeholder of what `shapley_loop` gives to its copies of `_add_integrals`.
+# Placeholder, which `shapley_loop` sets in its copies of `_add_integrals`.
 ADD_INTEGRALS: Any = None
 
 
@@ -46,12 +45,12 @@ def shapley_loop(target: Target) -> Any:
 
 
 def _add_integrals(own, other, nodes, weights, products, totals):
-    """Add the sum over all others to `totals` (n_samples, n_vectors, n_factors, lanes).
+    """Add the integrals, summed over `other`, to `totals` (n_samples, n_vectors, n_factors, lanes).
 
     `own` has this shape, and `other` that of other samples; `products` is a buffer of shape
     (n_factors, NODES, lanes).
     """
-    for v in range(own.shape[1]):  # the factors of all others stay in the cache
+    for v in range(own.shape[1]):  # the factors `other` of a vector stay in the cache
         for i in range(own.shape[0]):
             for z in range(other.shape[0]):
                 ADD_INTEGRALS(own[i, v], other[z, v], nodes, weights, products, totals[i, v])
@@ -65,11 +64,7 @@ def _make_add_integrals(target):
         signature = types.void(own, other, nodes, weights, products, totals)
 
         def codegen(context, b, signature, args):
-            arrays = (
-                make_array(kind)(context, b, value)
-                for kind, value in zip(signature.args, args, strict=True)
-            )
-            _emit(VectorOps(b, target), *arrays)
+            _emit(VectorOps(b, target), *unpack_arguments(context, b, signature, args))
             return context.get_dummy_value()
 
         return signature, codegen
@@ -78,6 +73,7 @@ def _make_add_integrals(target):
 
 
 def _emit(ops, own, other, nodes, weights, products, totals):
+    """Append the code of `add_integrals`."""
     b, lanes = ops.builder, n_lanes(ops.target)
     vector = ir.VectorType(ir.DoubleType(), lanes)
     n_factors, group = b.extract_value(own.shape, 0), range(NODES)
@@ -97,6 +93,10 @@ def _emit(ops, own, other, nodes, weights, products, totals):
     def splat(array, i):
         return ops.splat(vector, b.load(b.gep(array.data, [i])))
 
+    def slot(k, r):
+        """Return the row of `products` for factor k and node r of the group."""
+        return b.add(b.mul(k, I64(NODES)), I64(r))
+
     def factors(k, t):
         """Return the factors at the nodes, and their slope."""
         start = load(other, k)
@@ -111,7 +111,7 @@ def _emit(ops, own, other, nodes, weights, products, totals):
             c, _ = factors(loop.index, t)
             for r in group:
                 product = b.load(running[r])
-                store(product, products, b.add(b.mul(loop.index, I64(NODES)), I64(r)))
+                store(product, products, slot(loop.index, r))
                 b.store(b.fmul(product, c[r]), running[r])
         for r in group:
             b.store(ir.Constant(vector, [1.0] * lanes), running[r])
@@ -120,10 +120,7 @@ def _emit(ops, own, other, nodes, weights, products, totals):
             c, slope = factors(k, t)
             integral = ir.Constant(vector, [0.0] * lanes)
             for r in group:
-                before, after = (
-                    load(products, b.add(b.mul(k, I64(NODES)), I64(r))),
-                    b.load(running[r]),
-                )
+                before, after = load(products, slot(k, r)), b.load(running[r])
                 integral = ops.multiply_add(before, after, integral)
                 b.store(b.fmul(after, c[r]), running[r])
             store(ops.multiply_add(slope, integral, load(totals, k)), totals, k)

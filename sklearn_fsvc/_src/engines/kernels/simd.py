@@ -25,7 +25,8 @@ The terms are the methods of `vector_ops.VectorOps`.
 LLVM's own vectoriser makes slower code of the same loop in Python, and does not find the integer
 instructions at all.
 
-A block is an intrinsic that numba's loops call with
+A block is an intrinsic that numba's loops call with these arguments, where `lanes` are those of all
+vectors of a panel:
 
 ========  ==============================  =========================================================
 X         (rows, items)                   samples
@@ -35,7 +36,8 @@ p         int                             number of the panel
 rows      tuple of arrays (rows,)         a value for each sample, such as its sum
 units     tuple of (n_panels, lanes)      the same for each unit
 epilogue  one, scale, offset (n_panels,   ``h = max(floor, scale * sum + offset)``; then for an
-          lanes), floor, exponent         exponent of 1 exp(h), of 0 h, else exp(-(-h)^exponent)
+          lanes), floor, exponent         exponent of 1 exp(h), of 0 h, else exp(-(-h)^exponent);
+                                          one is 1: see `VectorOps.minimum`
 out       (rows, units)                   H
 first,    int                             the items to sum; `first` is a multiple of CHUNK
 last
@@ -55,13 +57,12 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
 from .target import CHUNK, Target
-from .vector_ops import I8, I32, I64, VectorOps
+from .vector_ops import I8, I32, I64, VectorOps, unpack_arguments
 
 # numba's type of an item -> LLVM's.
-ITEM_TYPES = {
+_ITEM_TYPES = {
     types.float32: ir.FloatType(),
     types.float64: ir.DoubleType(),
     types.uint32: I32,
@@ -92,16 +93,8 @@ def block(name: str, shape: tuple[int, int], target: Target) -> Any:
         )
 
         def codegen(context, b, signature, args):
-            def unpack(kind, value):
-                is_tuple = isinstance(kind, types.BaseTuple)
-                is_array = isinstance(kind, types.Array)
-                if is_tuple:
-                    values = cgutils.unpack_tuple(b, value)
-                    return [unpack(*pair) for pair in zip(kind, values, strict=True)]
-                return make_array(kind)(context, b, value) if is_array else value
-
-            values = map(unpack, signature.args, args)
-            emit(_BlockEmitter(VectorOps(b, target), ITEM_TYPES[X.dtype], shape, *values))
+            values = unpack_arguments(context, b, signature, args)
+            emit(_BlockEmitter(VectorOps(b, target), _ITEM_TYPES[X.dtype], shape, *values))
             return context.get_dummy_value()
 
         return signature, codegen
@@ -139,7 +132,7 @@ class _BlockEmitter:
     # Sums.
 
     @contextmanager
-    def finished(self, term: Callable) -> Any:
+    def complete_sums(self, term: Callable) -> Any:
         """Sum the items from `first` to `last`, and emit the body of ``with`` for complete sums.
 
         Yields {(r, u): vector}. If more items follow, the accumulators are saved instead.
@@ -182,7 +175,7 @@ class _BlockEmitter:
                 b.store(add(b.load(total[g]), b.load(part[g])), total[g])
 
     def _add_item(self, term, k, part, ones):
-        """One step of the figure above: the rank-one update by item k."""
+        """Add the terms of item k: one step of the figure at the top of this file."""
         b, vectors = self.b, range(self.n_vectors)
         c = [b.load(self._panel_vector(k, u), align=self.item_bytes) for u in vectors]
         for r in range(self.n_rows):
@@ -239,9 +232,9 @@ class _BlockEmitter:
         kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
         prefetch = cgutils.get_or_insert_function(self.b.module, kind, "llvm.prefetch.p0i8")
         for r, u in self.grid:
-            target = self.b.bitcast(self._output(r, u), I8.as_pointer())
+            pointer = self.b.bitcast(self._output(r, u), I8.as_pointer())
             # rw = 1: write, locality = 3: keep in all caches, cache type = 1: data
-            self.b.call(prefetch, [target, I32(1), I32(3), I32(1)])
+            self.b.call(prefetch, [pointer, I32(1), I32(3), I32(1)])
 
     def row_value(self, array: Any, r: int, vector: Any) -> Any:
         """Return the value of row r in an array (rows,), in every lane."""
@@ -258,19 +251,17 @@ class _BlockEmitter:
 
     def store(self, sums: dict, may_be_exp: bool = True) -> None:
         """Write the activations of all sums to `out`, for the rows and units that exist."""
-        b = self.b
         if not may_be_exp:
-            return self._for_each_affine(sums, self._store_if_valid)
-        with b.if_else(self._exponent_is_not(0.0), likely=False) as (then, otherwise):
+            self._for_each_affine(sums, self._store_if_valid)
+            return
+        with self.b.if_else(self._exponent_is_not(0.0), likely=False) as (then, otherwise):
             with then:
                 self._store_exp(sums)
             with otherwise:
                 self._for_each_affine(sums, self._store_if_valid)
-        return None
 
     def _exponent_is_not(self, value):
-        value = ir.Constant(self.result.element, value)
-        return self.b.fcmp_ordered("!=", self.exponent, value)
+        return self.b.fcmp_ordered("!=", self.exponent, ir.Constant(self.result.element, value))
 
     def _for_each_affine(self, sums, store):
         """Call ``store(h, r, u)`` for the vectors ``h = max(floor, scale * sum + offset)``."""
@@ -325,17 +316,17 @@ class _BlockEmitter:
         return self.b.sitofp(narrow, self.result)
 
     def _store_vector(self, h, r, u):
-        """Write a vector of H; of the last units lane by lane, as H has no padding."""
-        b, target = self.b, self._output(r, u)
-        left = b.sub(b.extract_value(self.out.shape, 1), self._first_unit(u))
-        with b.if_else(b.icmp_signed(">=", left, I64(self.lanes))) as (whole, ragged):
+        """Write a vector of H; that of the last units lane by lane, as H has no padding."""
+        b, pointer = self.b, self._output(r, u)
+        n_left = b.sub(b.extract_value(self.out.shape, 1), self._first_unit(u))
+        with b.if_else(b.icmp_signed(">=", n_left, I64(self.lanes))) as (whole, partial):
             with whole:
-                b.store(h, b.bitcast(target, self.result.as_pointer()), align=4)
-            with ragged:
+                b.store(h, b.bitcast(pointer, self.result.as_pointer()), align=4)
+            with partial:
                 lanes = cgutils.alloca_once_value(b, h)
                 lane = b.bitcast(lanes, self.result.element.as_pointer())
-                with cgutils.for_range(b, left) as loop:
-                    b.store(b.load(b.gep(lane, [loop.index])), b.gep(target, [loop.index]))
+                with cgutils.for_range(b, n_left) as loop:
+                    b.store(b.load(b.gep(lane, [loop.index])), b.gep(pointer, [loop.index]))
 
 
 def _int64(number):
@@ -343,14 +334,14 @@ def _int64(number):
     return number if isinstance(number, ir.Value) else I64(number)
 
 
-# What each sum does: an emitter receives a `_BlockEmitter`.
+# One emitter for each kind of sum, a function of a `_BlockEmitter`.
 
 
 def _plain(term, may_be_exp=True):
     """Return the emitter of sums that need no correction."""
 
     def emit(block):
-        with block.finished(term) as sums:
+        with block.complete_sums(term) as sums:
             block.store(sums, may_be_exp)
 
     return emit
@@ -360,7 +351,7 @@ def _manhattan_from_byte_minima(block):
     """Emit ``sum |x - c| = sum x + sum c - 2 sum min(x, c)`` in integers, where it is exact."""
     b, vector = block.b, block.vector
     (row_sums,), (unit_sums,) = block.rows, block.units
-    with block.finished(VectorOps.bytes_min) as sums:
+    with block.complete_sums(VectorOps.bytes_min) as sums:
         for r, u in block.grid:
             row_sum = block.row_value(row_sums, r, vector)
             both = b.add(row_sum, block.unit_values(unit_sums, u, vector))
@@ -377,7 +368,7 @@ def _manhattan_from_minima(block):
     """
     b, vector = block.b, block.vector
     (row_sums, row_limits), (unit_sums, unit_limits) = block.rows, block.units
-    with block.finished(VectorOps.minimum) as sums:
+    with block.complete_sums(VectorOps.minimum) as sums:
         distance, is_cancelled = {}, {}
         minus_two = ir.Constant(vector, [-2.0] * block.lanes)
         for r, u in block.grid:

@@ -21,13 +21,10 @@ define i32 @sum(<16 x i8> %a, <16 x i8> %b) {
 declare i32 @llvm.vector.reduce.add.v16i32(<16 x i32>)
 """
 
-# Values of `Target.uint8` for which there is an instruction that multiplies bytes.
-BYTE_PRODUCTS = "vnni", "udot"
 # Items that are summed before the partial sum is added to the total (pairwise summation, in one
 # level): this bounds the rounding error of float32 sums over many features.
 CHUNK = 512
-# Sums over fewer features than these are short; then wide blocks pay, as they write longer
-# contiguous runs of H.
+# For fewer features than these, wide blocks are faster, as they write longer contiguous runs of H.
 _FEW_FEATURES = 64
 # AMD's Zen 4 executes 64-byte vectors in two halves, so its loads are not a bottleneck.
 _HALF_RATE = "znver4"
@@ -35,7 +32,7 @@ _HALF_RATE = "znver4"
 
 @dataclass(frozen=True)
 class Target:
-    """What the processor can do.
+    """The properties of a processor on which the emitted code depends.
 
     Attributes
     ----------
@@ -43,7 +40,7 @@ class Target:
         Bytes of a vector.
     fma : bool
         Whether there is a fused multiply-add.
-    uint8 : str
+    byte_instruction : str
         How absolute differences of bytes are summed: "vnni" (AVX-512 VNNI or AVX-VNNI), "udot"
         (dot products of Arm), "sad" (psadbw), or "portable" (a scalar loop).
     is_arm : bool
@@ -54,7 +51,7 @@ class Target:
 
     width: int
     fma: bool
-    uint8: str
+    byte_instruction: str
     is_arm: bool = False
     processor: str = "generic"
 
@@ -62,19 +59,20 @@ class Target:
     def from_llvm(cls, triple: str, processor: str, features: str) -> "Target":
         """Return the target for LLVM's names and features, such as "+avx2,-avx512f"."""
         if triple.startswith(("aarch64", "arm64")):
-            uint8 = _arm_instruction(triple, processor, features)
-            return cls(16, True, uint8, is_arm=True, processor=processor)
+            instruction = _arm_instruction(triple, processor, features)
+            return cls(16, True, instruction, is_arm=True, processor=processor)
         has = {f[1:] for f in features.split(",") if f.startswith("+")}
         x86 = triple.startswith(("x86_64", "i686"))
         width = 64 if {"avx512f", "avx512bw"} <= has else 32 if "avx2" in has else 16
         vnni = {64: "avx512vnni", 32: "avxvnni"}.get(width) in has
-        uint8 = "portable" if not x86 else "vnni" if vnni else "sad"
-        return cls(width, "fma" in has or not x86, uint8, processor=processor)
+        instruction = "portable" if not x86 else "vnni" if vnni else "sad"
+        return cls(width, "fma" in has or not x86, instruction, processor=processor)
 
     @property
     def tag(self) -> str:
         """A name that distinguishes the compiled loops of targets."""
-        return f"{self.width}{'f' if self.fma else ''}{'arm' if self.is_arm else ''}{self.uint8}"
+        flags = f"{'f' if self.fma else ''}{'arm' if self.is_arm else ''}"
+        return f"{self.width}{flags}{self.byte_instruction}"
 
     @property
     def n_registers(self) -> int:
@@ -83,19 +81,20 @@ class Target:
 
     @property
     def multiplies_bytes(self) -> bool:
-        return self.uint8 in BYTE_PRODUCTS
+        """Whether there is an instruction that multiplies bytes."""
+        return self.byte_instruction in ("vnni", "udot")
 
     @property
     def byte_item(self) -> np.dtype:
         """Dtype of the bytes that one vector lane sums in a step, for rows of uint8."""
         items = {"vnni": "u4", "udot": "u4", "sad": "u8", "portable": "u1"}
-        return np.dtype(items[self.uint8])
+        return np.dtype(items[self.byte_instruction])
 
     def lanes(self, item: np.dtype, n_vectors: int) -> int:
-        """Return the lanes of so many vectors of items; a sum of single bytes takes 4 bytes."""
+        """Return the lanes of `n_vectors` vectors of items, or of int32 sums of single bytes."""
         return n_vectors * self.width // (4 if item == np.uint8 else item.itemsize)
 
-    def block_shapes(self, is_short: bool, n_features: int) -> tuple[tuple[int, int], ...]:
+    def block_shapes(self, has_short_terms: bool, n_features: int) -> tuple[tuple[int, int], ...]:
         """Return the register blocks (rows, vectors of units) to choose from, the best first.
 
         A block has one accumulator register for each pair of a row and a vector: 16 of the 32
@@ -104,7 +103,7 @@ class Target:
 
         Parameters
         ----------
-        is_short : bool
+        has_short_terms : bool
             Whether a term is a single instruction, so that loads are the bottleneck.
         n_features : int
         """
@@ -113,10 +112,10 @@ class Target:
             wide, tall, others = (2, 8), (4, 4), ((6, 4), (1, 8))
         else:
             wide, tall, others = (2, 4), (4, 2), ((1, 4),)
-        loads_are_hidden = (
-            self.width < 64 or self.processor == _HALF_RATE or n_features < _FEW_FEATURES
+        prefers_tall = has_short_terms or (
+            self.width == 64 and self.processor != _HALF_RATE and n_features >= _FEW_FEATURES
         )
-        first = (wide, tall) if loads_are_hidden and not is_short else (tall, wide)
+        first = (tall, wide) if prefers_tall else (wide, tall)
         return (*first, *others)
 
 

@@ -1,4 +1,4 @@
-"""Vector operations as LLVM IR: one step of each sum, exp and log.
+"""Vector operations as LLVM IR: one step of each sum, products of integers, exp and log.
 
 `VectorOps` appends instructions to the basic block of an IR builder. Operands are SSA values of a
 vector type such as ``<16 x float>``, one lane for each unit.
@@ -12,12 +12,27 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import llvm_version_info
+from numba import types
 from numba.core import cgutils
+from numba.np.arrayobj import make_array
 from numpy.polynomial import Chebyshev, Polynomial
 
 from .target import Target
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+def unpack_arguments(context: Any, builder: Any, signature: Any, args: Any) -> list:
+    """Return the arguments of an intrinsic: arrays with `data` and `shape`, tuples as lists."""
+
+    def unpack(kind, value):
+        is_tuple, is_array = (isinstance(kind, t) for t in (types.BaseTuple, types.Array))
+        if is_tuple:
+            values = cgutils.unpack_tuple(builder, value)
+            return [unpack(*pair) for pair in zip(kind, values, strict=True)]
+        return make_array(kind)(context, builder, value) if is_array else value
+
+    return [unpack(*pair) for pair in zip(signature.args, args, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -37,7 +52,7 @@ class VectorOps:
     # ones, or None for bytes.
 
     def minimum(self, acc: Any, x: Any, c: Any, one: Any) -> Any:
-        """Add min(x, c), of which the distance is |x - c| = x + c - 2 min(x, c)."""
+        """Add min(x, c): distances are sums of |x - c| = x + c - 2 min(x, c)."""
         if self.target.is_arm:  # one instruction, where a comparison and a select are two
             smaller = self._intrinsic(f"llvm.minimum.{_suffix(acc)}", acc.type, x, c)
         else:
@@ -83,7 +98,7 @@ class VectorOps:
 
     def bytes_product(self, acc: Any, x: Any, c: Any) -> Any:
         """Add the products of 4 bytes in each lane: x is unsigned, c signed on x86."""
-        if self.target.uint8 == "udot":
+        if self.target.byte_instruction == "udot":
             name = "llvm.aarch64.neon.udot.v4i32.v16i8"
             # The second operand may be one lane of a register, which is x in the callers.
             return self._intrinsic(name, acc.type, acc, self._as_bytes(c), self._as_bytes(x))
@@ -144,7 +159,7 @@ class VectorOps:
         return b.fmul(series, power)
 
     def log(self, x: Any) -> Any:
-        """Return log(x) for x >= 0; for 0 the logarithm of the smallest numbers.
+        """Return log(x) for x >= 0; log(0) is finite, -127 ln 2 in float32.
 
         ``x = 2^k m`` with m in [sqrt(1/2), sqrt(2)), and with ``s = (m - 1) / (m + 1)``
         ``log m = 2 artanh(s)``, an odd polynomial.
