@@ -182,7 +182,8 @@ def test_sample_weight_class_weight_and_max_memory():
 def test_feature_weights_equal_those_of_dense_data(method):
     """Few non-zeros, so that samples are multiplied as CSR; weights are learned from distances."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 12)) * (rng.random((300, 12)) < 0.06)
+    density = np.repeat([0.4, 0.03], [3, 37])
+    X = rng.normal(size=(300, 40)) * (rng.random((300, 40)) < density)
     model = TanhRegressor(40, feature_weights=method, random_state=0)
     y = np.abs(X[:, :3]).sum(axis=1)
     expected = clone(model).fit(X, y)
