@@ -138,6 +138,15 @@ def test_integer_classes_beyond_32_bits():
     assert "1099511627776LL, 1099511627777LL" in text
 
 
+def test_activations_that_are_all_equal(rng, tmp_path):
+    """Their table has one element, and an unsigned distance is never below 0: no warning."""
+    rows = rng.integers(256, size=(40, 3)).astype(np.uint8)
+    model = RBFClassifier(5, kernel="laplacian", precision=15, **GIVEN | {"radius": 1e30})
+    model.fit(rows, rows[:, 0] > 99)
+    scores, _ = predict_in_c(model, rows, tmp_path)
+    np.testing.assert_allclose(scores, model.decision_function(rows), atol=1e-5)
+
+
 def test_uint8_distances_beyond_16_bits(rng, tmp_path):
     """258 differences of up to 255 exceed 16 bits."""
     y = np.arange(40) % 2

@@ -31,6 +31,13 @@ from sklearn_fsvc.export.onnx import register, to_onnx
     [
         (X[:, :5], {}, ValueError, "X has 5 features, and .* with 64"),
         (X.astype(str), {}, TypeError, "must be numeric"),
+        (X.astype(np.float16), {}, TypeError, "X has the dtype float16.*convert it .*float32"),
+        (
+            pd.DataFrame(X.astype("uint16")),
+            {},
+            TypeError,
+            "Column 0 .* uint16.* convert it .*int32",
+        ),
         (pd.DataFrame(X).add_prefix("f"), {}, ValueError, "64 inputs.*to_numpy"),
         (X, {"target_opset": 13}, ValueError, "target_opset=13.*14 or more"),
         (X, {"options": {"zipmap": "columns"}}, ValueError, "zipmap"),

@@ -1,5 +1,7 @@
 """`make_tabular_pipeline` in onnxruntime: features and predictions are those of the pipeline."""
 
+from unittest import mock
+
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -21,6 +23,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
+from sklearn_fsvc._src.tabular import interactions
 from sklearn_fsvc.export.onnx import register, to_onnx
 
 N, N_NEW = 900, 300
@@ -215,6 +218,48 @@ def test_arrays(dtype, fit_dtype):
     model = make_tabular_pipeline(RBFRegressor(**FIXED), categorical_features=[1])
     names = check_features(model, X, y, X_new)
     assert {"categorical__mean(x1)", "values__x2"} <= set(names)
+
+
+def test_equality_of_objects():
+    """As strings, 1 and 1.0 are different; and any text of a missing value may be a category."""
+    codes = np.random.default_rng(0).integers(9, size=(N, 2))
+    y = codes[:, 0] == codes[:, 1]
+    numbers = pd.DataFrame(codes, columns=["a", "b"], dtype=object)
+    numbers["b"] = [float(b) if b > 4 else b for b in codes[:, 1]]
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=["a", "b"])
+    with pytest.raises(TypeError, match=r"'a' and 'b' .*\['float', 'int'\].* to a numeric one"):
+        to_onnx(model[:-1].fit(numbers, y), numbers)
+    names = np.array(["", "None", "nan", "<NA>", "a", "b", "c", "d", "e"], dtype=object)
+    table = pd.DataFrame(names[codes], columns=["a", "b"])
+    assert "interactions__a==b" in check_features(model, table, y, table[:50])
+
+
+def test_objects_of_equal_values():
+    """A number has several texts. A text of a missing value may be a category beside it."""
+    new_of = {
+        (1, 2.0, np.nan, np.inf): [1.0, 2, True, 3, np.inf],
+        (True, False, None): [1, 0.0, False],
+        ("nan", "a", None): ["nan", "a"],
+    }
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=[0])
+    for categories, new in new_of.items():
+        X = np.array(categories, dtype=object)[np.arange(N) % len(categories), None]
+        check_features(model, X, np.arange(N) % 3, np.array(new, dtype=object)[:, None])
+
+
+def test_integers_beyond_float64():
+    """They are equal to a category, and to a value of another column, only if they are exactly."""
+    ids = 2**60 + np.random.default_rng(0).integers(9, size=(N, 2))
+    ids[::2, 1] = ids[::2, 0]
+    table = pd.DataFrame(ids, columns=["a", "b"])
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=["a"])
+    for of_fit, of_input in ((np.int64, float), (float, np.int64)):
+        new = table[["a"]].astype(of_input)
+        check_features(model, table[["a"]].astype(of_fit), ids[:, 0] % 2, new)
+    table = table.astype({"b": float})
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=["a", "b"])
+    with mock.patch.object(interactions, "_explained_by_equality", return_value=1.0):
+        assert "interactions__a==b" in check_features(model, table, ids[:, 0] == ids[:, 1], table)
 
 
 def test_quantiles_of_a_subsample():

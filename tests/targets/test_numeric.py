@@ -131,6 +131,19 @@ def test_predictions_estimate_the_mean_and_not_the_median(network):
         assert model.smearing_.shape == (32, 1)
 
 
+@pytest.mark.parametrize("n_distinct", [1, 20])
+@pytest.mark.parametrize("kind", ["log", "quantiles"])
+def test_predictions_estimate_the_mean_of_equal_samples(kind, n_distinct):
+    """The residuals are those of single samples, not of the mean y of equal ones."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(n_distinct, size=(600, 1)).astype(float)
+    y = np.exp(rng.normal(size=len(X)))
+    model = RBFRegressor(
+        1, radius=30.0, feature_weights=None, alpha=1.0, target_transform=kind, random_state=0
+    )
+    assert 0.9 < model.fit(X, y).predict(X).mean() / y.mean() < 1.1
+
+
 @pytest.mark.parametrize(
     "network", [NETWORK, TanhRegressor(50, feature_weights=None, random_state=0)]
 )

@@ -378,7 +378,7 @@ class _HeaderBuilder:
         table = self._add_table("outputs", self._layer.table)
         step = self._number(1 / self._layer.quantizer.scale)
         distance = [("d", "sum")] if self._has_fallback else []
-        return [*distance, ("h", f"{step} * {table}[sum < {last} ? sum : {last}]")]
+        return [*distance, ("h", f"{step} * {table}[sum > {last} ? {last} : sum]")]
 
     def _rounding(self):
         """Return the steps of `formulas.Quantizer.apply`."""

@@ -15,7 +15,7 @@ from ..data.validation import TARGETS_OVERFLOW, check_out, to_host
 from ..parts.base import UNSET
 from ..parts.target import TargetSpec
 from ..parts.units import Units
-from ..readouts.draw_sample import random_indices, sample_at_random, sample_unique
+from ..readouts.draw_sample import random_indices, sample_at_random
 from ..readouts.residuals import N_RESIDUALS, fit_residual_distribution, max_residuals
 from ..readouts.row_sample import RowSample
 from ..utils.parameters import check_bool, check_choice
@@ -98,9 +98,10 @@ class NumericTarget(TargetSpec):
     def draw_sample(
         self, job: Job, samples: Samples, rows: npt.NDArray[np.intp] | None = None
     ) -> RowSample:
-        # The average of the inverse is that of distinct samples.
+        # Predictions are averaged over residuals of single samples: the mean y of equal ones varies
+        # less.
         if self.transformer is not None:
-            return sample_unique(job, samples, rows)
+            return super().draw_sample(job, samples, rows)
         n_max = max_residuals(samples.targets.n_outputs)
         return sample_at_random(job, samples, min(N_RESIDUALS, n_max), rows)
 

@@ -40,9 +40,9 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
         networks, or a `HiddenSizeSearchCV`, of which ``best_estimator_`` is converted.
     X : ndarray of shape (n_samples, n_features)
         Samples in the dtype of later inputs; one is enough. For float32, float64 and uint8 the
-        layer is computed as in ``model``; other dtypes are converted to float64. A DataFrame
-        gives the model one input per column, see the notes, which only a pipeline that begins with
-        a ``ColumnTransformer`` accepts, or one of `make_tabular_pipeline`.
+        layer is computed as in ``model``; bools, int8, int32 and int64 are converted to float64. A
+        DataFrame gives the model one input per column, see the notes, which only a pipeline that
+        begins with a ``ColumnTransformer`` accepts, or one of `make_tabular_pipeline`.
     options : dict, optional
         Options of skl2onnx. Classifiers support ``raw_scores=True``: decision values instead of
         probabilities. By default ``{"zipmap": False}`` for classifiers.
@@ -72,7 +72,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     ValueError, TypeError
         For a custom kernel whose function has no ONNX operator here, for labels that are
         neither strings nor integers, for X with other features, for float32 X if y is beyond the
-        range of float32, for units on patches of images, and for columns of dates or text.
+        range of float32, for units on patches of images, for columns of dates or text, and for
+        numbers of other dtypes, such as float16.
 
     Notes
     -----
@@ -121,6 +122,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
         options = {"zipmap": False}
     if hasattr(X, "columns"):
         kwargs.setdefault("initial_types", converters.column_types(X))
+    elif hasattr(X, "dtype"):
+        converters.check_dtype("X", X.dtype)
     return skl2onnx.to_onnx(model, X, options=options, **kwargs)
 
 

@@ -35,6 +35,18 @@ from .tables import TableInputs, add_table
 # zipmap has no effect: probabilities are arrays. But skl2onnx sets it where the user did not.
 CLASSIFIER_OPTIONS = {"zipmap": [False, True], "raw_scores": [False, True]}
 
+_NUMERIC_DTYPES = ("float32", "float64", "uint8", "int8", "int32", "int64")
+
+
+def check_dtype(name: str, dtype: npt.DTypeLike) -> None:
+    """Raise TypeError for numbers of a dtype without a type in skl2onnx: `name` has it."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iufc" and dtype.name not in _NUMERIC_DTYPES:
+        raise TypeError(
+            f"{name} has the dtype {dtype}, which skl2onnx does not support; convert it to one of "
+            f"{', '.join(_NUMERIC_DTYPES)}."
+        )
+
 
 def column_types(table: Any) -> list[tuple[str, Any]]:
     """Return the name and the type of the input of each column of a DataFrame.
@@ -44,6 +56,7 @@ def column_types(table: Any) -> list[tuple[str, Any]]:
     types = []
     for name in table.columns:
         dtype = np.asarray(table[name]).dtype
+        check_dtype(f"Column {name!r} of X", dtype)
         example = np.empty((1, 1), dtype if dtype.kind in "biuf" else object)
         [(_, tensor)] = guess_data_type(example)
         tensor.shape = [None, 1]

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from math import sqrt
+from numbers import Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -149,21 +151,29 @@ def _add_equality(graph, encoder, inputs, columns, i, j):
     (first, dtype), (second, other) = (inputs.column(columns[k]) for k in (i, j))
     known = [encoder.encoder_.categories_[k].tolist() for k in (i, j)]
     present = [[category for category in each if category == category] for each in known]
-    types, is_text = [{type(category) for category in each} for each in present], dtype.kind == "O"
-    if is_text != (other.kind == "O") or (is_text and types[0] != types[1]):
+    types, is_text = {type(category) for each in present for category in each}, dtype.kind == "O"
+    # As strings, 1 and 1.0 are different.
+    if is_text != (other.kind == "O") or (is_text and len(types) > 1):
         names = getattr(encoder, "feature_names_in_", columns)
         raise TypeError(
-            f"Columns {names[i]!r} and {names[j]!r} of X have the dtypes {dtype} and {other}, and "
-            "a feature is whether their values are equal; convert both to one dtype before fit."
+            f"Columns {names[i]!r} and {names[j]!r} of X have the dtypes {dtype} and {other}, with "
+            f"values of the types {sorted(each.__name__ for each in types)}, and a feature is "
+            "whether their values are equal; convert both to one dtype before fit, numbers to a "
+            "numeric one."
         )
     if not is_text:
-        is_integer = dtype.kind in "biu" and other.kind in "biu"
-        numbers = [
-            graph.cast(each, np.int64 if is_integer else np.float64) for each in (first, second)
+        # Of an integer and a float: float64 rounds the one, and int64 the other.
+        is_integer = {each.kind in "biu" for each in (dtype, other)}
+        equal = [
+            graph.add("Equal", *(graph.cast(each, exact) for each in (first, second)))
+            for exact, is_one in ((np.int64, True), (np.float64, False))
+            if is_one in is_integer
         ]
-        return graph.cast(graph.add("Equal", *numbers), np.int64)
+        return graph.cast(equal[0] if len(equal) == 1 else graph.add("And", *equal), np.int64)
     is_equal = graph.cast(graph.add_text_equality(first, second), np.int64)
     missing = [text for text in _MISSING_TEXTS if text not in present[0] + present[1]]
+    if not missing:
+        return is_equal
     is_present = graph.add(
         "LabelEncoder", first, domain=ML_DOMAIN, keys_strings=missing,
         values_int64s=[0] * len(missing), default_int64=1,
@@ -206,33 +216,57 @@ def _add_code(graph, name, known, codes, column, dtype):
     of_missing = [code for category, code in pairs if category is None or category != category]
     missing = of_missing[-1] if of_missing else UNKNOWN_CODE
     if dtype.kind == "O":
-        # onnxruntime converts objects to strings in the same way.
-        code_of = dict.fromkeys(_MISSING_TEXTS, missing) | {str(c): code for c, code in pairs}
+        # onnxruntime converts objects to strings in the same way. A text such as "nan" may be a
+        # category beside missing values.
+        code_of = dict.fromkeys(_MISSING_TEXTS, missing)
+        for category, code in pairs:
+            if category is not None and category == category:
+                code_of |= dict.fromkeys(_texts_of(category), code)
         return graph.add(
             "LabelEncoder", column, domain=ML_DOMAIN, keys_strings=list(code_of),
             values_int64s=list(code_of.values()), default_int64=UNKNOWN_CODE,
         )  # fmt: skip
-    values = np.array([c for c, _ in pairs if c is not None and c == c] or [np.nan])
-    if values.dtype.kind not in "biuf":
+    numbers = [(c, code) for c, code in pairs if c is not None and c == c]
+    if not all(isinstance(c, (Real, np.bool_)) for c, _ in numbers):
         raise TypeError(
             f"Column {name!r} of X has the dtype {dtype}, and was fitted with categories such as "
             f"{pairs[0][0]!r}; convert with the dtypes of fit."
         )
-    return _add_code_of_numbers(graph, values, codes[: len(values)], missing, column, dtype)
+    return _add_code_of_numbers(graph, numbers, missing, column, dtype)
 
 
-def _add_code_of_numbers(graph, values, codes, missing, column, dtype):
-    """Add the codes of a column of numbers: those of `values`, and one of missing numbers."""
-    is_integer = dtype.kind in "biu" and values.dtype.kind in "biu"
-    values = values.astype(np.int64 if is_integer else np.float64)[:, None]
-    column = graph.cast(column, values.dtype)
+def _texts_of(category: Any) -> set[str]:
+    """Return the strings of all objects that are equal to a category: of 1, also 1.0 and True."""
+    texts = {str(category)}
+    if isinstance(category, (Real, np.bool_)) and np.isfinite(float(category)):
+        texts |= {str(of(category)) for of in (int, float, bool) if of(category) == category}  # type: ignore[arg-type]
+    return texts
+
+
+def _add_code_of_numbers(graph, numbers, missing, column, dtype):
+    """Add the codes of a column of numbers: those of (category, code), and of missing numbers.
+
+    Categories that are no int64, in a column of integers, or no float64, are equal to no value.
+    """
+    exact = np.int64 if dtype.kind in "biu" else np.float64
+    exact_numbers = [pair for pair in numbers if _is_exact(pair[0], exact)] or [(0, UNKNOWN_CODE)]
+    values, codes = (np.array(each)[:, None] for each in zip(*exact_numbers, strict=True))
+    values, column = values.astype(exact), graph.cast(column, exact)
     position = add_search(graph, values, column)
     is_known = graph.add("Equal", graph.add("Gather", flatten_sorted(values), position), column)
-    code = graph.add("Gather", flatten_sorted(codes[:, None]), position)
+    code = graph.add("Gather", flatten_sorted(codes), position)
     code = graph.add("Where", is_known, code, int64(UNKNOWN_CODE))
-    if is_integer:
+    if exact is np.int64:
         return code
     return graph.add("Where", graph.add("IsNaN", column), int64(missing), code)
+
+
+def _is_exact(number, dtype):
+    """Return whether a dtype holds a number exactly."""
+    try:
+        return dtype(number).item() == number
+    except OverflowError:
+        return False
 
 
 def _add_imputation(graph, imputer, X, dtype):
