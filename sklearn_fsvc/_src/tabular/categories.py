@@ -512,7 +512,7 @@ def _are_categorical_dtypes(X):
 
 def _classify(known, is_category, n_samples, is_many):
     """Return the key in `_ADVICE` for a column with these categories, or None."""
-    present = [c for c in known if c is not None and c == c]  # NaN differs from itself
+    present = [category for category in known if not is_missing(category)]
     if not is_category and len(present) > 2 and all(map(resembles_date, present)):
         return "dates"
     if not is_category and len(present) > _MIN_NUMBERS and (kind := _classify_numbers(present)):

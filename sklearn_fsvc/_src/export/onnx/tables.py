@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.impute import MissingIndicator
 from sklearn.preprocessing import OrdinalEncoder
 
+from ...data.columns import is_missing
 from ...tabular.categories import ONE_HOT_VALUE, UNKNOWN_CODE, CategoryEncoder, category_codes
 from ...tabular.dates import DatetimeEncoder
 from ...tabular.interactions import InteractionEncoder
@@ -149,9 +150,9 @@ def _add_interactions(graph, encoder, inputs, columns):
 def _add_equality(graph, encoder, inputs, columns, i, j):
     """Add whether the values of two columns are equal, and not missing, as integers."""
     (first, dtype), (second, other) = (inputs.column(columns[k]) for k in (i, j))
-    known = [encoder.encoder_.categories_[k].tolist() for k in (i, j)]
-    present = [[category for category in each if category == category] for each in known]
-    types, is_text = {type(category) for each in present for category in each}, dtype.kind == "O"
+    known = [c for k in (i, j) for c in encoder.encoder_.categories_[k].tolist()]
+    present = [category for category in known if not is_missing(category)]
+    types, is_text = {type(category) for category in present}, dtype.kind == "O"
     # As strings, 1 and 1.0 are different.
     if is_text != (other.kind == "O") or (is_text and len(types) > 1):
         names = getattr(encoder, "feature_names_in_", columns)
@@ -163,15 +164,13 @@ def _add_equality(graph, encoder, inputs, columns, i, j):
         )
     if not is_text:
         # Of an integer and a float: float64 rounds the one, and int64 the other.
-        is_integer = {each.kind in "biu" for each in (dtype, other)}
         equal = [
-            graph.add("Equal", *(graph.cast(each, exact) for each in (first, second)))
-            for exact, is_one in ((np.int64, True), (np.float64, False))
-            if is_one in is_integer
+            graph.add("Equal", graph.cast(first, exact), graph.cast(second, exact))
+            for exact in dict.fromkeys(map(_exact_type, (dtype, other)))
         ]
         return graph.cast(equal[0] if len(equal) == 1 else graph.add("And", *equal), np.int64)
     is_equal = graph.cast(graph.add_text_equality(first, second), np.int64)
-    missing = [text for text in _MISSING_TEXTS if text not in present[0] + present[1]]
+    missing = [text for text in _MISSING_TEXTS if text not in present]
     if not missing:
         return is_equal
     is_present = graph.add(
@@ -213,26 +212,25 @@ def _known_codes(encoder: OrdinalEncoder) -> npt.NDArray[np.int64]:
 def _add_code(graph, name, known, codes, column, dtype):
     """Add the codes of a column of strings or numbers, whose categories have these codes."""
     pairs = list(zip(known.tolist(), codes.tolist(), strict=False))
-    of_missing = [code for category, code in pairs if category is None or category != category]
+    present = [(category, code) for category, code in pairs if not is_missing(category)]
+    of_missing = [code for category, code in pairs if is_missing(category)]
     missing = of_missing[-1] if of_missing else UNKNOWN_CODE
     if dtype.kind == "O":
         # onnxruntime converts objects to strings in the same way. A text such as "nan" may be a
         # category beside missing values.
         code_of = dict.fromkeys(_MISSING_TEXTS, missing)
-        for category, code in pairs:
-            if category is not None and category == category:
-                code_of |= dict.fromkeys(_texts_of(category), code)
+        for category, code in present:
+            code_of |= dict.fromkeys(_texts_of(category), code)
         return graph.add(
             "LabelEncoder", column, domain=ML_DOMAIN, keys_strings=list(code_of),
             values_int64s=list(code_of.values()), default_int64=UNKNOWN_CODE,
         )  # fmt: skip
-    numbers = [(c, code) for c, code in pairs if c is not None and c == c]
-    if not all(isinstance(c, (Real, np.bool_)) for c, _ in numbers):
+    if not all(isinstance(category, (Real, np.bool_)) for category, _ in present):
         raise TypeError(
             f"Column {name!r} of X has the dtype {dtype}, and was fitted with categories such as "
             f"{pairs[0][0]!r}; convert with the dtypes of fit."
         )
-    return _add_code_of_numbers(graph, numbers, missing, column, dtype)
+    return _add_code_of_numbers(graph, present, missing, column, dtype)
 
 
 def _texts_of(category: Any) -> set[str]:
@@ -248,7 +246,7 @@ def _add_code_of_numbers(graph, numbers, missing, column, dtype):
 
     Categories that are no int64, in a column of integers, or no float64, are equal to no value.
     """
-    exact = np.int64 if dtype.kind in "biu" else np.float64
+    exact = _exact_type(dtype)
     exact_numbers = [pair for pair in numbers if _is_exact(pair[0], exact)] or [(0, UNKNOWN_CODE)]
     values, codes = (np.array(each)[:, None] for each in zip(*exact_numbers, strict=True))
     values, column = values.astype(exact), graph.cast(column, exact)
@@ -259,6 +257,11 @@ def _add_code_of_numbers(graph, numbers, missing, column, dtype):
     if exact is np.int64:
         return code
     return graph.add("Where", graph.add("IsNaN", column), int64(missing), code)
+
+
+def _exact_type(dtype):
+    """Return the type that holds all numbers of a dtype exactly."""
+    return np.int64 if dtype.kind in "biu" else np.float64
 
 
 def _is_exact(number, dtype):
