@@ -105,7 +105,7 @@ class Linear(Readout):
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
         fitted["readout_coef_"], fitted["readout_intercept_"] = target.score_coefficients(
-            W, b, dtype
+            W, b, dtype, fitted.get("matrix_scaling_")
         )
         if "lms" in self.choices:  # those estimators have `n_iter_` with every readout
             fitted.setdefault("n_iter_", self.n_iter)

@@ -65,6 +65,7 @@ class PatchClassifier(NetworkClassifier):
     %(alphas_)s
     %(temperature_)s
     %(score_scale_)s
+    %(matrix_scaling_)s
     %(conformity_scores_)s
     %(search_results_)s
     %(drift_)s

@@ -121,6 +121,7 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         Probabilities are the softmax of logits divided by the temperature; 1 with
         ``readout="softmax"``, and missing with "lms" and "none".
     %(score_scale_)s
+    %(matrix_scaling_)s
     %(conformity_scores_)s
     n_iter_ : int
         Passes of "lms" over the data, or iterations of "softmax"; 1 with the other readouts.

@@ -177,7 +177,8 @@ class Ridge(Linear):
             )  # fmt: skip
         if scores is None:
             return {}
-        fitted = target.calibrate(scores, sample, job, training.layer)
+        is_base = self.has_given_sample
+        fitted = target.calibrate(scores, sample, job, training.layer, is_base=is_base)
         return fitted | ({"left_out_": scores} if self.sample else {})
 
     def _train_by_loo(self, training, alphas):

@@ -98,6 +98,11 @@ SHARED = read_entries(
         probabilities of the classes; of two classes, p is 0.5 plus or minus half the decision
         value. Only with ``readout="ridge"``; the decision values of "softmax" are the logits.
 
+    matrix_scaling_ : ndarray of shape (n_classes, n_classes + 1)
+        Only if classes are masked (:ref:`masked`): `readout_coef_` and `readout_intercept_` are
+        those of the ridge, multiplied by the first columns, plus the last column; decision values
+        are logits, up to a factor. For several outputs a list, with None for those without a map.
+
     conformity_scores_ : list of tuple
         For `predict_set`, one for each column of y: thresholds of probabilities, and the coverage
         of the sets with these thresholds. Absent without leave-one-out or validation scores.

@@ -61,6 +61,7 @@ class TanhClassifier(NetworkClassifier):
     %(alphas_)s
     %(temperature_)s
     %(score_scale_)s
+    %(matrix_scaling_)s
     %(conformity_scores_)s
     %(search_results_)s
     %(precision_)s

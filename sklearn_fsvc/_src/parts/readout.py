@@ -58,6 +58,8 @@ class Readout(Part, ABC):
         Scale of the scores as estimates of probabilities; unset if they are logits.
     conformity_scores_ : list of ConformityScores
         For prediction sets: those of each column of y.
+    matrix_scaling_ : ndarray of shape (n_classes, n_classes + 1), or list of them and None
+        The maps of the scores of masked classes, which the readout contains.
     posterior_ : Posterior
         For standard deviations of predictions.
     smearing_ : ndarray of shape (n_quantiles, n_scores)
@@ -83,6 +85,7 @@ class Readout(Part, ABC):
     temperature_: Any = UNSET
     score_scale_: Any = UNSET
     conformity_scores_: Any = UNSET
+    matrix_scaling_: Any = UNSET
     posterior_: Any = UNSET
     smearing_: Any = UNSET
     residual_distribution_: Any = UNSET

@@ -136,8 +136,13 @@ class TargetSpec(Part, ABC):
         return y
 
     @abstractmethod
-    def score_coefficients(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
-        """Return coefficients and intercepts of the scores, given those of the encoded y."""
+    def score_coefficients(
+        self, W: Any, b: Any, dtype: Any, matrices: Any = None
+    ) -> tuple[Any, Any]:
+        """Return coefficients and intercepts of the scores, given those of the encoded y.
+
+        `matrices` are ``matrix_scaling_`` of the readout.
+        """
 
     @abstractmethod
     def format_output(self, method: str, scores: Any, readout: Any, **options: Any) -> Any:
@@ -211,10 +216,17 @@ class TargetSpec(Part, ABC):
         """Return the `RowSample` whose scores `calibrate` is given; of a subset `rows`."""
         return sample_unmerged(job, samples, ROWS, rows)
 
-    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
+    def may_map_scores(self, n_samples: int) -> bool:
+        """Return whether `calibrate` may map scores, for a `draw_sample` of so many samples."""
+        return False
+
+    def calibrate(
+        self, left_out: Any, sample: Any, job: Job, layer: Any, *, is_base: bool = False
+    ) -> dict[str, Any]:
         """Return fitted attributes that are computed from the `HeldOutScores` of a `RowSample`.
 
-        The scores are those of the leading units of the layer.
+        The scores are those of the leading units of the layer. `is_base` is whether they are those
+        of a base estimator of an ensemble, which does not map scores.
         """
         return {}
 

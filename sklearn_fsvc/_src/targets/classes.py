@@ -19,7 +19,8 @@ from ..parts.base import UNSET
 from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.calibration import Calibration
-from ..readouts.row_sample import PRIOR_ROWS
+from ..readouts.matrix_scaling import min_samples
+from ..readouts.row_sample import PRIOR_ROWS, ROWS
 from ..utils.parameters import is_option, make_generator
 from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
 from .labels import Labels, join_labels
@@ -233,8 +234,12 @@ class ClassTarget(TargetSpec):
 
     # From outputs of the readout to predictions.
 
-    def score_coefficients(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
+    def score_coefficients(
+        self, W: Any, b: Any, dtype: Any, matrices: Any = None
+    ) -> tuple[Any, Any]:
         """Return coefficients and intercepts of decision scores, in the dtype of the layer."""
+        if matrices is not None:
+            W, b = self.labels.map_readout(W, b, matrices)
         scores_of = self.labels.scores_of
         return scores_of(W, axis=0).astype(dtype), scores_of(b, axis=0).astype(dtype)
 
@@ -334,16 +339,29 @@ class ClassTarget(TargetSpec):
         scored = slice(None) if rows is None else rows
         codes, weight = samples.targets.all_codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
-        return self.labels.calibrate(self.labels.split_samples(scores, codes, weight))
+        outputs = self.labels.split_samples(scores, codes, weight)
+        return self.labels.calibrate(outputs, maps_scores=not layer.has_compact_support)
 
-    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
+    def may_map_scores(self, n_samples: int) -> bool:
+        n_classes = (len(classes) for classes in self.labels.classes_per_output)
+        return any(n > 2 and min(n_samples, ROWS) >= min_samples(n) for n in n_classes)
+
+    def calibrate(
+        self, left_out: Any, sample: Any, job: Job, layer: Any, *, is_base: bool = False
+    ) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
         class_weights = sample.rows.sums * left_out.is_known[:, None]
         # The few scores that are known may all be right by chance, as in a small sample. A prior,
         # whose weight grows with the fraction of unknown scores, prevents probabilities of 1.
         prior_rows = max(sample.prior_rows, PRIOR_ROWS * (1 - left_out.is_known.mean()))
         outputs = self.labels.split_rows(scores, class_weights)
-        return self.labels.calibrate(outputs, prior_rows, is_rounded=layer.quantizer is not None)
+        return self.labels.calibrate(
+            outputs,
+            prior_rows,
+            is_rounded=layer.quantizer is not None,
+            # Scores of uncovered samples are the targets of centres, which are not mapped.
+            maps_scores=not (is_base or layer.has_compact_support),
+        )
 
     def conformity_scores(
         self, left_out: Any, sample: Any, calibrations: list[Calibration]

@@ -19,6 +19,7 @@ from ..readouts.calibration import (
     round_calibrated,
 )
 from ..readouts.conformal import conformity_scores, predict_codes, prediction_sets
+from ..readouts.matrix_scaling import apply_matrix, fit_matrix_scaling
 from ..utils.user_warnings import warn
 from .encoding import MultiOutputTargets, OneHotTargets
 
@@ -149,6 +150,16 @@ class Labels:
         parts = np.split(outputs, self._output_ends, axis)
         return np.concatenate([_binary_difference(part, axis) for part in parts], axis)
 
+    def map_readout(
+        self, W: npt.NDArray, b: npt.NDArray, matrices: Any
+    ) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return a readout of mapped scores, given ``matrix_scaling_``."""
+        matrices = [matrices] if self.is_single else matrices
+        parts = zip(matrices, *(np.split(each, self._output_ends) for each in (W, b)), strict=True)
+        mapped = [part if m is None else apply_matrix(m, *part) for m, *part in parts]
+        W, b = (np.concatenate(each) for each in zip(*mapped, strict=True))
+        return W, b
+
     @property
     def _output_ends(self) -> npt.NDArray:
         """Return where to split the readout outputs into those of each column of y."""
@@ -180,6 +191,7 @@ class Labels:
         outputs: list[_Output],
         prior_rows: float = 0.0,
         is_rounded: bool = False,
+        maps_scores: bool = False,
     ) -> dict[str, Any]:
         """Return the fitted attributes that follow from leave-one-out scores.
 
@@ -190,7 +202,9 @@ class Labels:
         prior_rows : float
             As for `fit_calibration`.
         is_rounded : bool
-            Whether temperatures and thresholds are rounded, by `round_calibrated`.
+            Whether temperatures, thresholds and maps are rounded, by `round_calibrated`.
+        maps_scores : bool
+            Whether the scores of outputs are mapped for which `fit_matrix_scaling` finds it better.
 
         Warns
         -----
@@ -198,6 +212,13 @@ class Labels:
             If the calibration of an output `is_uninformed`.
         """
         calibrations = [fit_calibration(*output, prior_rows) for output in outputs]
+        matrices: list[Any] = [None] * len(outputs)
+        for k in range(len(outputs) * maps_scores):
+            scaling = fit_matrix_scaling(calibrations[k], *outputs[k])
+            if scaling is not None:
+                outputs[k] = (scaling.scores, *outputs[k][1:])
+                calibrations[k] = fit_calibration(*outputs[k], prior_rows)
+                matrices[k] = round_calibrated(scaling.matrix) if is_rounded else scaling.matrix
         pairs = zip(calibrations, outputs, strict=True)
         if any(is_uninformed(c, *output) for c, output in pairs):
             warn(
@@ -212,6 +233,8 @@ class Labels:
         columns = np.array([(c.temperature, c.score_scale) for c in calibrations], np.float64).T
         values = columns[:, 0].tolist() if self.is_single else columns
         fitted = dict(zip(("temperature_", "score_scale_"), values, strict=True))
+        if any(matrix is not None for matrix in matrices):
+            fitted["matrix_scaling_"] = matrices[0] if self.is_single else matrices
         return fitted | self.conformity_scores(outputs, calibrations, is_rounded)
 
     def conformity_scores(

@@ -230,7 +230,9 @@ class NumericTarget(TargetSpec):
 
     # From outputs of the readout to predictions.
 
-    def score_coefficients(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
+    def score_coefficients(
+        self, W: Any, b: Any, dtype: Any, matrices: Any = None
+    ) -> tuple[Any, Any]:
         """Return coefficients and intercepts in the units of transformed y.
 
         They are float64 whatever the dtype of the layer: y may exceed the range of float32.
@@ -315,7 +317,9 @@ class NumericTarget(TargetSpec):
 
     # Residuals of transformed y, by which predictions are averaged.
 
-    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
+    def calibrate(
+        self, left_out: Any, sample: Any, job: Job, layer: Any, *, is_base: bool = False
+    ) -> dict[str, Any]:
         known = np.flatnonzero(left_out.is_known)
         scores, Y, weight = left_out.scores[known], sample.targets[known], sample.rows.weight[known]
         fitted = fit_residual_distribution(

@@ -1,0 +1,140 @@
+"""Matrix scaling: logits of masked classes, a linear map of the scores of a ridge readout.
+
+A ridge readout of one-hot targets estimates the probability of each class by its own least-squares
+fit. Where classes are ordered or nested, the fit of one in the middle may be the largest nowhere:
+the class is masked (T. Hastie, R. Tibshirani and J. Friedman 2009, "The Elements of Statistical
+Learning", section 4.2). All scores together distinguish these classes nevertheless. A multinomial
+logistic regression of the classes on the scores of left-out samples has a matrix of coefficients
+(matrix scaling: C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger 2017, "On Calibration of Modern
+Neural Networks"), which replaces the readout by another linear one, ``A W`` and ``A b + c``.
+
+Of classes that are not masked, the coefficients would be mostly noise. So the map is used only if
+cross-validation proves it to be better than a temperature alone.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_softmax
+
+from .calibration import Calibration, log_probabilities
+
+# Penalty of the logistic regression: the sum of squares counts as the log-loss of 20 samples does.
+_C = 10.0
+# Samples for each coefficient, with fewer of which there is no map, and the most that are used.
+_MIN_SAMPLES_PER_COEF, _MAX_SAMPLES = 5, 2**11
+_FOLDS = 5
+# The decrease of the cross-validated log-loss, in standard errors, from which the map is used.
+_MIN_DECREASE = 2.0
+
+
+class MatrixScaling(NamedTuple):
+    """A linear map of the scores of an output of y.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n_classes, n_classes + 1)
+        Coefficients, and intercepts in the last column.
+    scores : ndarray of shape (n_samples, n_classes)
+        The mapped scores of the samples that it was fitted to, each predicted without its fold.
+    """
+
+    matrix: npt.NDArray
+    scores: npt.NDArray
+
+
+def apply_matrix(matrix: npt.NDArray, W: npt.NDArray, b: npt.NDArray) -> tuple[Any, Any]:
+    """Return coefficients (n_classes, n_units) and intercepts of a readout of mapped scores."""
+    coef, intercept = matrix[:, :-1], matrix[:, -1]
+    return coef @ W, coef @ b + intercept
+
+
+def fit_matrix_scaling(
+    calibration: Calibration,
+    scores: npt.NDArray,
+    codes: npt.NDArray,
+    weight: npt.NDArray | None = None,
+) -> MatrixScaling | None:
+    """Return the map of the scores of three or more classes; None if it is not clearly better.
+
+    The logits are divided by the largest one of the samples, so that mapped scores are between -1
+    and 1. The temperature of a calibration multiplies them again.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        Of the scores without a map.
+    scores : ndarray of shape (n_samples, n_classes)
+        Decision values of samples that the readout was not trained on.
+    codes : ndarray of int of shape (n_samples,)
+        Class indices.
+    weight : ndarray of shape (n_samples,), optional
+    """
+    n_classes = scores.shape[1]
+    weight = np.ones(len(codes)) if weight is None else weight
+    if n_classes < 3 or not _are_enough(weight, min_samples(n_classes)):
+        return None
+    # At random, since y may be periodic or sorted.
+    rows = np.random.default_rng(0).permutation(len(codes))[:_MAX_SAMPLES]
+    x, y, w = scores[rows], codes[rows], weight[rows] / weight[rows].mean()
+    loss = -_of_labels(log_probabilities(calibration, x), y)
+    n_coefs = _count_coefs(n_classes)
+    # Akaike's criterion. The second test is cheaper: no log-loss is negative.
+    if w @ loss < n_coefs:
+        return None
+    matrix = _fit_logits(x, y, w)
+    if w @ (loss + _of_labels(log_softmax(_map(matrix, x), axis=1), y)) < n_coefs:
+        return None
+    fold, logits = np.arange(len(y)) % _FOLDS, np.empty(x.shape)
+    for k in range(_FOLDS):
+        is_left = fold == k
+        logits[is_left] = _map(_fit_logits(x[~is_left], y[~is_left], w[~is_left]), x[is_left])
+    decrease = w * (loss + _of_labels(log_softmax(logits, axis=1), y))
+    if decrease.mean() <= _MIN_DECREASE * decrease.std() / np.sqrt(len(y)):
+        return None
+    mapped = _map(matrix, scores)
+    mapped[rows] = logits
+    largest = np.abs(mapped).max()
+    return MatrixScaling(matrix / largest, mapped / largest)
+
+
+def min_samples(n_classes: int) -> int:
+    """Return the number of samples with fewer of which there is no map."""
+    return _MIN_SAMPLES_PER_COEF * _count_coefs(n_classes)
+
+
+def _count_coefs(n_classes):
+    """Return the number of coefficients, without those that change no probability."""
+    return n_classes * (n_classes - 1)
+
+
+def _are_enough(weight, n_samples):
+    """Return whether means vary as those of so many samples of equal weights (L. Kish 1965)."""
+    return len(weight) >= n_samples and weight.sum() ** 2 >= n_samples * (weight @ weight)
+
+
+def _of_labels(values, codes):
+    """Return the value of each sample's class."""
+    return values[np.arange(len(codes)), codes]
+
+
+def _map(matrix, scores):
+    return scores @ matrix[:, :-1].T + matrix[:, -1]
+
+
+def _fit_logits(scores, codes, weight):
+    """Return the coefficients and intercepts of a multinomial logistic regression.
+
+    Another sample of each class, whose scores are its targets, makes all classes known.
+    """
+    from sklearn.linear_model import LogisticRegression  # most fits need no map
+
+    n_classes = scores.shape[1]
+    model = LogisticRegression(C=_C, solver="newton-cholesky", tol=1e-8)
+    model.fit(
+        np.vstack([scores, np.eye(n_classes)]),
+        np.append(codes, np.arange(n_classes)),
+        np.append(weight, np.ones(n_classes)),
+    )
+    return np.column_stack([model.coef_, model.intercept_])

@@ -1,0 +1,221 @@
+"""Masked classes, whose scores a logistic regression maps."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_wine, make_gaussian_quantiles
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import scale
+
+import naive
+from readouts.brute_force import unit_at_sample, without_each_row
+from search.comparing import ALL_SCORES, compare
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, StackedClassifier, TanhClassifier
+from sklearn_fsvc._src.readouts.calibration import Calibration, fit_calibration
+from sklearn_fsvc._src.readouts.matrix_scaling import fit_matrix_scaling
+
+# The class of a sample is how far it is from the origin: the middle one is masked.
+SHELLS = make_gaussian_quantiles(n_samples=1600, n_features=5, random_state=0)
+X_TRAIN, Y_TRAIN, X_TEST, Y_TEST = (
+    SHELLS[0][:600],
+    SHELLS[1][:600],
+    SHELLS[0][600:],
+    SHELLS[1][600:],
+)
+NETWORKS = [
+    RBFClassifier(60, selection="random", radius=20.0, kernel="laplacian", random_state=0),
+    TanhClassifier(100, scale=0.3, random_state=0),
+]
+NETWORKS = [network.set_params(feature_weights=None, alpha=0.1) for network in NETWORKS]
+
+
+@pytest.fixture(params=NETWORKS, ids=lambda c: type(c).__name__)
+def network(request):
+    return clone(request.param)
+
+
+def masked_scores(n_samples, n_classes=3, seed=0):
+    """Return scores of which the middle classes are the largest nowhere, and the classes.
+
+    They are the exact probabilities of a line, as straight lines fit them.
+    """
+    rng = np.random.default_rng(seed)
+    x, codes = rng.random(n_samples), np.arange(n_samples) % n_classes
+    x = (codes + x) / n_classes
+    centred = (x - x.mean())[:, None] * (np.arange(n_classes) - (n_classes - 1) / 2)
+    return 1 / n_classes + centred / n_classes + 0.02 * rng.normal(size=(n_samples, 1)), codes
+
+
+def ridge_of(network):
+    """Return the coefficients and intercepts of the plain ridge readout, in float64."""
+    H, Y = naive.of_model(network, X_TRAIN), np.eye(3)[Y_TRAIN]
+    return naive.ridge(H, Y, network.alpha_)
+
+
+def test_masked_classes_are_predicted(network):
+    W, b = ridge_of(network.fit(X_TRAIN, Y_TRAIN))
+    ridge = (naive.of_model(network, X_TEST) @ W.T + b).argmax(axis=1)
+    assert np.mean(ridge == Y_TEST) < 0.85
+    assert np.mean(network.predict(X_TEST) == Y_TEST) > np.mean(ridge == Y_TEST) + 0.08
+    p = network.predict_proba(X_TEST)
+    np.testing.assert_array_equal(p.argmax(axis=1), network.predict(X_TEST))
+    assert -np.log(p[np.arange(len(p)), Y_TEST]).mean() < 0.3
+    in_set = network.predict_set(X_TEST, 0.95)[np.arange(len(p)), Y_TEST]
+    assert 0.93 < in_set.mean() < 0.98
+
+
+def test_readout_is_that_of_a_logistic_regression_on_leave_one_out_scores(network):
+    X, y = X_TRAIN[:250], Y_TRAIN[:250]  # all of them calibrate
+    network.set_params(n_hidden=40).fit(X, y)
+    H, Y = naive.of_model(network, X), np.eye(3)
+    scores = without_each_row(H, Y[y], network.alpha_, None, unit_at_sample(network, 250))
+    logistic = LogisticRegression(C=10, tol=1e-12, max_iter=10_000)
+    logistic.fit(np.vstack([scores, Y]), np.append(y, [0, 1, 2]))
+    W, b = naive.ridge(H, Y[y], network.alpha_)
+    expected = naive.of_model(network, X_TEST) @ W.T + b
+    expected = expected @ logistic.coef_.T + logistic.intercept_
+    actual = network.decision_function(X_TEST)
+    ratio = (expected * actual).sum() / (actual**2).sum()
+    np.testing.assert_allclose(actual * ratio, expected, atol=1e-2 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("params", "fit_params"),
+    [
+        ({"alpha": "loo"}, {}),
+        ({"precision": 8}, {}),
+        ({}, {"X_val": X_TEST[:300], "y_val": Y_TEST[:300]}),
+        ({}, {"sample_weight": np.full(600, 0.37)}),
+        ({"class_weight": "balanced"}, {}),
+    ],
+    ids=["loo", "8 bits", "validation", "weights", "balanced"],
+)
+def test_all_kinds_of_fits_map_scores(params, fit_params):
+    network = clone(NETWORKS[1]).set_params(**params)
+    network.fit(X_TRAIN, Y_TRAIN, **fit_params)
+    assert network.matrix_scaling_.shape == (3, 4)
+    assert network.score(X_TEST[300:], Y_TEST[300:]) > 0.9
+
+
+def test_matrix_of_exact_sums_has_few_digits():
+    """Rounding errors of leave-one-out scores would make it depend on the order of the samples."""
+    network = clone(NETWORKS[1]).set_params(precision=8)
+    matrix = network.fit(X_TRAIN, Y_TRAIN).matrix_scaling_
+    fraction = np.frexp(matrix)[0]
+    np.testing.assert_array_equal(fraction * 2**8, np.rint(fraction * 2**8))
+
+
+@pytest.mark.parametrize("load", [load_wine, load_digits])
+def test_other_classes_are_not_mapped(network, load):
+    X, y = load(return_X_y=True)
+    assert not hasattr(network.fit(scale(X), y), "matrix_scaling_")
+
+
+def test_noise_is_not_mapped():
+    """Chance must not decide: of shuffled classes, equal scores, and scores with outliers."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        codes, outliers = rng.integers(0, 3, 300), 0.15 * rng.standard_t(3, size=(300, 3))
+        noisy = 0.2 + 0.4 * np.eye(3)[codes] + outliers - outliers.mean(axis=1, keepdims=True)
+        masked, equal = masked_scores(300, seed=seed)[0], np.full((300, 3), 1 / 3)
+        for scores, y in ((noisy, codes), (masked, rng.permutation(codes)), (equal, codes)):
+            assert fit_matrix_scaling(fit_calibration(scores, y), scores, y) is None
+
+
+def test_kernels_of_compact_support_are_not_mapped():
+    """Uncovered samples have the targets of centres, which are no mapped scores."""
+    network = clone(NETWORKS[0]).set_params(kernel="triangular").fit(X_TRAIN, Y_TRAIN)
+    assert not hasattr(network, "matrix_scaling_")
+    assert network.score(X_TEST, Y_TEST) > 0.4
+
+
+def test_each_of_several_outputs_is_mapped(network):
+    """Those of two classes are not."""
+    y = np.column_stack([Y_TRAIN > 1, Y_TRAIN])
+    each = [clone(network).fit(X_TRAIN, column) for column in y.T]
+    first, second = network.fit(X_TRAIN, y).matrix_scaling_
+    assert first is None
+    assert not hasattr(each[0], "matrix_scaling_")
+    np.testing.assert_allclose(second, each[1].matrix_scaling_, rtol=1e-4, atol=1e-4)
+    for scores, one in zip(network.decision_function(X_TEST), each, strict=True):
+        np.testing.assert_allclose(scores, one.decision_function(X_TEST), rtol=1e-3, atol=1e-3)
+
+
+def test_base_estimators_of_ensembles_are_not_mapped():
+    """Their scores would not be those by which the final estimator weighs them."""
+    ensemble = StackedClassifier(random_state=0).fit(X_TRAIN, Y_TRAIN)
+    networks = ensemble.estimators_
+    assert not any(hasattr(network, "matrix_scaling_") for network in networks)
+    assert ensemble.score(X_TEST, Y_TEST) > 0.9
+
+
+def test_partial_fit_and_forget(network):
+    """The matrix is fitted to the samples at hand."""
+    for rows in np.split(np.arange(600), 3):
+        network.partial_fit(X_TRAIN[rows], Y_TRAIN[rows], classes=[0, 1, 2])
+    network.solve(fix_layer=True)
+    assert network.score(X_TEST, Y_TEST) > 0.9
+    matrix = network.matrix_scaling_
+    network.forget(X_TRAIN[:200], Y_TRAIN[:200])
+    assert network.score(X_TEST, Y_TEST) > 0.85
+    assert not np.array_equal(network.matrix_scaling_, matrix)
+    network.forget(X_TRAIN[200:590], Y_TRAIN[200:590]).solve()
+    assert not hasattr(network, "matrix_scaling_")
+    assert np.isfinite(network.predict_proba(X_TEST)).all()
+
+
+@pytest.mark.parametrize("options", [{}, ALL_SCORES])
+def test_searches_compare_mapped_scores(network, options):
+    """With the accuracy, and with a score of decision values: neither needs probabilities."""
+    search = compare(network, {"n_hidden": [60, 30]}, (X_TRAIN, Y_TRAIN), **options)
+    assert isinstance(search, HiddenSizeSearchCV)
+    if not options:
+        assert search.cv_results_["mean_test_score"].max() > 0.85
+
+
+# The map of scores.
+
+
+def test_map_of_many_classes_separates_them():
+    scores, codes = masked_scores(2000, 6)
+    calibration = fit_calibration(scores, codes)
+    assert np.mean(scores.argmax(axis=1) == codes) < 0.4
+    scaling = fit_matrix_scaling(calibration, scores, codes)
+    mapped = scores @ scaling.matrix[:, :-1].T + scaling.matrix[:, -1]
+    for values in (mapped, scaling.scores):
+        assert np.mean(values.argmax(axis=1) == codes) > 0.9
+        assert np.abs(values).max() < 1.1
+    assert np.abs(mapped - scaling.scores).max() > 1e-6  # without the fold of each sample
+
+
+def test_more_samples_than_are_used_have_scores():
+    scores, codes = masked_scores(6000)
+    scaling = fit_matrix_scaling(fit_calibration(scores, codes), scores, codes)
+    assert np.mean(scaling.scores.argmax(axis=1) == codes) > 0.9
+
+
+def test_unit_of_the_weights_changes_nothing():
+    scores, codes = masked_scores(400)
+    weight = np.random.default_rng(0).random(400)
+    plain, scaled = (
+        fit_matrix_scaling(Calibration(0.5, 0.16), scores, codes, w)
+        for w in (weight, 1000 * weight)
+    )
+    np.testing.assert_allclose(plain.matrix, scaled.matrix, rtol=1e-6)
+    unweighted = fit_matrix_scaling(Calibration(0.5, 0.16), scores, codes)
+    assert np.abs(plain.matrix - unweighted.matrix).max() > 1e-3
+
+
+def test_few_samples_of_large_weight_are_no_evidence():
+    """The number of samples counts by the spread of their weights."""
+    scores, codes = masked_scores(400)
+    weight = np.where(np.arange(400) < 20, 1e6, 1.0)
+    assert fit_matrix_scaling(Calibration(0.5, 0.16), scores, codes, weight) is None
+
+
+def test_classes_without_calibration_samples_have_finite_scores():
+    scores, codes = masked_scores(600, 4)
+    codes = np.where(codes == 3, 2, codes)
+    scaling = fit_matrix_scaling(fit_calibration(scores, codes), scores, codes)
+    assert np.isfinite(scaling.matrix).all()
+    assert not (scaling.scores.argmax(axis=1) == 3).any()
