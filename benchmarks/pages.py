@@ -401,6 +401,25 @@ def rules():
     return rst(["rule", *models], rows)
 
 
+def ordered_classes():
+    n_samples = (500, 2000)
+    of = [grouped(f"ordered classes: {n} samples", "zen4_2cores") for n in n_samples]
+    rows = []
+    for name in of[0]:
+        network, comma, rest = name.partition(", ")
+        label = output_name(network, "``")
+        rest = rest if "=" not in rest else f"``{rest}``"
+        scores = [each[name] for each in of]
+        rows.append([
+            label + comma + rest,
+            *(f"{one['accuracy, %']:.1f}" for one in scores),
+            *(f"{one['log-loss']:.3f}" for one in scores),
+            *(f"{one['fit, s']:.1f} s" for one in scores),
+        ])  # fmt: skip
+    measured = ("accuracy", "log-loss", "fit")
+    return rst(["", *(f"{what}, {n}" for what in measured for n in n_samples)], rows)
+
+
 def intervals():
     names = {
         "StackedRegressor": "``StackedRegressor``", "RBFRegressor": "``RBFRegressor``",
@@ -477,6 +496,7 @@ BLOCKS = {
     "time-series": time_series,
     "generators": generators,
     "rules": rules,
+    "ordered-classes": ordered_classes,
     "front-tables": front_tables,
     "card-tables": card,
     "card-memory": card_of_memory,

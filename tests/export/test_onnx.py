@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import skl2onnx
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_gaussian_quantiles
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline, make_union
@@ -105,6 +106,20 @@ def test_stacked_classifiers(y, final):
     np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
     np.testing.assert_allclose(
         outputs["probabilities"], model.predict_proba(X_NEW), atol=TOLERANCE[np.float64]
+    )
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_masked_classes(stacked):
+    """Their scores are mapped: see `matrix_scaling_`."""
+    X_shells, shells = make_gaussian_quantiles(n_samples=400, n_features=4, random_state=0)
+    network = TanhClassifier(40, scale=0.3, alpha=0.1, feature_weights=None, random_state=0)
+    model = StackedClassifier([("a", network)], final_estimator=None) if stacked else network
+    assert model.fit(X_shells, shells).matrix_scaling_.shape == (3, 4)
+    outputs = onnx_outputs(model, X_shells)
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_shells))
+    np.testing.assert_allclose(
+        outputs["probabilities"], model.predict_proba(X_shells), atol=TOLERANCE[np.float64]
     )
 
 

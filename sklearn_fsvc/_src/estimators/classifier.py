@@ -102,8 +102,9 @@ class ClassifierMethods(ClassifierMixin):
 
         They are the softmax of ``arcsinh(p / score_scale_) / temperature_``, where the decision
         values p estimate the probabilities. `score_scale_` and `temperature_` are fitted to
-        leave-one-out predictions, or to the predictions for `X_val`. With the readout "softmax",
-        probabilities are the softmax of the decision values.
+        leave-one-out predictions, or to the predictions for `X_val`. With `matrix_scaling_`, the
+        decision values are logits, up to a factor. With the readout "softmax", probabilities are
+        the softmax of the decision values.
 
         Parameters
         ----------

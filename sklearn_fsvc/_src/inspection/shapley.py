@@ -234,8 +234,8 @@ def _split_ensemble(ensemble):
             "so that the ensemble is not a sum of products over the features. Set "
             f"final_estimator=None. {_REMEDY}"
         )
-    weighting = parts.weighting
-    return parts.base.named_estimators_, weighting.weights_, weighting.constant_term, parts.target
+    named = {name: parts.mapped(one) for name, one in parts.base.named_estimators_.items()}
+    return named, parts.weighting.weights_, parts.constant_term, parts.target
 
 
 def _why_no_product(parts: Any) -> str | None:

@@ -12,7 +12,7 @@ Of classes that are not masked, the coefficients would be mostly noise. So the m
 cross-validation proves it to be better than a temperature alone.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,12 +42,6 @@ class MatrixScaling(NamedTuple):
 
     matrix: npt.NDArray
     scores: npt.NDArray
-
-
-def apply_matrix(matrix: npt.NDArray, W: npt.NDArray, b: npt.NDArray) -> tuple[Any, Any]:
-    """Return coefficients (n_classes, n_units) and intercepts of a readout of mapped scores."""
-    coef, intercept = matrix[:, :-1], matrix[:, -1]
-    return coef @ W, coef @ b + intercept
 
 
 def fit_matrix_scaling(

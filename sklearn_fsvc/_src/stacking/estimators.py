@@ -109,6 +109,9 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         As in `RBFClassifier`.
     score_offset_ : float
         Subtracted from the score if one of two classes is rare, see Notes; otherwise 0.
+    matrix_scaling_ : ndarray of shape (n_classes, n_classes + 1)
+        Only if classes are masked, as in `RBFClassifier`: decision values are the weighted sum of
+        scores multiplied by the first columns, plus the last column.
     %(conformity_scores_)s
     classes_ : ndarray of shape (n_classes,), or list of ndarray
         For several outputs, those of each; for an indicator y, the indices of its columns.

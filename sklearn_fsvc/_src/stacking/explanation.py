@@ -67,7 +67,7 @@ def _explain_block(prediction, networks, support, center_targets, n, output, X, 
     contributions = np.zeros((len(X), len(support)))  # of all centres
     for index, network in networks.items():
         factor = (1 - weighting.final_weight_) * weighting.weights_[index]
-        found = network._explain_decision(
+        found = prediction.parts.mapped(network)._explain_decision(
             X, output, decision.predictions, decision.columns, decision.signs
         )
         contributions += factor * _in_columns(found, support)

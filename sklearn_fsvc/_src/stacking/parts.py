@@ -1,11 +1,12 @@
 """The parts of a stacked ensemble, and how they are fitted."""
 
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from numbers import Real
 from threading import Event
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from ..engines.host import HostEngine
 from ..engines.threads import limit_threads, n_threads
 from ..estimators.fit_report import FitReport
 from ..estimators.validation_set import ValidationSet
+from ..parts.base import UNSET
 from ..parts.composition import parts_of
 from ..parts.target import TargetSpec
 from ..readouts.draw_sample import sample_by_hash
@@ -54,6 +56,32 @@ class StackedParts:
     def fitted(self) -> dict[str, Any]:
         """Return all fitted attributes."""
         return self.target.fitted | self.base.fitted | self.weighting.fitted
+
+    @cached_property
+    def score_map(self) -> tuple[npt.NDArray, npt.NDArray] | None:
+        """The map of the sums of the weighted scores, as of `Labels.score_map`; None without."""
+        matrices, target = self.weighting.matrix_scaling_, cast(Any, self.target)
+        return None if matrices is UNSET else target.labels.score_map(matrices)
+
+    def map_scores(self, scores: npt.NDArray) -> npt.NDArray:
+        """Return what scores (..., n_scores) add to the mapped ones."""
+        return scores if self.score_map is None else scores @ self.score_map[0].T
+
+    @property
+    def constant_term(self) -> npt.NDArray:
+        """The constant term of the scores of the ensemble, (n_scores,)."""
+        weighting = self.weighting
+        constant = (1 - weighting.final_weight_) * weighting.intercept_ - weighting.score_offset
+        return self.map_scores(constant) + (0 if self.score_map is None else self.score_map[1])
+
+    def mapped(self, network: Any) -> Any:
+        """Return a copy of a base estimator whose scores are mapped, apart from the constants."""
+        if self.score_map is None:
+            return network
+        mapped, coef = copy(network), self.score_map[0]
+        mapped.readout_coef_ = coef @ network.readout_coef_
+        mapped.readout_intercept_ = coef @ network.readout_intercept_
+        return mapped
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationSet | None,

@@ -91,6 +91,7 @@ class StackedPrediction:
             scores = np.stack(list(self._weighted_scores(X)))
             decided = self.parts.target.select_decision(self._add_up(scores), output)
             predictions, columns, signs = decided
+            scores = self.parts.map_scores(scores)
             contributions = (signs * scores[:, np.arange(len(columns)), columns]).T
             intercept = signs * self._offset[columns]
             yield X, Decision(predictions, columns, signs, contributions, intercept)
@@ -98,7 +99,7 @@ class StackedPrediction:
     @cached_property
     def _offset(self):
         """Return the constant term of the scores, (n_scores,)."""
-        return self.parts.weighting.constant_term
+        return self.parts.constant_term
 
     @property
     def _row_values(self):
@@ -131,7 +132,10 @@ class StackedPrediction:
         weights = *((1 - final_weight) * weighting.weights_), final_weight
         pairs = zip(weighted_scores, weights, strict=False)  # there may be no final estimator
         total = origin + sum(scores - weight * origin for scores, weight in pairs)
-        return total - weighting.score_offset
+        total -= weighting.score_offset
+        if self.parts.score_map is None:
+            return total
+        return self.parts.map_scores(total) + self.parts.score_map[1]
 
     def _weighted_scores(self, X):
         """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""

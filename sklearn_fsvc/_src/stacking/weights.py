@@ -19,6 +19,7 @@ from ..engines.algebra import HOST
 from ..hidden_layers.scale import ScaleSample
 from ..layers import hidden_dtype
 from ..parts.base import UNSET, Part
+from ..parts.composition import parts_of
 from ..parts.target import TargetSpec
 from ..readouts.calibration import Calibration, fit_offset
 from ..readouts.leave_one_out import HeldOutScores
@@ -58,6 +59,7 @@ class EnsembleWeighting(Part, ABC):
     feature_scale_: float = 1.0  # that of models of earlier versions, which do not have it
     loo_errors_: Any = UNSET
     loo_error_: float = UNSET
+    matrix_scaling_: Any = UNSET
 
     @abstractmethod
     def find_weights(
@@ -91,11 +93,6 @@ class EnsembleWeighting(Part, ABC):
     def score_offset(self) -> float:
         """Return what is subtracted from the scores of all networks together."""
         return 0.0
-
-    @property
-    def constant_term(self) -> npt.NDArray:
-        """Return the constant term of the scores of the ensemble, (n_scores,)."""
-        return (1 - self.final_weight_) * self.intercept_ - self.score_offset
 
     def origin(self, target: TargetSpec) -> Any:
         """Return the scores of a readout without activations, of the shape of one prediction."""
@@ -198,7 +195,11 @@ class ClassWeighting(EnsembleWeighting):
     def calibrate(self, target, ensemble, X, networks):
         labels, class_weights = target.labels, ensemble.Y * ensemble.sample_weight[:, None]
         scores = labels.scores_of(ensemble.scores)
-        fitted = labels.calibrate(labels.split_rows(scores, class_weights))
+        # Nor are scores of uncovered samples mapped in a single network.
+        uses_nearest = any(parts_of(network).uses_nearest_unit for network in networks)
+        fitted = labels.calibrate(
+            labels.split_rows(scores, class_weights), maps_scores=not uses_nearest
+        )
         weights = target.prior_weights
         if weights is None:
             return fitted | {"score_offset_": 0.0}

@@ -238,10 +238,11 @@ class ClassTarget(TargetSpec):
         self, W: Any, b: Any, dtype: Any, matrices: Any = None
     ) -> tuple[Any, Any]:
         """Return coefficients and intercepts of decision scores, in the dtype of the layer."""
+        W, b = self.labels.scores_of(W, axis=0), self.labels.scores_of(b, axis=0)
         if matrices is not None:
-            W, b = self.labels.map_readout(W, b, matrices)
-        scores_of = self.labels.scores_of
-        return scores_of(W, axis=0).astype(dtype), scores_of(b, axis=0).astype(dtype)
+            coef, constants = self.labels.score_map(matrices)
+            W, b = coef @ W, coef @ b + constants
+        return W.astype(dtype), b.astype(dtype)
 
     def format_output(self, method: str, scores: Any, readout: Any, **options: Any) -> Any:
         labels = self.labels

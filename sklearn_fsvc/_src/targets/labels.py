@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import block_diag
 from sklearn.utils import column_or_1d, gen_batches
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
@@ -19,7 +20,7 @@ from ..readouts.calibration import (
     round_calibrated,
 )
 from ..readouts.conformal import conformity_scores, predict_codes, prediction_sets
-from ..readouts.matrix_scaling import apply_matrix, fit_matrix_scaling
+from ..readouts.matrix_scaling import fit_matrix_scaling
 from ..utils.user_warnings import warn
 from .encoding import MultiOutputTargets, OneHotTargets
 
@@ -150,15 +151,18 @@ class Labels:
         parts = np.split(outputs, self._output_ends, axis)
         return np.concatenate([_binary_difference(part, axis) for part in parts], axis)
 
-    def map_readout(
-        self, W: npt.NDArray, b: npt.NDArray, matrices: Any
-    ) -> tuple[npt.NDArray, npt.NDArray]:
-        """Return a readout of mapped scores, given ``matrix_scaling_``."""
-        matrices = [matrices] if self.is_single else matrices
-        parts = zip(matrices, *(np.split(each, self._output_ends) for each in (W, b)), strict=True)
-        mapped = [part if m is None else apply_matrix(m, *part) for m, *part in parts]
-        W, b = (np.concatenate(each) for each in zip(*mapped, strict=True))
-        return W, b
+    def score_map(self, matrices: Any) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return coefficients (n_scores, n_scores) and constants (n_scores,) of mapped scores.
+
+        `matrices` are ``matrix_scaling_``.
+        """
+        if self.is_single:
+            return matrices[:, :-1], matrices[:, -1]
+        identities = [np.eye(size, size + 1) for size in self._score_sizes]
+        pairs = zip(matrices, identities, strict=True)
+        each = [same if matrix is None else matrix for matrix, same in pairs]
+        constants = np.concatenate([matrix[:, -1] for matrix in each])
+        return block_diag(*[matrix[:, :-1] for matrix in each]), constants
 
     @property
     def _output_ends(self) -> npt.NDArray:
@@ -169,8 +173,13 @@ class Labels:
         """Return the scores (n_samples, n_scores) of each output of y."""
         if self.is_single:
             return [scores]
-        sizes = [1 if len(classes) == 2 else len(classes) for classes in self.classes_per_output]
-        return np.split(scores, np.cumsum(sizes)[:-1], axis=1)
+        return np.split(scores, np.cumsum(self._score_sizes)[:-1], axis=1)
+
+    @property
+    def _score_sizes(self) -> list[int]:
+        """Return the number of scores of each output."""
+        sizes = [len(classes) for classes in self.classes_per_output]
+        return [1 if size == 2 else size for size in sizes]
 
     def predict_codes(self, scores: npt.NDArray) -> npt.NDArray:
         """Return the codes (n_samples, n_outputs) of the largest scores; the first of ties."""

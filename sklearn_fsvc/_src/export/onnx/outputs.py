@@ -78,7 +78,11 @@ def add_scores(graph: GraphBuilder, model: Any, X: str, dtype: npt.DTypeLike) ->
     model = model._snapshot()
     if isinstance(model, StackedEnsemble):
         scores = _add_ensemble_scores(graph, model, X, dtype)
-        offset = model._stacked_parts().weighting.score_offset
+        parts = model._stacked_parts()
+        if parts.score_map is not None:
+            coef, constants = parts.score_map
+            return graph.add("Add", graph.add("MatMul", scores, coef.T), constants)
+        offset = parts.weighting.score_offset
         return graph.add("Sub", scores, np.array([offset])) if offset else scores
     parts = parts_of(model)
     layer = layer_for(model, np.dtype(dtype))
