@@ -11,8 +11,14 @@ import naive
 from readouts.brute_force import unit_at_sample, without_each_row
 from search.comparing import ALL_SCORES, compare
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, StackedClassifier, TanhClassifier
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts.calibration import Calibration, fit_calibration
 from sklearn_fsvc._src.readouts.matrix_scaling import fit_matrix_scaling
+from sklearn_fsvc._src.readouts.softmax import train_softmax
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
+from sklearn_fsvc.engines import get_engine
 
 # The class of a sample is how far it is from the origin: the middle one is masked.
 SHELLS = make_gaussian_quantiles(n_samples=1600, n_features=5, random_state=0)
@@ -171,6 +177,22 @@ def test_searches_compare_mapped_scores(network, options):
     assert isinstance(search, HiddenSizeSearchCV)
     if not options:
         assert search.cv_results_["mean_test_score"].max() > 0.85
+
+
+def test_softmax_readouts_are_shrunk_to_the_mapped_ridge(network):
+    """So a very large penalty gives that ridge, up to constants of all classes."""
+    layer, X, y = layer_of(network.fit(X_TRAIN[:500], Y_TRAIN[:500])), X_TRAIN[:500], Y_TRAIN[:500]
+    with get_engine("jit") as engine:
+        samples = Samples(X, OneHotTargets(y, 3))
+        readout = train_softmax(
+            Job(engine), layer, samples, 1e8, tol=1e-6, ridge_alpha=0.1
+        ).solution
+    H = naive.hidden(layer, X_TEST)
+    logits = H @ readout.W.T + readout.b
+    assert np.mean(logits.argmax(axis=1) == Y_TEST) > 0.88
+    expected = network.decision_function(X_TEST)
+    logits, expected = (s - s.mean(axis=1, keepdims=True) for s in (logits, expected))
+    assert np.corrcoef(logits.ravel(), expected.ravel())[0, 1] > 0.999
 
 
 # The map of scores.

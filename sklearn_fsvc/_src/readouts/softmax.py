@@ -19,11 +19,12 @@ from ..data.job import Job
 from ..data.memory_plan import count_fitting
 from ..data.samples import Samples, draw_ascending
 from ..data.streaming import Consumer, stream
-from .calibration import fit_temperature
+from .calibration import Calibration, fit_temperature
 from .draw_sample import sample_unique
 from .leave_one_out import SampledLOO
 from .linear import Solution
 from .log_loss import LogLoss, LossSums, compute_losses
+from .matrix_scaling import fit_matrix_scaling
 from .newton import (
     CachedRows,
     CGStop,
@@ -467,7 +468,7 @@ def calibrated_ridge(
 ) -> Any:
     """Return the readout (n_units + 1, n_scores) of a ridge, each output over its temperature.
 
-    Temperatures are fitted to leave-one-out scores of a sample.
+    Temperatures, and the maps of masked classes, are fitted to leave-one-out scores of a sample.
 
     Parameters
     ----------
@@ -482,13 +483,19 @@ def calibrated_ridge(
     loo, xp = SampledLOO(job, layer, sample_unique(job, samples), statistics), statistics.xp
     solution, left_out = loo.solve(alpha)
     T = xp.concatenate([solution.W, solution.b[:, None]], axis=1)
-    inverse_temperatures: list[float] = []
-    ends = np.cumsum(log_loss.sizes)
+    readouts, ends = [], np.cumsum(log_loss.sizes)
     for size, end in zip(log_loss.sizes, ends, strict=True):
         scores = left_out.scores[:, end - size : end]
         class_weights = loo.sample.rows.sums[:, end - size : end]
         scores = np.diff(scores, axis=1) if size == 2 else scores
         rows, codes = np.nonzero(class_weights)
-        inverse = 1 / fit_temperature(scores[rows], codes, class_weights[rows, codes])
-        inverse_temperatures += [inverse] * (1 if size == 2 else size)
-    return xp.stack(log_loss.to_scores(T)).T * xp.asarray(inverse_temperatures)
+        output = scores[rows], codes, class_weights[rows, codes]
+        temperature, readout = fit_temperature(*output), T[end - size : end]
+        scaling = fit_matrix_scaling(Calibration(temperature), *output)
+        if scaling is not None:
+            matrix = xp.asarray(scaling.matrix)
+            temperature = fit_temperature(scaling.scores, *output[1:])
+            readout = matrix[:, :-1] @ readout
+            readout[:, -1] += matrix[:, -1]
+        readouts.append(readout / temperature)
+    return xp.stack(log_loss.to_scores(xp.concatenate(readouts))).T
