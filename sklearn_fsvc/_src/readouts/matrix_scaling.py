@@ -20,10 +20,10 @@ from scipy.special import log_softmax
 
 from .calibration import Calibration, log_probabilities
 
-# Penalty of the logistic regression: the sum of squares counts as the log-loss of 20 samples does.
+# `C` of the logistic regression: coefficients of 10 are usual, since scores are between 0 and 1.
 _C = 10.0
-# Samples for each coefficient, with fewer of which there is no map, and the most that are used.
-_MIN_SAMPLES_PER_COEF, _MAX_SAMPLES = 5, 2**11
+# With fewer samples, in total or for each coefficient, there is no map; and the most that are used.
+_MIN_SAMPLES, _MIN_SAMPLES_PER_COEF, _MAX_SAMPLES = 30, 2, 2**11
 _FOLDS = 5
 # The decrease of the cross-validated log-loss, in standard errors, from which the map is used.
 _MIN_DECREASE = 2.0
@@ -95,7 +95,7 @@ def fit_matrix_scaling(
 
 def min_samples(n_classes: int) -> int:
     """Return the number of samples with fewer of which there is no map."""
-    return _MIN_SAMPLES_PER_COEF * _count_coefs(n_classes)
+    return max(_MIN_SAMPLES, _MIN_SAMPLES_PER_COEF * _count_coefs(n_classes))
 
 
 def _count_coefs(n_classes):

@@ -20,7 +20,7 @@ from ..readouts.calibration import (
     round_calibrated,
 )
 from ..readouts.conformal import conformity_scores, predict_codes, prediction_sets
-from ..readouts.matrix_scaling import fit_matrix_scaling
+from ..readouts.matrix_scaling import MatrixScaling, fit_matrix_scaling
 from ..utils.user_warnings import warn
 from .encoding import MultiOutputTargets, OneHotTargets
 
@@ -221,13 +221,14 @@ class Labels:
             If the calibration of an output `is_uninformed`.
         """
         calibrations = [fit_calibration(*output, prior_rows) for output in outputs]
-        matrices: list[Any] = [None] * len(outputs)
-        for k in range(len(outputs) * maps_scores):
-            scaling = fit_matrix_scaling(calibrations[k], *outputs[k])
+        scalings: list[MatrixScaling | None] = [None] * len(outputs)
+        if maps_scores:
+            pairs = zip(calibrations, outputs, strict=True)
+            scalings = [fit_matrix_scaling(c, *output) for c, output in pairs]
+        for k, scaling in enumerate(scalings):
             if scaling is not None:
                 outputs[k] = (scaling.scores, *outputs[k][1:])
                 calibrations[k] = fit_calibration(*outputs[k], prior_rows)
-                matrices[k] = round_calibrated(scaling.matrix) if is_rounded else scaling.matrix
         pairs = zip(calibrations, outputs, strict=True)
         if any(is_uninformed(c, *output) for c, output in pairs):
             warn(
@@ -242,7 +243,10 @@ class Labels:
         columns = np.array([(c.temperature, c.score_scale) for c in calibrations], np.float64).T
         values = columns[:, 0].tolist() if self.is_single else columns
         fitted = dict(zip(("temperature_", "score_scale_"), values, strict=True))
-        if any(matrix is not None for matrix in matrices):
+        if any(scalings):
+            matrices = [scaling and scaling.matrix for scaling in scalings]
+            if is_rounded:
+                matrices = [None if m is None else round_calibrated(m) for m in matrices]
             fitted["matrix_scaling_"] = matrices[0] if self.is_single else matrices
         return fitted | self.conformity_scores(outputs, calibrations, is_rounded)
 
