@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_gaussian_quantiles
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 
@@ -109,6 +110,17 @@ def test_matrix_of_exact_sums_has_few_digits():
     matrix = network.fit(X_TRAIN, Y_TRAIN).matrix_scaling_
     fraction = np.frexp(matrix)[0]
     np.testing.assert_array_equal(fraction * 2**8, np.rint(fraction * 2**8))
+
+
+def test_mapped_readouts_of_streams_are_those_of_fits():
+    """Also on another engine: sums of 8-bit activations are exact."""
+    one = clone(NETWORKS[1]).set_params(precision=8, device="jit").fit(X_TRAIN, Y_TRAIN)
+    two = TanhClassifier(layer=FrozenEstimator(one), alpha=0.1, precision=8, device="blas")
+    for rows in np.array_split(np.random.default_rng(0).permutation(600), 3):
+        two.partial_fit(X_TRAIN[rows], Y_TRAIN[rows], classes=[0, 1, 2])
+    assert hasattr(two.solve(), "matrix_scaling_")
+    np.testing.assert_array_equal(one.readout_coef_, two.readout_coef_)
+    np.testing.assert_array_equal(one.readout_intercept_, two.readout_intercept_)
 
 
 @pytest.mark.parametrize("load", [load_wine, load_digits])

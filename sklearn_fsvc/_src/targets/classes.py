@@ -241,7 +241,7 @@ class ClassTarget(TargetSpec):
         W, b = self.labels.scores_of(W, axis=0), self.labels.scores_of(b, axis=0)
         if matrices is not None:
             coef, constants = self.labels.score_map(matrices)
-            W, b = coef @ W, coef @ b + constants
+            W, b = _multiply_in_order(coef, W), _multiply_in_order(coef, b) + constants
         return W.astype(dtype), b.astype(dtype)
 
     def format_output(self, method: str, scores: Any, readout: Any, **options: Any) -> Any:
@@ -384,6 +384,12 @@ class ClassTarget(TargetSpec):
                 "pass a dict, or sample_weight."
             )
         return None
+
+
+def _multiply_in_order(coef, values):
+    """Return ``coef @ values`` with the same rounding on all machines, unlike that of BLAS."""
+    terms = (np.multiply.outer(column, row) for column, row in zip(coef.T, values, strict=True))
+    return sum(terms)
 
 
 def _weights_of(class_weight, classes):
