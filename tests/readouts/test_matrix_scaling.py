@@ -19,7 +19,6 @@ from sklearn_fsvc._src.readouts.calibration import Calibration, fit_calibration
 from sklearn_fsvc._src.readouts.matrix_scaling import fit_matrix_scaling
 from sklearn_fsvc._src.readouts.softmax import train_softmax
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
-from sklearn_fsvc.engines import get_engine
 
 # The class of a sample is how far it is from the origin: the middle one is masked.
 SHELLS = make_gaussian_quantiles(n_samples=1600, n_features=5, random_state=0)
@@ -191,20 +190,25 @@ def test_searches_compare_mapped_scores(network, options):
         assert search.cv_results_["mean_test_score"].max() > 0.85
 
 
-def test_softmax_readouts_are_shrunk_to_the_mapped_ridge(network):
+def test_softmax_readouts_are_shrunk_to_the_mapped_ridge(network, engine):
     """So a very large penalty gives that ridge, up to constants of all classes."""
     layer, X, y = layer_of(network.fit(X_TRAIN[:500], Y_TRAIN[:500])), X_TRAIN[:500], Y_TRAIN[:500]
-    with get_engine("jit") as engine:
-        samples = Samples(X, OneHotTargets(y, 3))
-        readout = train_softmax(
-            Job(engine), layer, samples, 1e8, tol=1e-6, ridge_alpha=0.1
-        ).solution
-    H = naive.hidden(layer, X_TEST)
-    logits = H @ readout.W.T + readout.b
+    samples, options = Samples(X, OneHotTargets(y, 3)), {"tol": 1e-6, "ridge_alpha": 0.1}
+    readout = train_softmax(Job(engine), layer, samples, 1e8, **options).solution
+    W, b = engine.to_host(readout.W), engine.to_host(readout.b)
+    logits = naive.hidden(layer, X_TEST) @ W.T + b
     assert np.mean(logits.argmax(axis=1) == Y_TEST) > 0.88
     expected = network.decision_function(X_TEST)
     logits, expected = (s - s.mean(axis=1, keepdims=True) for s in (logits, expected))
     assert np.corrcoef(logits.ravel(), expected.ravel())[0, 1] > 0.999
+
+
+def test_devices(network, device):
+    """The map is that of the scores of each device, up to rounding."""
+    X = X_TRAIN.astype(np.float32)
+    expected = clone(network).fit(X, Y_TRAIN).predict_proba(X_TEST)
+    actual = network.set_params(device=device).fit(X, Y_TRAIN).predict_proba(X_TEST)
+    np.testing.assert_allclose(actual, expected, atol=1e-2)
 
 
 # The map of scores.
