@@ -190,6 +190,20 @@ def test_searches_compare_mapped_scores(network, options):
         assert search.cv_results_["mean_test_score"].max() > 0.85
 
 
+def test_searches_map_the_scores_of_single_networks():
+    """The largest network with the smaller penalty distinguishes the classes without a map."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=600), [-0.5, 0.5])
+    network = TanhClassifier(scale=0.5, feature_weights=None, random_state=0)
+    sizes = [
+        clone(network).set_params(n_hidden=size, alpha=0.01).fit(X[300:], y[300:])
+        for size in (60, 5)
+    ]
+    assert [hasattr(fitted, "matrix_scaling_") for fitted in sizes] == [False, True]
+    compare(network, {"n_hidden": [60, 5], "alpha": [0.01, 1000.0]}, (X, y))
+
+
 def test_softmax_readouts_are_shrunk_to_the_mapped_ridge(network, engine):
     """So a very large penalty gives that ridge, up to constants of all classes."""
     layer, X, y = layer_of(network.fit(X_TRAIN[:500], Y_TRAIN[:500])), X_TRAIN[:500], Y_TRAIN[:500]

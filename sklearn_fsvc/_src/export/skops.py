@@ -9,6 +9,8 @@ TRUSTED = (
     "numpy.ma.MaskedArray",  # its module depends on the version of NumPy
     "numpy.ma.core.MaskedArray",
     f"{csr_array.__module__}.csr_array",  # likewise with SciPy
+    "pandas.Interval",  # of `pandas.cut`; its module depends on the version of pandas
+    "pandas._libs.interval.Interval",
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn_fsvc._src.engines.algebra.HostAlgebra",
     "sklearn_fsvc._src.estimators.buffer.RawSamples",

@@ -250,15 +250,6 @@ class NetworkBuilder:
         network._set_fitted(parts, self.engine.name, history.table)
         return network
 
-    def maps_scores(self, loo: Any, solved: list[tuple[int, Any, Any, Any]]) -> bool:
-        """Return whether the scores of the largest of the `_solve_members` are mapped."""
-        _, solution, alpha, _ = max(solved, key=lambda member: member[1].W.shape[1])
-        if isinstance(alpha, PenaltySearchResult):
-            alpha = alpha.alpha
-        _, scores = loo.solve(alpha, n_units=solution.W.shape[1])
-        fitted = self.parts.target.calibrate(scores, loo.sample, loo.job, loo.layer)
-        return "matrix_scaling_" in fitted
-
 
 def solve_group(
     builder: NetworkBuilder,
@@ -267,8 +258,6 @@ def solve_group(
     statistics: Iterable[CVStatistics],
     loo_of: Callable[..., Any] | None = None,
     search_of: Callable[..., PenaltySearchResult] | None = None,
-    *,
-    is_calibrated: bool = True,
 ) -> tuple[dict[int, Any], dict[int, str]]:
     """Return the networks of a group, and the problems of ill-conditioned ones.
 
@@ -281,13 +270,11 @@ def solve_group(
     statistics : iterable of CVStatistics
         Of each layer; one at a time is in memory.
     loo_of : callable, optional
-        ``loo_of(layer=, statistics=)`` returns a `SampledLOO`, which calibrates the networks.
+        ``loo_of(layer=, statistics=)`` returns a `SampledLOO`, which calibrates the networks, and
+        maps the scores of masked classes.
     search_of : callable, optional
         ``search_of(layer, statistics, start, size)`` searches the penalty of the leading units; by
         default by held-out samples.
-    is_calibrated : bool
-        Whether all networks are calibrated. Otherwise they are if the largest of the layer
-        shows that classes are masked: leave-one-out scores of all take longer than their solutions.
 
     Returns
     -------
@@ -300,14 +287,7 @@ def solve_group(
         start = builder.history.start_for(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
         search = partial(search_of or _search_held_out, layer, of_layer, start)
-        solve = partial(_solve_members, of_layer, members, search=search)
-        solved = list(solve(loo=loo if is_calibrated else None))
-        if loo is not None and not is_calibrated:
-            if builder.maps_scores(loo, solved):
-                solved = list(solve(loo=loo))
-            else:
-                loo = None
-        for candidate, solution, alpha, scores in solved:
+        for candidate, solution, alpha, scores in _solve_members(of_layer, members, loo, search):
             parameters = group.members[candidate]
             network = builder.build(layer, solution, alpha, parameters, loo, scores)
             if network is None:

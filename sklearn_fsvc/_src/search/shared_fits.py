@@ -299,16 +299,15 @@ class SharedPass:
         )  # fmt: skip
         loo_of = search_of = None
         outputs = center_outputs(units, self.parts.target)
-        is_calibrated = self.plan.needs_probabilities and builder.target.needs_loo_scores
+        needs_loo = self.plan.needs_probabilities and builder.target.needs_loo_scores
         n_samples = len(samples) if rows is None else len(rows)
-        if is_calibrated or builder.target.may_map_scores(n_samples):
+        # Each network decides by itself whether its classes are masked, as in a fit of its own.
+        if needs_loo or builder.target.may_map_scores(n_samples):
             sample = builder.target.draw_sample(job, samples, rows)
             loo_of = partial(SampledLOO, job, sample=sample, units=units, center_outputs=outputs)
         if self._leaves_out(samples):
             search_of = self._search_by_loo(samples, outputs)
-        networks, problems = solve_group(
-            builder, self.group, layers, statistics, loo_of, search_of, is_calibrated=is_calibrated
-        )
+        networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return GroupFit(pipeline, networks, problems, fit_time=fit_time)
 
