@@ -18,12 +18,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax
 
+from ..engines.threads import limit_blas_threads
 from .calibration import Calibration, log_probabilities
 
 # Penalty of the logistic regression: the sum of squares counts as the log-loss of 20 samples does.
 _C = 10.0
 # Samples for each coefficient, with fewer of which there is no map, and the most that are used.
 _MIN_SAMPLES_PER_COEF, _MAX_SAMPLES = 5, 2**11
+# Of a class without samples, the most samples that its scores may add up to.
+_MAX_EXPECTED = 5.0
+# The largest score: that of an estimated probability is about 1. Newton's method may diverge if
+# scores are much larger.
+_MAX_SCORE = 1e2
 _FOLDS = 5
 # The decrease of the cross-validated log-loss, in standard errors, from which the map is used.
 _MIN_DECREASE = 2.0
@@ -67,11 +73,15 @@ def fit_matrix_scaling(
     """
     n_classes = scores.shape[1]
     weight = np.ones(len(codes)) if weight is None else weight
-    if n_classes < 3 or not _are_enough(weight, min_samples(n_classes)):
-        return None
     # At random, since y may be periodic or sorted.
-    rows = np.random.default_rng(0).permutation(len(codes))[:_MAX_SAMPLES]
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(weight))[:_MAX_SAMPLES]
+    if n_classes < 3 or not _are_enough(weight[rows], min_samples(n_classes)):
+        return None
     x, y, w = scores[rows], codes[rows], weight[rows] / weight[rows].mean()
+    # Such a class is one of X_val or of a rare class; the map would never predict it.
+    is_absent = np.bincount(y, minlength=n_classes) == 0
+    if (is_absent & (w @ x > _MAX_EXPECTED)).any() or np.abs(scores).max() > _MAX_SCORE:
+        return None
     loss = -_of_labels(log_probabilities(calibration, x), y)
     n_coefs = _count_coefs(n_classes)
     # Akaike's criterion. The second test is cheaper: no log-loss is negative.
@@ -117,6 +127,7 @@ def _map(matrix, scores):
     return scores @ matrix[:, :-1].T + matrix[:, -1]
 
 
+@limit_blas_threads(1)  # the matrices are small: on busy cores, threads are 100 times as slow
 def _fit_logits(scores, codes, weight):
     """Return the coefficients and intercepts of a multinomial logistic regression.
 
