@@ -74,13 +74,14 @@ def fit_matrix_scaling(
     n_classes = scores.shape[1]
     weight = np.ones(len(codes)) if weight is None else weight
     # At random, since y may be periodic or sorted.
-    rows = np.random.default_rng(0).permutation(np.flatnonzero(weight))[:_MAX_SAMPLES]
+    present = np.flatnonzero(weight)
+    rows = np.random.default_rng(0).permutation(present)[:_MAX_SAMPLES]
     if n_classes < 3 or not _are_enough(weight[rows], min_samples(n_classes)):
         return None
     x, y, w = scores[rows], codes[rows], weight[rows] / weight[rows].mean()
     # Such a class is one of X_val or of a rare class; the map would never predict it.
     is_absent = np.bincount(y, minlength=n_classes) == 0
-    if (is_absent & (w @ x > _MAX_EXPECTED)).any() or np.abs(scores).max() > _MAX_SCORE:
+    if (is_absent & (w @ x > _MAX_EXPECTED)).any() or np.abs(scores[present]).max() > _MAX_SCORE:
         return None
     loss = -_of_labels(log_probabilities(calibration, x), y)
     n_coefs = _count_coefs(n_classes)
@@ -99,7 +100,7 @@ def fit_matrix_scaling(
         return None
     mapped = _map(matrix, scores)
     mapped[rows] = logits
-    largest = np.abs(mapped).max()
+    largest = np.abs(mapped[present]).max()
     return MatrixScaling(matrix / largest, mapped / largest)
 
 
