@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits, load_wine, make_gaussian_quantiles
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
+from threadpoolctl import threadpool_info
 
 import naive
 from readouts.brute_force import unit_at_sample, without_each_row
@@ -139,11 +140,16 @@ def test_noise_is_not_mapped():
             assert fit_matrix_scaling(fit_calibration(scores, y), scores, y) is None
 
 
-def test_kernels_of_compact_support_are_not_mapped():
-    """Uncovered samples have the targets of centres, which are no mapped scores."""
+def test_uncovered_samples_have_the_mapped_scores_of_the_nearest_centre():
+    """Shrunk to the intercept, as without a map."""
     network = clone(NETWORKS[0]).set_params(kernel="triangular").fit(X_TRAIN, Y_TRAIN)
-    assert not hasattr(network, "matrix_scaling_")
-    assert network.score(X_TEST, Y_TEST) > 0.4
+    assert network.score(X_TEST, Y_TEST) > 0.88
+    X = 100 * X_TEST[:50]
+    nearest = np.abs(X[:, None] - network.centers_).sum(axis=2).argmin(axis=1)
+    matrix, b = network.matrix_scaling_, network.readout_intercept_
+    scores = (matrix[:, :-1] + matrix[:, -1:]).T[network.center_labels_[nearest]]
+    expected = b + (scores - b) / (1 + network.alpha_)
+    np.testing.assert_allclose(network.decision_function(X), expected, atol=1e-6)
 
 
 def test_each_of_several_outputs_is_mapped(network):
@@ -265,9 +271,63 @@ def test_few_samples_of_large_weight_are_no_evidence():
     assert fit_matrix_scaling(Calibration(0.5, 0.16), scores, codes, weight) is None
 
 
-def test_classes_without_calibration_samples_have_finite_scores():
-    scores, codes = masked_scores(600, 4)
-    codes = np.where(codes == 3, 2, codes)
+def test_classes_that_never_occur_have_finite_scores():
+    """As those that `partial_fit` lists; the ridge has the score 0 for them."""
+    scores, codes = masked_scores(600)
+    scores = np.column_stack([scores, np.zeros(600)])
     scaling = fit_matrix_scaling(fit_calibration(scores, codes), scores, codes)
     assert np.isfinite(scaling.matrix).all()
     assert not (scaling.scores.argmax(axis=1) == 3).any()
+
+
+def test_classes_without_calibration_samples_are_not_removed():
+    """A validation set may lack a class; the map would never predict it."""
+    scores, codes = masked_scores(600, 4)
+    scores, codes = scores[codes != 2], codes[codes != 2]
+    assert fit_matrix_scaling(fit_calibration(scores, codes), scores, codes) is None
+    network = clone(NETWORKS[1])
+    network.fit(X_TRAIN, Y_TRAIN, X_val=X_TEST[Y_TEST != 1], y_val=Y_TEST[Y_TEST != 1])
+    assert not hasattr(network, "matrix_scaling_")
+
+
+def test_samples_without_weight_change_nothing():
+    """They are not among the samples that are used."""
+    scores, codes = masked_scores(40_000)
+    weight = (np.arange(40_000) % 1000 < 3).astype(float)
+    scores[weight == 0] *= 1000
+    with_weight = scores[weight > 0], codes[weight > 0]
+    matrix, expected = (
+        fit_matrix_scaling(Calibration(0.5, 0.16), *output).matrix
+        for output in ((scores, codes, weight), with_weight)
+    )
+    np.testing.assert_allclose(matrix, expected, rtol=1e-6)
+
+
+def test_samples_that_are_not_used_do_not_count():
+    """Only 2048 are, too few for the 552 coefficients."""
+    scores, codes = masked_scores(3000, 24)
+    assert fit_matrix_scaling(fit_calibration(scores, codes), scores, codes) is None
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e6, 1e12])
+def test_very_large_scores_are_not_mapped(factor):
+    """The logistic regression would not converge, with warnings."""
+    scores, codes = masked_scores(600)
+    scores *= factor
+    assert fit_matrix_scaling(fit_calibration(scores, codes), scores, codes) is None
+
+
+def test_one_thread_of_blas_is_used(monkeypatch):
+    """Threads that wait for busy cores would take most of the time of a fit."""
+    counts = []
+
+    def fit(self, *args):
+        pools = threadpool_info()
+        counts.extend(pool["num_threads"] for pool in pools if pool["user_api"] == "blas")
+        return original(self, *args)
+
+    original = LogisticRegression.fit
+    monkeypatch.setattr(LogisticRegression, "fit", fit)
+    scores, codes = masked_scores(600)
+    assert fit_matrix_scaling(fit_calibration(scores, codes), scores, codes) is not None
+    assert set(counts) == {1}

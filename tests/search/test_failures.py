@@ -115,7 +115,8 @@ def test_networks_without_a_finite_solution_are_fitted_separately(wine, monkeypa
         return actual
 
     monkeypatch.setattr(shared_fits.RidgeStatistics, "solve_leading", unsolved)
-    compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, wine, n_separate=2, **ALL_SCORES)
+    X, y = wine
+    compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, (X, y > 0), n_separate=2, **ALL_SCORES)
 
 
 # Invalid input

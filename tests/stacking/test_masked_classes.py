@@ -87,6 +87,11 @@ def test_shapley_values_add_up():
     np.testing.assert_allclose(total, model.decision_function(X_TEST[:5]), atol=1e-6)
 
 
-def test_scores_of_nearest_centres_are_not_mapped():
-    triangles = RBFClassifier(40, radius=6.0, kernel="triangular", feature_weights=None, alpha=0.1)
-    assert not hasattr(fitted([("triangles", triangles), ("tanh", TANH)]), "matrix_scaling_")
+def test_explanations_of_uncovered_samples_add_up():
+    triangles = clone(LAPLACIAN).set_params(kernel="triangular")
+    model = fitted([("triangles", triangles), ("tanh", TANH)])
+    assert hasattr(model, "matrix_scaling_")
+    X_FAR = 100 * X_TEST[:20]
+    explanation = model.explain(X_FAR, n=3)
+    total = explanation.contributions.sum(axis=1) + explanation.rest + explanation.intercept
+    np.testing.assert_allclose(total, model.decision_function(X_FAR).max(axis=1), atol=1e-5)

@@ -146,6 +146,9 @@ class Linear(Readout):
         if not self.uses_nearest_unit(units, target):
             return None
         scores = target.labels.scores_of(target.center_outputs(units))
+        if self.matrix_scaling_ is not UNSET:
+            coef, constants = target.labels.score_map(self.matrix_scaling_)
+            scores = scores @ coef.T + constants
         if self.alpha_ is UNSET:
             return scores
         mean_weight = 1.0 if self.mean_weight_ is UNSET else self.mean_weight_

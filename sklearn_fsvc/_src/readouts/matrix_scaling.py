@@ -18,12 +18,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax
 
+from ..engines.threads import limit_blas_threads
 from .calibration import Calibration, log_probabilities
 
 # `C` of the logistic regression: coefficients of 10 are usual, since scores are between 0 and 1.
 _C = 10.0
 # With fewer samples, in total or for each coefficient, there is no map; and the most that are used.
 _MIN_SAMPLES, _MIN_SAMPLES_PER_COEF, _MAX_SAMPLES = 30, 2, 2**11
+# The time of a regression grows with the fourth power of the number of classes: 0.1 s for 20.
+_MAX_CLASSES = 20
+# Of a class without samples, the most samples that its scores may add up to.
+_MAX_EXPECTED = 5.0
+# The largest score: that of an estimated probability is about 1. Newton's method may diverge if
+# scores are much larger.
+_MAX_SCORE = 1e2
 _FOLDS = 5
 # The decrease of the cross-validated log-loss, in standard errors, from which the map is used.
 _MIN_DECREASE = 2.0
@@ -65,15 +73,16 @@ def fit_matrix_scaling(
         Class indices.
     weight : ndarray of shape (n_samples,), optional
     """
-    n_classes = scores.shape[1]
     weight = np.ones(len(codes)) if weight is None else weight
-    if n_classes < 3 or not _are_enough(weight, min_samples(n_classes)):
-        return None
     # At random, since y may be periodic or sorted.
-    rows = np.random.default_rng(0).permutation(len(codes))[:_MAX_SAMPLES]
-    x, y, w = scores[rows], codes[rows], weight[rows] / weight[rows].mean()
+    present = np.flatnonzero(weight)
+    rows = np.random.default_rng(0).permutation(present)[:_MAX_SAMPLES]
+    x, y, w = scores[rows], codes[rows], weight[rows]
+    if not _may_be_mapped(x, y, w) or np.abs(scores[present]).max() > _MAX_SCORE:
+        return None
+    w = w / w.mean()
     loss = -_of_labels(log_probabilities(calibration, x), y)
-    n_coefs = _count_coefs(n_classes)
+    n_coefs = _count_coefs(scores.shape[1])
     # Akaike's criterion. The second test is cheaper: no log-loss is negative.
     if w @ loss < n_coefs:
         return None
@@ -89,7 +98,7 @@ def fit_matrix_scaling(
         return None
     mapped = _map(matrix, scores)
     mapped[rows] = logits
-    largest = np.abs(mapped).max()
+    largest = np.abs(mapped[present]).max()
     return MatrixScaling(matrix / largest, mapped / largest)
 
 
@@ -103,9 +112,18 @@ def _count_coefs(n_classes):
     return n_classes * (n_classes - 1)
 
 
-def _are_enough(weight, n_samples):
-    """Return whether means vary as those of so many samples of equal weights (L. Kish 1965)."""
-    return len(weight) >= n_samples and weight.sum() ** 2 >= n_samples * (weight @ weight)
+def _may_be_mapped(scores, codes, weight):
+    """Return whether the classes are neither too few nor too many for the samples."""
+    n_classes = scores.shape[1]
+    n_samples = min_samples(n_classes)
+    if not 3 <= n_classes <= _MAX_CLASSES or len(weight) < n_samples:
+        return False
+    # The number of samples of equal weights whose means vary as much (L. Kish 1965).
+    if weight.sum() ** 2 < n_samples * (weight @ weight):
+        return False
+    # A class that X_val lacks, or a rare one: the map would never predict it.
+    is_absent = np.bincount(codes, minlength=n_classes) == 0
+    return not (is_absent & (weight @ scores > _MAX_EXPECTED * weight.mean())).any()
 
 
 def _of_labels(values, codes):
@@ -117,6 +135,7 @@ def _map(matrix, scores):
     return scores @ matrix[:, :-1].T + matrix[:, -1]
 
 
+@limit_blas_threads(1)  # the matrices are small: on busy cores, threads are 100 times as slow
 def _fit_logits(scores, codes, weight):
     """Return the coefficients and intercepts of a multinomial logistic regression.
 

@@ -81,6 +81,8 @@ class StackedParts:
         mapped, coef = copy(network), self.score_map[0]
         mapped.readout_coef_ = coef @ network.readout_coef_
         mapped.readout_intercept_ = coef @ network.readout_intercept_
+        labels = cast(Any, self.target).labels
+        mapped.matrix_scaling_ = labels.without_constants(self.weighting.matrix_scaling_)
         return mapped
 
     def fit(

@@ -19,7 +19,6 @@ from ..engines.algebra import HOST
 from ..hidden_layers.scale import ScaleSample
 from ..layers import hidden_dtype
 from ..parts.base import UNSET, Part
-from ..parts.composition import parts_of
 from ..parts.target import TargetSpec
 from ..readouts.calibration import Calibration, fit_offset
 from ..readouts.leave_one_out import HeldOutScores
@@ -195,11 +194,7 @@ class ClassWeighting(EnsembleWeighting):
     def calibrate(self, target, ensemble, X, networks):
         labels, class_weights = target.labels, ensemble.Y * ensemble.sample_weight[:, None]
         scores = labels.scores_of(ensemble.scores)
-        # Nor are scores of uncovered samples mapped in a single network.
-        uses_nearest = any(parts_of(network).uses_nearest_unit for network in networks)
-        fitted = labels.calibrate(
-            labels.split_rows(scores, class_weights), maps_scores=not uses_nearest
-        )
+        fitted = labels.calibrate(labels.split_rows(scores, class_weights), maps_scores=True)
         weights = target.prior_weights
         if weights is None:
             return fitted | {"score_offset_": 0.0}

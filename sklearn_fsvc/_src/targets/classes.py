@@ -341,7 +341,7 @@ class ClassTarget(TargetSpec):
         codes, weight = samples.targets.all_codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
         outputs = self.labels.split_samples(scores, codes, weight)
-        return self.labels.calibrate(outputs, maps_scores=not layer.has_compact_support)
+        return self.labels.calibrate(outputs, maps_scores=True)
 
     def may_map_scores(self, n_samples: int) -> bool:
         n_classes = (len(classes) for classes in self.labels.classes_per_output)
@@ -360,8 +360,7 @@ class ClassTarget(TargetSpec):
             outputs,
             prior_rows,
             is_rounded=layer.quantizer is not None,
-            # Scores of uncovered samples are the targets of centres, which are not mapped.
-            maps_scores=not (is_base or layer.has_compact_support),
+            maps_scores=not is_base,
         )
 
     def conformity_scores(

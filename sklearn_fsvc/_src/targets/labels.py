@@ -175,6 +175,12 @@ class Labels:
             return [scores]
         return np.split(scores, np.cumsum(self._score_sizes)[:-1], axis=1)
 
+    def without_constants(self, matrices: Any) -> Any:
+        """Return ``matrix_scaling_`` of maps whose constants are 0."""
+        each = [matrices] if self.is_single else matrices
+        each = [None if m is None else m * np.append(np.ones(len(m)), 0) for m in each]
+        return each[0] if self.is_single else each
+
     @property
     def _score_sizes(self) -> list[int]:
         """Return the number of scores of each output."""
