@@ -9,7 +9,7 @@ logistic regression of the classes on the scores of left-out samples has a matri
 Neural Networks"), which replaces the readout by another linear one, ``A W`` and ``A b + c``.
 
 Of classes that are not masked, the coefficients would be mostly noise. So the map is used only if
-cross-validation proves it to be better than a temperature alone.
+cross-validation shows a clearly lower log-loss than that of a temperature alone.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from .calibration import Calibration, log_probabilities
 _C = 10.0
 # With fewer samples, in total or for each coefficient, there is no map; and the most that are used.
 _MIN_SAMPLES, _MIN_SAMPLES_PER_COEF, _MAX_SAMPLES = 30, 2, 2**11
-# The time of a regression grows with the fourth power of the number of classes: 0.1 s for 20.
+# The time of a regression grows with the fourth power of the number of classes.
 _MAX_CLASSES = 20
 # Of a class without samples, the most samples that its scores may add up to.
 _MAX_EXPECTED = 5.0
@@ -135,7 +135,7 @@ def _map(matrix, scores):
     return scores @ matrix[:, :-1].T + matrix[:, -1]
 
 
-@limit_blas_threads(1)  # the matrices are small: on busy cores, threads are 100 times as slow
+@limit_blas_threads(1)  # the matrices are small: threads on busy cores wait for each other
 def _fit_logits(scores, codes, weight):
     """Return the coefficients and intercepts of a multinomial logistic regression.
 
