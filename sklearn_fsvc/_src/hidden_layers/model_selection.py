@@ -19,6 +19,10 @@ The search is greedy, one group of parameters after another:
    with the best units of Manhattan distances. They suit smooth targets: linear ones, or functions
    of the distance from a point. Small networks prefer them too often, so the best ones must also
    be better in a larger network.
+5. Linear maps: rounds of the whole matrix continue the weights. If the first reduces the error of
+   small networks, Gaussian units of mapped samples are compared with the best units so far, in
+   larger networks. They suit functions of a few linear combinations of features, and are
+   worse for others, so they must be clearly better.
 
 Each network is evaluated with its best ridge penalty.
 """
@@ -36,7 +40,7 @@ from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
 from ..readouts.penalty_search import SearchHistory
 from .centers import START_ALPHA, RBFParameters
 from .feature_weights import invert_weights, learn_weights, required_factor
-from .linear_map import learn_map
+from .linear_map import MAX_MAP_FEATURES, extend_weights, extension_fits, learn_map
 from .parameters import importances_of
 from .proxy_networks import FEW_UNITS, MAX_UNITS, ProxyNetworks
 from .relevance import minimise_error, sizes_for, suits_refinement
@@ -65,6 +69,13 @@ _SMOOTH_WIDTHS = 1.0, 6.0
 # Minimum relative decrease of the error of a larger network: small networks select Gaussian units
 # too often.
 _MIN_GAUSSIAN_GAIN = 0.07
+# Minimum relative decrease of the errors for a linear map: of the first round in small networks,
+# and of the units that are selected. On 26 datasets and 44 rules of 300 to 3000 samples, nearly all
+# maps that pass improve the accuracy or R^2, by up to 10 points, and most others reduce it.
+_MIN_ROUND_GAIN, _MIN_MAP_GAIN = 0.1, 0.1
+_MIN_ROUND_CLASS_GAIN, _MIN_MAP_CLASS_GAIN = 0.2, 0.3
+# Minimum numbers of training samples, in total and per feature, for a linear map.
+_MIN_MAP_SAMPLES, _MIN_SAMPLES_PER_FEATURE = 200, 10
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
 
@@ -86,12 +97,15 @@ class SearchSpace:
     tries_gaussian : bool, default=False
         Whether Gaussian units of Euclidean distances are a candidate, whatever the metric of the
         others.
+    tries_map : bool, default=False
+        Whether Gaussian units after a linear map are one, too.
     """
 
     kernels: tuple[Kernel, ...]
     radius: float | None
     weights_method: str | None = None
     tries_gaussian: bool = False
+    tries_map: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -171,6 +185,12 @@ def select_units(
         layer, weights = proxy.select_gaussian(
             unweighted, layer, error, weights, unlearned, parameters.n_units
         )
+    mapped = proxy.extend_weights(weights, random) if space.tries_map else None
+    if mapped is not None:
+        candidate, A = proxy.gaussian_of_map(unweighted, mapped.weights)
+        errors = proxy.errors_of_large([(layer, weights), (candidate, A)], parameters.n_units)
+        if errors[1] < proxy.map_factor * errors[0]:
+            layer, weights, importances = candidate, A, mapped.importances
     return SelectedUnits(layer.metric, layer.kernel, layer.radius, weights, importances)
 
 
@@ -180,13 +200,15 @@ def select_feature_weights(
     random: np.random.Generator,
     shared: dict[Any, Any] | None = None,
     is_refined: bool = False,
+    tries_map: bool = False,
 ) -> "FeatureWeights":
-    """Return feature weights for units other than RBF units.
+    """Return feature weights, or a linear map, for units other than RBF units.
 
     Weights are learned, equalising, or None: the candidate with the lowest validation error of
     Laplacian units, but not those learned from few samples if smooth units are clearly better
-    without; or refined ones, if smooth units are better, too, or if `is_refined`. Other parameters
-    are as in `select_units`.
+    without; or refined ones, if smooth units are better, too, or if `is_refined`. With `tries_map`,
+    a linear map that continues them, if smooth units are clearly better. Other parameters are as in
+    `select_units`.
     """
     job = job.named(f"{job.description}, weights")
     proxy = _ProxySearch.of(job, samples, random, SearchHistory(START_ALPHA), shared)
@@ -202,11 +224,19 @@ def select_feature_weights(
     others = [refined] if refined else []
     if best.weights is not unlearned and proxy.has_few_samples:
         others.append(FeatureWeights(unlearned, best.importances))
-    error = proxy.smooth_error(parameters, best.weights) if others else 0.0
+    selected, error = best, proxy.smooth_error(parameters, best.weights) if others else None
     for other in others:
-        if proxy.smooth_error(parameters, other.weights) < _SMOOTH_FACTOR * error:
-            return other
-    return best
+        other_error = proxy.smooth_error(parameters, other.weights)
+        if other_error < _SMOOTH_FACTOR * error:
+            selected, error = other, other_error
+            break
+    mapped = proxy.extend_weights(selected.weights, random) if tries_map else None
+    if mapped is not None:
+        if error is None:
+            error = proxy.smooth_error(parameters, selected.weights)
+        if proxy.smooth_error(parameters, mapped.weights) < proxy.map_factor * error:
+            return mapped
+    return selected
 
 
 class FeatureWeights(NamedTuple):
@@ -430,6 +460,34 @@ class _ProxySearch(ProxyNetworks):
             if errors[1] < (1 - _MIN_GAUSSIAN_GAIN) * errors[0]:
                 return best
         return incumbent, incumbent_weights
+
+    def extend_weights(self, weights, random):
+        """Return a linear map that continues the weights, and importances, if it is promising.
+
+        None if it is not, or if there are too few samples for its coefficients.
+        """
+        n_training, n_features = len(self.training), self.samples.X.shape[1]
+        min_samples = max(_MIN_MAP_SAMPLES, _MIN_SAMPLES_PER_FEATURE * n_features)
+        n_samples = n_training + len(self.validation)
+        if n_features == 1 or n_features > MAX_MAP_FEATURES or n_training < min_samples:
+            return None
+        if np.ndim(weights) == 2 or not extension_fits(self.job, n_samples, n_features):
+            return None
+        gain = _MIN_ROUND_CLASS_GAIN if self.samples.targets.is_binary else _MIN_ROUND_GAIN
+        split = self.training, self.validation
+        learned = extend_weights(self.job, self.samples, weights, random, split, 1 - gain)
+        return None if learned is None else FeatureWeights(*learned)
+
+    @property
+    def map_factor(self):
+        """Return the factor by which a linear map must reduce the error."""
+        return 1 - (_MIN_MAP_CLASS_GAIN if self.samples.targets.is_binary else _MIN_MAP_GAIN)
+
+    def gaussian_of_map(self, unweighted, A):
+        """Return Gaussian units of mapped samples, and the map, scaled if that is necessary."""
+        unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
+        A = self.scaled_weights(unweighted, A)
+        return self._best_gaussian(unweighted, A, np.inf)[0], A
 
     def _best_gaussian(self, unweighted, weights, incumbent_error):
         """Return the layer of the best width, and its error."""

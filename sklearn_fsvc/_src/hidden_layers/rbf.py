@@ -115,7 +115,9 @@ class RBF(RBFParameters, Units):
         if self.is_searched:
             radius = None if self.has_auto_radius else fitted["radius_"]
             method = weights_method(self.feature_weights, True, samples.X.dtype)
-            space = SearchSpace(self.kernels, radius, method, self._tries_gaussian(samples.X))
+            tries_gaussian = self._tries_gaussian(samples.X)
+            tries_map = tries_gaussian and is_option(self.feature_weights, "auto")
+            space = SearchSpace(self.kernels, radius, method, tries_gaussian, tries_map)
             selected = select_units(
                 job, samples, replace(self, n_units=n_units), weights, space,
                 make_generator(self.random_state), history, self.shared,

@@ -205,7 +205,10 @@ class Tanh(Units):
         random = make_generator(self.random_state)
         if method == "map":
             return learn_map(job, samples, random)
-        return select_feature_weights(job, samples, random, self.shared, method == "refined")
+        is_auto = is_option(self.feature_weights, "auto")
+        return select_feature_weights(
+            job, samples, random, self.shared, method == "refined", tries_map=is_auto
+        )
 
     def _tries_linear_units(self, job, samples):
         """Return whether units that are not set otherwise are compared with linear ones."""
