@@ -120,7 +120,8 @@ def test_a_fit_without_a_map_has_none(mapped_model, rng):
     assert model.feature_map_ is not None
     model.fit(X, rng.normal(size=400))
     assert model.feature_map_ is None
-    assert TanhClassifier(20, alpha=1.0).fit(X, projection > 0).feature_map_ is None
+    weighted = TanhClassifier(20, alpha=1.0, feature_weights="learned")
+    assert weighted.fit(X, projection > 0).feature_map_ is None
 
 
 def test_a_map_of_sparse_multilabel_and_uint8_data(X, y):

@@ -2,12 +2,19 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 
 import naive
-from sklearn_fsvc import RBFClassifier, RBFProjector, RBFRegressor, TanhRegressor
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhRegressor,
+)
 from sklearn_fsvc._src.hidden_layers.model_selection import _ProxySearch
 
 GAUSSIAN = "euclidean", "gaussian"
@@ -184,3 +191,72 @@ def test_small_penalties_of_many_units():
     model = RBFRegressor(590, random_state=0).fit(X, y)
     assert model.alpha_ < 1e-5
     assert model.score(X_new, y_new) > 0.9
+
+
+def halfspace(n, n_features=8, seed=0):
+    """Return samples, and the side of a plane that is oblique to all features."""
+    X = np.random.default_rng(seed).normal(size=(n, n_features)).astype(np.float32)
+    return X, X @ np.random.default_rng(1).normal(size=n_features)
+
+
+@pytest.mark.parametrize("of_classes", [True, False])
+@pytest.mark.parametrize("units", ["rbf", "tanh"])
+def test_a_function_of_a_linear_combination_is_mapped(units, of_classes, device):
+    X, combination = halfspace(900)
+    y = combination > 0 if of_classes else np.sin(combination)
+    classes = {"rbf": (RBFRegressor, RBFClassifier), "tanh": (TanhRegressor, TanhClassifier)}
+    model = classes[units][of_classes](random_state=0, device=device).fit(X[:400], y[:400])
+    weighted = clone(model).set_params(feature_weights="learned").fit(X[:400], y[:400])
+    assert model.feature_map_.shape == (8, 8)
+    assert model.feature_importances_.shape == (8,)
+    assert weighted.feature_map_ is None
+    assert model.score(X[400:], y[400:]) > weighted.score(X[400:], y[400:]) + 0.02
+    if units == "rbf":
+        assert choice(model) == GAUSSIAN
+
+
+@pytest.mark.parametrize(
+    ("parameters", "n"),
+    [
+        ({"feature_weights": "learned"}, 400),
+        ({"kernel": "laplacian"}, 400),
+        ({"metric": "manhattan"}, 400),
+        ({"precision": 8}, 400),
+        ({"feature_weights": np.ones(8)}, 400),
+        ({"max_memory": "1MB"}, 400),
+        ({}, 200),
+    ],
+)
+def test_parameters_without_a_map(parameters, n):
+    X, combination = halfspace(n)
+    model = RBFClassifier(50, random_state=0, **parameters).fit(X, combination > 0)
+    assert model.feature_map_ is None
+
+
+def test_a_rule_over_single_features_is_not_mapped(device):
+    X, _ = halfspace(600)
+    for y in ((X[:, 0] > 0) & (X[:, 1] > -0.5), np.abs(X[:, :3]).max(axis=1) < 1):
+        for classifier in (RBFClassifier, TanhClassifier):
+            model = classifier(100, random_state=0, device=device).fit(X, y)
+            assert model.feature_map_ is None
+
+
+def test_sparse_samples_are_mapped():
+    X, combination = halfspace(500)
+    X[np.abs(X) < 0.2] = 0
+    model = TanhClassifier(200, random_state=0).fit(X, combination > 0)
+    ours = clone(model).fit(sparse.csr_array(X), combination > 0)
+    np.testing.assert_allclose(ours.feature_map_, model.feature_map_, atol=1e-5)
+    np.testing.assert_allclose(ours.predict_proba(X), model.predict_proba(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("classifier", [RBFClassifier, TanhClassifier])
+def test_samples_of_weight_0_do_not_change_the_map(classifier):
+    X, combination = halfspace(500)
+    y, weight = combination > 0, np.repeat([1.0, 0.0], 500)
+    model = classifier(200, random_state=0)
+    maps = [
+        model.fit(np.vstack([X, others]), np.append(y, ~y), sample_weight=weight).feature_map_
+        for others in (9 * X, X[::-1])
+    ]
+    np.testing.assert_array_equal(*maps)

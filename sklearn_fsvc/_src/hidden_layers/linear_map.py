@@ -312,5 +312,6 @@ class _Network:
 
     def gradient_outer_product(self, n_samples: int = 0) -> npt.NDArray:
         """Return the AGOP with respect to transformed samples; of the last ones, 0 for all."""
-        rows: Any = self.samples.order[-n_samples:]
-        return mean_outer_product(self.job, self.layer, self.W, self.samples, np.sort(rows))
+        order: Any = self.samples.order
+        rows = np.sort(order[-n_samples:])
+        return mean_outer_product(self.job, self.layer, self.W, self.samples, rows)
