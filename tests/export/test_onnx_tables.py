@@ -205,7 +205,7 @@ def test_polars():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-@pytest.mark.parametrize("fit_dtype", [np.float64, None])
+@pytest.mark.parametrize("fit_dtype", [np.float64, np.float32, None])
 def test_arrays(dtype, fit_dtype):
     """The features are those of this dtype, also if the model was fitted in another one."""
     rng = np.random.default_rng(0)
@@ -218,6 +218,12 @@ def test_arrays(dtype, fit_dtype):
     model = make_tabular_pipeline(RBFRegressor(**FIXED), categorical_features=[1])
     names = check_features(model, X, y, X_new)
     assert {"categorical__mean(x1)", "values__x2"} <= set(names)
+
+
+def test_quantiles_beyond_the_range_of_inputs():
+    X = np.array([[-1e300], [0.1], [0.1], [0.5], [1e300]])
+    new = np.array([[-1e38], [0.1], [0.3], [1e38], [np.nan]], np.float32)
+    check_features(make_tabular_pipeline(RBFProjector(5, random_state=0)), X, None, new)
 
 
 def test_equality_of_objects():

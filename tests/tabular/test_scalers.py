@@ -32,6 +32,21 @@ def test_ties_have_the_midrank():
     np.testing.assert_allclose(H[:, 0], [score(1 / 3), score(1 / 3), score(5 / 6)], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "new_dtype", "largest"),
+    [(np.float32, np.float64, 5), (np.float64, np.float32, 5), (np.float64, np.float32, 1e300)],
+)
+def test_ranks_do_not_depend_on_the_precision(dtype, new_dtype, largest):
+    """Of equal values, also of the median, which replaces missing values."""
+    X = np.repeat([[0.1], [0.2], [0.5], [np.nan]], 9, axis=0)
+    fitted = np.vstack([X, [[-largest], [largest]]]).astype(dtype)
+    far = np.finfo(new_dtype).max / 2
+    columns = preprocessing().fit(fitted)
+    H = columns.transform(np.vstack([X, [[-far], [far]]]).astype(new_dtype))
+    np.testing.assert_allclose(H[:-2], columns.transform(fitted)[:-2], atol=1e-6)
+    assert H[-2, 0] < H[0, 0] < H[18, 0] < H[-1, 0]
+
+
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
 def test_scores_do_not_depend_on_the_unit(unit, rng):
     X = rng.lognormal(size=(50, 1))

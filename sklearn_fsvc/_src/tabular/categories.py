@@ -8,7 +8,14 @@ import numpy.typing as npt
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import as_python, input_names, is_missing, is_nested, unique_names
+from ..data.columns import (
+    as_python,
+    input_names,
+    is_missing,
+    is_nested,
+    iterate_columns,
+    unique_names,
+)
 from ..data.validation import to_dense
 from ..utils.parameters import check_positive_integer
 from ..utils.user_warnings import warn
@@ -101,9 +108,13 @@ def unify_missing(X: Any) -> npt.NDArray:
     """
     if hasattr(X, "notna"):
         return X.astype(object).where(X.notna(), np.nan).to_numpy(dtype=object)
-    table, X = X, np.asarray(X)  # as encoders convert DataFrames of polars
-    if X.dtype.kind == "f" and table is not X and any(each.is_integer() for each in table.dtypes):
-        X = np.array(table.rows(), dtype=object)  # float64 rounds integers beyond 2**53
+    if hasattr(X, "columns"):
+        # Arrays of polars have floats in place of integers with missing values, which rounds those
+        # beyond 2**53, and one dtype for all columns, which dates and numbers do not share.
+        columns, X = iterate_columns(X), np.empty(X.shape, dtype=object)
+        for j, column in enumerate(columns):
+            X[:, j] = column.to_list()
+    X = np.asarray(X)
     if X.dtype.kind != "O":
         return X
     with np.errstate(invalid="ignore"):  # comparisons of NaN, on some processors

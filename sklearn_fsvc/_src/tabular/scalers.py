@@ -38,14 +38,19 @@ class RankScaler(QuantileTransformer):
     ----------
     ends_ : ndarray of shape (2, n_features)
         Midranks of the smallest and of the largest value of each feature.
+    dtype_ : dtype
+        float32 or float64, that of the samples in `fit`. New samples are compared with them in the
+        lower precision of both: 0.1 in float32 and in float64 are different numbers.
     """
 
     n_quantiles: int
+    dtype_: Any = np.dtype(np.float64)  # of models of earlier versions, which do not have it
 
     def fit(self, X: Any, y: Any = None) -> "RankScaler":
         self._validate_params()
         table, n_quantiles = X, self.n_quantiles
         X = validate_data(self, table, dtype=_DTYPES, ensure_all_finite="allow-nan")
+        self.dtype_ = X.dtype
         # Keep differences of values finite. Clipped values have the same rank.
         bound = np.finfo(X.dtype).max / 4
         X = np.clip(X, -bound, bound)
@@ -87,12 +92,15 @@ class RankScaler(QuantileTransformer):
 
     def _check_inputs(self, X, *args, **kwargs):
         X = super()._check_inputs(X, *args, **kwargs)
-        return X.astype(np.result_type(X, np.float32), copy=False)
+        dtype = min(np.result_type(X, np.float32), self.dtype_)
+        with np.errstate(over="ignore"):  # infinity has the rank of the largest value
+            return X.astype(dtype, copy=False)
 
     def _transform_col(self, X_col, quantiles, inverse):
         # numpy.interp starts its search at the interval of the previous value: sorted values take a
         # fifth of the time (20,000 samples), sorting included, and have the same ranks.
         order, ranks = np.argsort(X_col), np.empty_like(X_col)
+        quantiles = round_to(X_col.dtype, quantiles)
         ranks[order] = super()._transform_col(X_col[order], quantiles, inverse)
         return ranks
 
@@ -147,6 +155,12 @@ class RankOrValueScaler(RankScaler):
         check_is_fitted(self)
         scaler = self.value_scaler_
         return super().transform(X) if scaler is None else scaler.transform(X)
+
+
+def round_to(dtype: npt.DTypeLike, values: npt.NDArray) -> npt.NDArray:
+    """Return values in a floating-point dtype, and the largest number for those beyond it."""
+    limits = np.finfo(dtype)
+    return np.clip(values, limits.min, limits.max).astype(dtype)
 
 
 def combine_scores(ranks: npt.ArrayLike) -> npt.NDArray:

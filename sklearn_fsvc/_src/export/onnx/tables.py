@@ -15,7 +15,13 @@ from ...tabular.categories import ONE_HOT_VALUE, UNKNOWN_CODE, CategoryEncoder, 
 from ...tabular.dates import DatetimeEncoder
 from ...tabular.interactions import InteractionEncoder
 from ...tabular.numerical_interactions import NumericalInteractionEncoder
-from ...tabular.scalers import MedianImputer, RankOrValueScaler, RankScaler, ValueScaler
+from ...tabular.scalers import (
+    MedianImputer,
+    RankOrValueScaler,
+    RankScaler,
+    ValueScaler,
+    round_to,
+)
 from ...tabular.table_transformer import TableTransformer
 from ...tabular.text import TextEncoder
 from ..unwrap import steps_of
@@ -279,7 +285,10 @@ def _add_imputation(graph, imputer, X, dtype):
 
 def _add_rank_scores(graph, scaler, X, dtype):
     """Add `RankScaler.transform`."""
-    X, quantiles = graph.cast(X, np.float64), scaler.quantiles_.astype(np.float64)
+    compared = min(dtype, scaler.dtype_)
+    X = X if compared == dtype else graph.cast(X, compared)
+    X = graph.cast(X, np.float64)
+    quantiles = round_to(compared, scaler.quantiles_).astype(np.float64)
     X = graph.add("Max", graph.add("Min", X, quantiles[-1]), quantiles[0])
     position = add_search(graph, quantiles, X)
 
