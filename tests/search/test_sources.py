@@ -111,6 +111,15 @@ def test_shuffled_splits_are_refused(rows):
         search.fit(SliceableFile(X), y)
 
 
+def test_training_rows_of_one_pass_in_any_order(rows):
+    X, y = rows
+    order = np.random.default_rng(0).permutation(200)
+    search = HiddenSizeSearchCV(SEARCHES["one pass"][0], {"alpha": [0.1]}, refit=False)
+    search.set_params(cv=[(order, np.arange(200, 300))])
+    scores = [search.fit(data, y).cv_results_["mean_test_score"] for data in (X, SliceableFile(X))]
+    np.testing.assert_array_equal(*scores)
+
+
 def test_pipelines_are_refused(rows):
     X, y = rows
     model = make_pipeline(StandardScaler(), TANH)

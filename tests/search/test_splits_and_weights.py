@@ -99,6 +99,13 @@ def test_a_class_missing_in_a_training_set(wine, network, missing):
     compare(network, SIZES, wine, **options)
 
 
+def test_copies(wine):
+    """The fit to a training set leaves out all copies of a sample at once."""
+    X, y = (np.concatenate([part[::2], part[::2], part[1::2]]) for part in wine)
+    train, test = np.split(np.arange(len(y)), [2 * len(wine[1][::2])])
+    compare(TANH, SIZES, (X, y), scoring="neg_log_loss", cv=[(train, test)])
+
+
 # Sample weights
 
 

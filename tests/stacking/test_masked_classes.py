@@ -43,6 +43,39 @@ def test_decision_values_are_mapped():
     assert 0.87 < in_set.mean() < 0.94
 
 
+class OverriddenFit(TanhClassifier):
+    def fit(self, X, y=None, sample_weight=None, **validation):
+        return super().fit(X, y, sample_weight, **validation)
+
+
+@pytest.mark.parametrize(
+    ("role", "network"),
+    [
+        ("base", clone(TANH).set_params(alpha=[0.01, 0.1])),
+        ("base", OverriddenFit(**TANH.get_params())),
+        ("base, X_val", OverriddenFit(**TANH.get_params())),
+        ("final", clone(TANH).set_params(alpha=[0.01, 0.1])),
+    ],
+)
+def test_networks_whose_fit_maps_their_scores(role, network):
+    """That fit returns no leave-one-out scores; its map is undone, since the ensemble has one."""
+    validation = {"X_val": X[400:], "y_val": Y[400:]} if "X_val" in role else {}
+    models = []
+    for tanh in (network, TANH):
+        members, final = [("tanh", tanh)], None
+        if role == "final":
+            members, final = [("small", clone(TANH).set_params(n_hidden=12))], tanh
+        ensemble = StackedClassifier(members, final_estimator=final, random_state=0)
+        models.append(ensemble.fit(X[:400], Y[:400], **validation))
+    actual = models[0]
+    fitted_network = actual.final_estimator_ or actual.estimators_[0]
+    assert fitted_network.alpha_ == 0.1
+    assert hasattr(actual, "matrix_scaling_")
+    assert not hasattr(fitted_network, "matrix_scaling_")
+    p = [model.predict_proba(X_TEST) for model in models]
+    np.testing.assert_allclose(*p, atol=1e-4)
+
+
 def test_columns_of_y_are_mapped_one_by_one():
     """Also beside a column of two classes, which has one score."""
     model = fitted(y=np.column_stack([Y > 1, Y]))

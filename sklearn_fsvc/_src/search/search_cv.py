@@ -134,8 +134,8 @@ class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
     of them: tanh units with a number for `scale` and only numbers for `alpha`, without a pipeline
     or a transformed target, without ``class_weight="balanced"``, and with a splitter that holds out
     each sample about once, such as `KFold`. Each training set must contain all classes, or a target
-    that varies. Otherwise each split needs a separate pass; steps before the network are fitted
-    once per split.
+    that varies, and no copies of samples, which `fit` merges. Otherwise each split needs a separate
+    pass; steps before the network are fitted once per split.
 
     Smaller networks are prefixes of larger ones for tanh units, for random centres, for random
     patches except with ``kernel="below_mean"``, and with a number for `selection_radius`. If the

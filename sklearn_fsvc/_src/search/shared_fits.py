@@ -119,7 +119,8 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
     """Return the networks of a group on all splits, from one pass; None if that is impossible.
 
     It needs one hidden layer for all splits, splits that hold out few samples, memory for the
-    statistics of each split, and targets that are encoded alike in each split.
+    statistics of each split, targets that are encoded alike in each split, and no copies that a fit
+    merges.
     """
     start = perf_counter()
     is_possible = _has_one_layer(group.estimator) and not group.has_auto
@@ -131,6 +132,8 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
     with get_engine(network.device, *work_of_fit(plan.X, network.n_hidden)) as engine:
         metadata = get_metadata(**plan.fit_params)
         parts, samples = network._encode_training_data(parts, engine, plan.X, plan.y, *metadata)
+        if _merges_copies(plan, samples):
+            return None
         samples, scale = parts.units.order_samples(samples).with_unit_weights()
         samples, job = samples.on_device(plan.job(network, engine))
         # Those of each fold, of all samples, their difference and its factor.
@@ -377,6 +380,13 @@ def _held_out_rows(plan: SearchPlan) -> list[Rows] | None:
         held_out.append(rest)
     n_held_out = sum(map(len, held_out))
     return held_out if n_held_out <= n_samples * len(held_out) / 2 else None
+
+
+def _merges_copies(plan: SearchPlan, samples: Samples) -> bool:
+    """Return whether a fit to some training set merges copies, which it leaves out together."""
+    each = (np.sort(train) for train, _ in plan.splits)  # sources are read in their own order
+    parts = (samples.with_rows(select_rows(samples.X, rows), rows) for rows in each)
+    return any(merge_copies(part) is not part for part in parts)
 
 
 def _have_same_targets(plan: SearchPlan, samples: Samples) -> bool:

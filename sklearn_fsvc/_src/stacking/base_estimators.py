@@ -291,7 +291,7 @@ class TrainingSet:
         """Return the same in one more pass, for networks whose fit does not return them.
 
         That is so if `alpha` is chosen from a list: then no Gram matrix is kept. And if `fit` is
-        that of a user's subclass.
+        that of a user's subclass. Both may have mapped the scores of the network, which is undone.
         """
         parts, X = parts_of(network), self.samples.X
         samples, scale = parts.target.encode(X, self.y, self.samples.weight).with_unit_weights()
@@ -308,9 +308,20 @@ class TrainingSet:
                 center_outputs=outputs,
             )  # fmt: skip
             solution, scores = loo.solve(alpha, is_last=True)
-            if (drawn := self.validation_sample) is None:
-                return scores
-            return score_validation(job, layer, drawn, solution, alpha, outputs, scores.oof_scores)
+            if (drawn := self.validation_sample) is not None:
+                oof_scores = scores.oof_scores
+                scores = score_validation(job, layer, drawn, solution, alpha, outputs, oof_scores)
+            if hasattr(network, "matrix_scaling_"):
+                calibrated = parts.target.calibrate(
+                    scores, drawn or sample, job, layer, is_base=True
+                )
+                readout = parts.readout.solved(
+                    job.engine, solution, parts.target, layer.hidden_dtype, **calibrated
+                )
+                del network.matrix_scaling_
+                for name, value in readout.fitted.items():
+                    setattr(network, name, value)
+            return scores
 
 
 def overrides_fit(network: Any) -> bool:
