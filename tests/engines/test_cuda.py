@@ -156,7 +156,7 @@ def test_statistics_equal_those_of_the_host_bitwise(cupy, digits, bits):
         model = RBFClassifier(80, device=device, precision=bits, random_state=0, **given)
         with get_engine(device) as engine:
             layer = quantize_layer(layer_of(model.fit(X, y)), bits)
-            (statistics,) = gather(Job(engine), [layer], Samples(X, OneHotTargets(y, 5)))
+            (statistics,) = gather(Job(engine), [layer], Samples(X, OneHotTargets.of_column(y, 5)))
             sums.append(statistics.on(HOST))
     for name in ("n", "h", "y", "hy"):
         np.testing.assert_array_equal(getattr(sums[1], name), getattr(sums[0], name))

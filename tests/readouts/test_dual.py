@@ -30,7 +30,7 @@ def samples(request, rng):
     X, weight = rng.normal(size=(50, 4)), None
     if request.param:
         weight = rng.integers(0, 3, 50).astype(float)
-    return Samples(X, OneHotTargets(rng.integers(0, 3, 50), 3), weight)
+    return Samples(X, OneHotTargets.of_column(rng.integers(0, 3, 50), 3), weight)
 
 
 @pytest.fixture

@@ -27,7 +27,9 @@ def layers(rng):
 
 def statistics_of(layers, X, y, weight=None, **options):
     with get_engine("jit") as engine:
-        return gather(Job(engine), layers, Samples(X, OneHotTargets(y, 3), weight), **options)
+        return gather(
+            Job(engine), layers, Samples(X, OneHotTargets.of_column(y, 3), weight), **options
+        )
 
 
 def assert_statistics(actual, layer, X, y, weight=None):

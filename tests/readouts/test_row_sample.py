@@ -39,7 +39,7 @@ def rows(rng):
 
 def samples_of(X, y, weight=None, part=slice(None)):
     weight = None if weight is None else weight[part]
-    return Samples(X[part], OneHotTargets(y[part], 3), weight)
+    return Samples(X[part], OneHotTargets.of_column(y[part], 3), weight)
 
 
 def expected_sample(X, y, weight, max_rows=CAPACITY):
@@ -228,7 +228,7 @@ def test_duplicates_are_not_merged(rows, kind, is_subset):
     weight[::5] = 0
     part = np.arange(0, 120, 3) if is_subset else None
     container = {"dense": X, "sparse": SparseSource(csr_array(X)), "blocks": TiledArray(X, 7)}[kind]
-    samples, job = Samples(container, OneHotTargets(y, 3), weight), Job(get_engine("jit"))
+    samples, job = Samples(container, OneHotTargets.of_column(y, 3), weight), Job(get_engine("jit"))
     sample = sample_by_hash(job, samples, 120, part)
     present = np.flatnonzero(weight)
     np.testing.assert_array_equal(

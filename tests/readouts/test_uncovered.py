@@ -62,7 +62,7 @@ def without_each_row(layer, X, Y, alpha, weight):
 
 
 def job_and_samples(X, y):
-    return Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), WEIGHT)
+    return Job(get_engine("jit")), Samples(X, OneHotTargets.of_column(y, 3), WEIGHT)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])

@@ -323,7 +323,7 @@ def _check_batch(target, batch, buffer, state):
 
 def _warn_of_one_class(units: Units, samples: Samples) -> None:
     """Warn if a layer was chosen for samples of one class."""
-    codes = getattr(samples.targets, "codes", None)
+    codes = samples.targets.class_codes
     if codes is not None and is_buffered(units) and (codes == codes[0]).all():
         warn(
             "The samples from which the hidden layer is chosen are of one class, for which any "

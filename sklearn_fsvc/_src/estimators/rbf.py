@@ -1,5 +1,6 @@
 """Estimators with RBF units, centred at selected training samples."""
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..hidden_layers.rbf import RBF
@@ -238,7 +239,8 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         parts = self._parts()
         if not parts.target.labels.is_single:
             raise AttributeError("n_support_ counts the centres of each class of one output.")
-        return parts.target.targets_of(self.center_labels_).counts
+        targets = parts.target.targets_of(self.center_labels_)
+        return np.bincount(targets.class_codes, minlength=targets.n_outputs)
 
 
 @fill_docstring(SHARED, REGRESSION, RBF_UNITS)

@@ -97,7 +97,7 @@ class Untrained(Linear):
     def _train(self, training: ReadoutTraining) -> Self:
         W = untrained(training.samples.targets, training.units.support)
         target: Any = training.target
-        codes, weight = training.samples.targets.all_codes, training.samples.weight
+        codes, weight = training.samples.targets.codes, training.samples.weight
         weights = target.class_weights(codes, None if weight is None else np.sign(weight))
         if weights is not None:
             W *= weights[training.units.support] / weights.max()

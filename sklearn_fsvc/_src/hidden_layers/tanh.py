@@ -171,7 +171,7 @@ class Tanh(Units):
         if pretrained is not None:
             check_n_features(pretrained.components_, samples.X)
             return self.with_layer_of(parts_of(pretrained).units)
-        codes = samples.targets.groups if self.needs_classes else None
+        codes = samples.targets.class_codes if self.needs_classes else None
         if self.needs_classes and codes is None:
             raise ValueError(
                 f"weights={self.weights!r} needs one class per sample, and y has several "

@@ -201,7 +201,7 @@ class SoftmaxTraining:
         self.point: Any = None
         self.n_passes = self.n_cg = 0
         self._settings = settings or SoftmaxSettings()
-        self.log_loss = LogLoss.for_targets(samples.targets)
+        self.log_loss = LogLoss(samples.targets.n_classes)
         self._total_weight = samples.total_weight
         if statistics is None:
             (statistics,) = gather(job, [layer], samples)
