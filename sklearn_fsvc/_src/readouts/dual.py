@@ -184,9 +184,7 @@ class HatComplement:
 
     residuals: npt.NDArray  # (n_rows, n_outputs), times the square roots of the weights
     whitened: npt.NDArray  # (n, n_rows): L^-1 times the rows as unit vectors
-    u: (
-        npt.NDArray
-    )  # (n_rows,): their components along u, times the square sqrt_weight of `u_inverse`
+    u: npt.NDArray  # (n_rows,): their components along u, times the square root of `u_inverse`
     has_unit: npt.NDArray  # (n_own,): indices of the rows at which a unit is centred
     units: npt.NDArray  # (n, n_own): L^-1 times the columns of these units in A
     coefficients: npt.NDArray  # (n_own, n_outputs): of these units
@@ -365,10 +363,8 @@ class DualLOO(LeaveOneOut):
         H = problem.H
         Y, weight = self.sample.targets, self.sample.rows.weight
         rows, groups = self._copies
-        sqrt_weight, unit_at_sample = (
-            np.sqrt(weight)[:, None],
-            self._unit_at_sample_below(H.shape[1]),
-        )
+        sqrt_weight = np.sqrt(weight)[:, None]
+        unit_at_sample = self._unit_at_sample_below(H.shape[1])
         left_out = dual.hat_complement(H, rows, groups, sqrt_weight, unit_at_sample)
         residuals, diagonal = left_out.without_centered_units()
         # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
