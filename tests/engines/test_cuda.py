@@ -29,8 +29,8 @@ from sklearn_fsvc._src.engines.cuda.integers import round_columns
 from sklearn_fsvc._src.engines.integers import MAX_ROWS
 from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
 from sklearn_fsvc._src.parts.composition import layer_of
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 

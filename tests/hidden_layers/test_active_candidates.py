@@ -21,7 +21,7 @@ from sklearn_fsvc._src.hidden_layers.novelty import (
     select_in_rounds,
     selection_bytes,
 )
-from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
+from sklearn_fsvc._src.hidden_layers.ordered_samples import NoveltyRule, OrderedSamples
 from sklearn_fsvc._src.hidden_layers.radius import typical_distance
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc.engines import get_engine

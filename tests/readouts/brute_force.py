@@ -8,8 +8,8 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts.composition import layer_of
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.press import compute_press
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 

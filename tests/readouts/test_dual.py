@@ -16,9 +16,9 @@ from sklearn_fsvc._src.readouts.dual import (
     search_dual,
     suits_dual,
 )
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, gather_and_search
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 

@@ -32,10 +32,10 @@ from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import press as press_module
 from sklearn_fsvc._src.readouts.draw_sample import find_sampled_rows, sample_by_hash, sample_unique
 from sklearn_fsvc._src.readouts.dual import DualLOO, gather_dual_problem
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO, leave_fold_out
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, compute_press
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 

@@ -24,6 +24,7 @@ from sklearn_fsvc._src.readouts.cross_validation import (
     hold_out,
     make_folds,
 )
+from sklearn_fsvc._src.readouts.gather_statistics import gather, gather_coarse
 from sklearn_fsvc._src.readouts.penalty_search import (
     ALPHA_STEP,
     PenaltySearchResult,
@@ -34,7 +35,6 @@ from sklearn_fsvc._src.readouts.penalty_search import (
     search_penalty,
     squared_error,
 )
-from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc.engines import get_engine
 
@@ -72,7 +72,7 @@ def test_many_units_are_multiplied_in_float32(data, monkeypatch, few, precisions
         dtypes.append(dtype and np.dtype(dtype).name)
         return gather(job, layers, samples, rows, dtype)
 
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.ridge.gather", recorded)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.gather_statistics.gather", recorded)
     monkeypatch.setattr("sklearn_fsvc._src.readouts.penalty_search.gather", recorded)
     with get_engine("jit") as engine:
         result, statistics = gather_and_search(

@@ -20,8 +20,8 @@ from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import draw_sample, row_sample
 from sklearn_fsvc._src.readouts.calibration import fit_calibration
 from sklearn_fsvc._src.readouts.draw_sample import UniqueSamplePass, sample_by_hash, sample_unique
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.row_sample import RowSample, mean_and_error, squared_deviation
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets

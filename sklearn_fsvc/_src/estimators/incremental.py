@@ -30,10 +30,10 @@ from ..readouts.cross_validation import (
     n_validation_units,
 )
 from ..readouts.drift import ErrorMonitor
+from ..readouts.gather_statistics import gather
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution
 from ..readouts.penalty_search import SearchHistory, search_penalty, squared_error
-from ..readouts.ridge import gather
 from ..readouts.row_sample import RowSample, sample_capacity
 from ..readouts.running_statistics import BufferedSamples, RunningStatistics
 from ..readouts.statistics import RidgeStatistics

@@ -14,6 +14,7 @@ from ..readouts.dual import (
     search_dual_validated,
     suits_dual,
 )
+from ..readouts.gather_statistics import gather_with_fallback
 from ..readouts.leave_one_out import HeldOutScores, LeaveOneOut, SampledLOO
 from ..readouts.linear import Solution
 from ..readouts.loo_penalty import (
@@ -24,7 +25,6 @@ from ..readouts.loo_penalty import (
     select_from_loo_grid,
     suits_loo,
 )
-from ..readouts.ridge import gather_with_fallback
 from ..utils.parameters import is_option, make_generator, parse_penalty
 from .automatic_precision import train_quantised
 from .linear_readout import Linear, center_outputs, score_validation, search_held_out, sole_centers

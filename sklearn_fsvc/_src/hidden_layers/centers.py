@@ -30,7 +30,7 @@ from ..utils.parameters import (
 )
 from ..utils.user_warnings import warn
 from .novelty import first_novel_rows, min_centers, novel_rows, selection_bytes
-from .ordered_rows import NoveltyRule, OrderedSamples
+from .ordered_samples import NoveltyRule, OrderedSamples
 from .parameters import is_learned
 from .radius import (
     GROUP_GROWTH,

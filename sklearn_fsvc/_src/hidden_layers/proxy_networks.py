@@ -23,11 +23,11 @@ from ..engines.algebra import HOST
 from ..kernels import GAUSSIAN
 from ..layers import RBFLayer
 from ..readouts.cross_validation import draw_split
+from ..readouts.gather_statistics import gather, gather_coarse
 from ..readouts.penalty_search import SearchHistory, search_penalty
-from ..readouts.ridge import gather, gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import RBFParameters, fit_rbf_layer
-from .ordered_rows import OrderedSamples
+from .ordered_samples import OrderedSamples
 from .radius import typical_distance, widest_square
 
 # Maximum numbers of samples and units of a proxy network, and its units if there are few samples.

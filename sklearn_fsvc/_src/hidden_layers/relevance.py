@@ -27,7 +27,7 @@ from ..kernels import LAPLACIAN
 from ..layers import RBFLayer
 from .centers import START_ALPHA
 from .feature_weights import draw_subset, invert_weights
-from .ordered_rows import OrderedSamples
+from .ordered_samples import OrderedSamples
 from .radius import typical_distance
 
 

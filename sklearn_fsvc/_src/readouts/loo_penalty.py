@@ -16,6 +16,7 @@ from ..data.job import Job
 from .cross_validation import HeldOut, n_validation_units
 from .draw_sample import sample_unmerged
 from .dual import DualLOO, DualProblem
+from .gather_statistics import gather
 from .leave_one_out import SampledLOO
 from .linear import Posterior, Solution
 from .penalty_search import (
@@ -29,7 +30,6 @@ from .penalty_search import (
     search_with_float64_fallback,
 )
 from .press import LOOScorer, PressResult, compute_press
-from .ridge import gather
 from .row_sample import mean_and_error, squared_deviation
 from .statistics import MAX_FACTORS, RidgeStatistics
 

@@ -16,8 +16,8 @@ from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import cast_to_float32_if_safe
 from .cross_validation import HeldOut, n_validation_units
+from .gather_statistics import gather, gather_coarse
 from .linear import Solution
-from .ridge import gather, gather_coarse
 from .statistics import RidgeStatistics
 
 # Units from which sums in float32 save time.

@@ -21,6 +21,7 @@ from ..data.samples import Samples, draw_ascending
 from ..data.streaming import Consumer, stream
 from .calibration import Calibration, fit_temperature
 from .draw_sample import sample_unique
+from .gather_statistics import gather
 from .leave_one_out import SampledLOO
 from .linear import Solution
 from .log_loss import LogLoss, LossSums, compute_losses
@@ -33,7 +34,6 @@ from .newton import (
     WhitenedCoordinates,
     sample_by_uncertainty,
 )
-from .ridge import gather
 from .statistics import RidgeStatistics
 
 

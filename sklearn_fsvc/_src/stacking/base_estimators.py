@@ -24,8 +24,8 @@ from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
 from ..parts.base import UNSET, Part
 from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
+from ..readouts.gather_statistics import gather_with_fallback
 from ..readouts.leave_one_out import HeldOutScores, SampledLOO
-from ..readouts.ridge import gather_with_fallback
 from ..readouts.row_sample import RowSample
 from ..utils.callbacks import FitTask, propagate_callbacks
 from ..utils.parameters import check_random_state, check_verbosity, is_option
