@@ -8,7 +8,7 @@ from fake_sources import ChunkFunction
 from sklearn_fsvc import TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.estimators import readout_parameter
+from sklearn_fsvc._src.estimators import readouts
 from sklearn_fsvc._src.layers import TanhLayer, quantize_layer
 from sklearn_fsvc._src.readouts.linear import Solution
 from sklearn_fsvc._src.readouts.row_space import find_row_space
@@ -40,8 +40,8 @@ def row_space_of(layer, X, weight=None, **params):
 def both(monkeypatch, X, y, weight, validation):
     """Return models trained in the row space, and by all units."""
     models = []
-    for find in readout_parameter.find_row_space, lambda *_: None:
-        monkeypatch.setattr(readout_parameter, "find_row_space", find)
+    for find in readouts.find_row_space, lambda *_: None:
+        monkeypatch.setattr(readouts, "find_row_space", find)
         model = TanhClassifier(M, readout="softmax", feature_weights=None, random_state=0)
         models.append(model.fit(X, y, weight, **validation))
     return models

@@ -11,9 +11,8 @@ from ..utils.docstrings import fill_docstring
 from .classifier import NetworkClassifier
 from .explanation import ExplainMixin
 from .partial_fit import SolvedAttribute
-from .readout_parameter import readout_of
+from .readouts import Ridge, readout_of
 from .regressor import NetworkRegressor
-from .ridge_readout import Ridge
 from .shared_docs import CLASSIFICATION, RBF_UNITS, REGRESSION, SHARED, TRANSFORM
 from .transformer import NetworkTransformer
 

@@ -330,9 +330,9 @@ class DualProblem:
         positions, no_units = np.arange(len(rows)), np.full(len(rows), -1)
         Y, weight = self.Y[rows], self.weight[rows]
         sqrt_weight = np.sqrt(weight)[:, None]
-        left_out = dual.hat_complement(self.H, rows, positions, sqrt_weight, no_units)
+        complement = dual.hat_complement(self.H, rows, positions, sqrt_weight, no_units)
         folds = np.split(positions, np.cumsum([len(part) for part in parts[:-1]]))
-        for fold, scores in left_out.score_folds(folds, Y, sqrt_weight):
+        for fold, scores in complement.score_folds(folds, Y, sqrt_weight):
             if scores is None:
                 return np.inf
             total += weight[fold] @ np.square(Y[fold] - scores).sum(axis=1)
@@ -365,8 +365,8 @@ class DualLOO(LeaveOneOut):
         rows, groups = self._copies
         sqrt_weight = np.sqrt(weight)[:, None]
         unit_at_sample = self._unit_at_sample_below(H.shape[1])
-        left_out = dual.hat_complement(H, rows, groups, sqrt_weight, unit_at_sample)
-        residuals, diagonal = left_out.without_centered_units()
+        complement = dual.hat_complement(H, rows, groups, sqrt_weight, unit_at_sample)
+        residuals, diagonal = complement.without_centered_units()
         # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
         is_known = diagonal > np.finfo(np.float64).eps * diagonal.max()
         diagonal = np.where(is_known, diagonal, 1.0)
@@ -376,7 +376,7 @@ class DualLOO(LeaveOneOut):
         interpolates = False
         if self.folds is not None:
             oof_scores = np.empty(Y.shape)
-            for fold, of_fold in left_out.score_folds(self._rows_of_folds, Y, sqrt_weight):
+            for fold, of_fold in complement.score_folds(self._rows_of_folds, Y, sqrt_weight):
                 interpolates |= of_fold is None
                 oof_scores[fold] = mean_y if of_fold is None else of_fold
         first = rows[np.unique(groups, return_index=True)[1]]

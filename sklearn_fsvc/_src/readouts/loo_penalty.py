@@ -241,7 +241,7 @@ class LOOCriterion:
         return layer.part(slice(n_validation_units(layer.n_units))) if is_half else layer
 
     @property
-    def left_out(self) -> dict[str, Any]:
+    def loo_arguments(self) -> dict[str, Any]:
         """Return the arguments of `LeaveOneOut` about the sample and the units."""
         sample = self.sample.leading(_PENALTY_SAMPLES)
         return {"sample": sample, "units": self.units, "center_outputs": self.center_outputs}
@@ -277,7 +277,7 @@ def search_loo(
     job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
     layer = criterion.compared_units(layer)
     leading = statistics.leading(layer.n_units)
-    loo = SampledLOO(job, layer, statistics=leading, **criterion.left_out)
+    loo = SampledLOO(job, layer, statistics=leading, **criterion.loo_arguments)
 
     def scores_of(alpha):
         equations = leading.try_cholesky(alpha, is_compared=True)
@@ -297,7 +297,7 @@ def search_dual_loo(
     """`search_loo` by the `DualProblem` of all samples."""
     layer = criterion.compared_units(layer)
     leading = problem.leading(layer.n_units)
-    loo = DualLOO(job, layer, samples=samples, **criterion.left_out)
+    loo = DualLOO(job, layer, samples=samples, **criterion.loo_arguments)
 
     def scores_of(alpha):
         _, dual = leading.try_solve(alpha)
