@@ -14,7 +14,6 @@ predicts.
 """
 
 from abc import ABCMeta, abstractmethod
-from copy import copy
 from typing import Any, ClassVar
 
 from sklearn.utils.metaestimators import _BaseComposition
@@ -30,7 +29,7 @@ from ..estimators.network import (
     validate_training_data,
 )
 from ..estimators.shared_docs import FIT
-from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
+from ..estimators.state import EstimatorMixin, atomic_update, on_snapshot
 from ..estimators.validation_set import ValidationSet
 from ..utils.callbacks import CallbackMixin, with_callbacks
 from ..utils.docstrings import fill_docstring
@@ -41,7 +40,7 @@ from .parts import StackedParts
 from .prediction import StackedPrediction
 
 
-class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, metaclass=ABCMeta):
+class StackedEnsemble(EstimatorMixin, CallbackMixin, _BaseComposition, metaclass=ABCMeta):
     """Networks whose scores are added with non-negative weights."""
 
     __metadata_request__fit: ClassVar = {"groups": True}  # as of single networks
@@ -192,9 +191,6 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         parts = parts.fit(clean_X, clean_y, rows[2], groups, validation, fit_task)
         set_fitted_attributes(self, parts.fitted)
         self._end_fit(fit_task, X, y, sample_weight)
-
-    def _snapshot(self):
-        return copy(self)
 
     def _open_prediction(self, X):
         """Return the `StackedPrediction` for validated samples."""
