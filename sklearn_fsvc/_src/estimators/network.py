@@ -30,7 +30,7 @@ from ..parts.units import Units
 from ..readouts.penalty_search import SearchHistory
 from ..targets.encoding import encode_groups, encode_labels
 from ..utils.callbacks import CallbackMixin, on_compile, with_callbacks
-from ..utils.parameters import check_verbosity
+from ..utils.parameters import check_verbose
 from .fit_report import FitReport
 from .prediction import PredictionRun, empty_output
 from .state import EstimatorMixin, atomic_update
@@ -128,7 +128,7 @@ class Network(EstimatorMixin, CallbackMixin, BaseEstimator, metaclass=ABCMeta):
         """Return the parts; raise for an invalid hyperparameter."""
         parts = self._parts()
         parts.check()
-        check_verbosity("verbose", self.verbose)
+        check_verbose(self.verbose)
         return parts
 
     def _encode_training_data(self, parts, engine, X, y, sample_weight, groups, validation=None):

@@ -161,9 +161,8 @@ class RBFParameters:
         is_exact = self.selection_metric == "manhattan" and weights is None  # also in integers
         return X.dtype if is_exact else hidden_dtype(X.dtype)
 
-    def check_selection(self, selects: bool = True) -> None:
+    def check_selection(self, selects: bool) -> None:
         """Raise for an invalid parameter; `selects` is False if the centres are given."""
-        check_choice("selection", self.selection, SELECTIONS)
         is_random = selects and self.selection == "random"
         if not is_random:
             check_non_negative(self.selection_kernel)

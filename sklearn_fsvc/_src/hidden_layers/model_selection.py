@@ -178,8 +178,8 @@ def select_feature_weights(
     job: Job,
     samples: Samples,
     random: np.random.Generator,
-    shared: dict[Any, Any] | None = None,
-    is_refined: bool = False,
+    shared: dict[Any, Any] | None,
+    is_refined: bool,
 ) -> "FeatureWeights":
     """Return feature weights for units other than RBF units.
 

@@ -140,7 +140,7 @@ class ProxyNetworks:
         squares = np.square(deviations).sum(axis=1)
         return float(np.average(squares, weights=weight_of(self.validation)))
 
-    def center_layer(self, parameters, weights, max_units=None):
+    def center_layer(self, parameters, weights, max_units):
         """Return a layer of `max_units` units or fewer, centred at unweighted training samples.
 
         The centres are selected among the samples multiplied by `weights`.
