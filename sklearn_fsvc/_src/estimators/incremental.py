@@ -16,7 +16,6 @@ import numpy as np
 
 from ..data.job import Job
 from ..data.samples import Samples
-from ..data.sources import select_rows
 from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
 from ..engines.algebra import HOST
@@ -317,16 +316,8 @@ class Evaluator:
             return solution, fitted
 
 
-def without_zero_weights(samples: Samples) -> Samples:
-    """Return the samples of positive weight."""
-    rows = samples.rows_with_weight
-    if len(rows) == len(samples):
-        return samples
-    return samples.with_rows(select_rows(samples.X, rows), rows)
-
-
 def _encode(target: TargetSpec, raw: RawSamples) -> BufferedSamples:
     """Return raw samples with encoded targets, without those that class weights make 0."""
     samples, decay = target.encode(raw.X, raw.y, raw.weight), raw.log_decay
     decay = decay if decay is None else decay[samples.rows_with_weight]
-    return BufferedSamples(without_zero_weights(samples), decay)
+    return BufferedSamples(samples.without_zero_weights(), decay)

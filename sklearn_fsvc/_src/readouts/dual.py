@@ -26,7 +26,7 @@ from .cross_validation import MAX_VALIDATION, draw_parts, n_validation_units, se
 from .draw_sample import find_sampled_rows
 from .leave_one_out import HeldOutScores, LeaveOneOut, leave_fold_out
 from .linear import Solution
-from .penalty_search import PenaltySearchResult, search_alpha
+from .penalty_search import PenaltySearchResult, minimise_over_alpha
 
 # The dual is faster up to this many rows per unit, and up to this many rows.
 _ROWS_PER_UNIT, _MAX_ROWS = 0.45, 4096
@@ -94,7 +94,7 @@ def search_dual(
     leading = problem.leading(n_validation_units(n_units))
     n = problem.weight.sum() - min(problem.weight[part].sum() for part in parts)
     mean_error = problem.mean_error(parts)
-    return search_alpha(
+    return minimise_over_alpha(
         lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start, mean_error
     )
 
@@ -106,7 +106,7 @@ def search_dual_validated(
     n_units = n_validation_units(problem.H.shape[1])
     leading, validation = problem.leading(n_units), validation.leading(n_units)
     n, mean_error = problem.weight.sum(), validation.squared_error(problem.share @ problem.Y)
-    return search_alpha(
+    return minimise_over_alpha(
         lambda alpha: leading.error_on(validation, alpha), n, n_units, start, mean_error
     )
 

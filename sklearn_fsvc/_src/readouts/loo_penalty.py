@@ -25,7 +25,7 @@ from .penalty_search import (
     PenaltySearchResult,
     SearchHistory,
     grid_power,
-    search_alpha,
+    minimise_over_alpha,
     search_penalty,
     search_with_float64_fallback,
 )
@@ -319,7 +319,9 @@ def _search_scores(loo, scores_of, n, start, prefers_large):
 
     weight = loo.sample.rows.weight
     mean_error = squared_deviation(loo.sample.targets, weight, weight / n)
-    found = search_alpha(error_of, n, loo.layer.n_units, start, mean_error)._replace(is_loo=True)
+    found = minimise_over_alpha(error_of, n, loo.layer.n_units, start, mean_error)._replace(
+        is_loo=True
+    )
     if prefers_large:
         return _within_standard_error(found, error_of, losses, weight)
     return found
