@@ -28,8 +28,9 @@ class Samples:
     X: Any
     # The values that a readout is fitted to, or None: ``targets.n_outputs``;
     # ``targets.matrix(rows, xp)``, a float64 array of `xp` of shape (rows, n_outputs);
-    # ``targets.is_binary``, whether it holds only 0 and 1; ``targets.taken(rows)``, a subset; and
-    # ``targets.joined(other)``, with the targets of other samples after these.
+    # ``targets.is_binary``, whether it holds only 0 and 1; ``targets.taken(rows)``, a subset;
+    # ``targets.joined(other)``, with the targets of other samples after these; and for hidden
+    # layers that depend on classes ``targets.class_codes``, (n_samples,) or None.
     targets: Any = None
     # (n_samples,), on the host. A sample of weight 0 is ignored.
     weight: npt.NDArray[Any] | None = None

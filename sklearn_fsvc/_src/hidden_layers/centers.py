@@ -213,7 +213,6 @@ def fit_rbf_layer(
     parameters: RBFParameters,
     job: Job,
     samples: Samples,
-    groups: npt.NDArray | None = None,
     weights: npt.NDArray | None = None,
     min_fraction: float | None = None,
 ) -> tuple[RBFLayer, npt.NDArray, float | None]:
@@ -224,9 +223,7 @@ def fit_rbf_layer(
     parameters : RBFParameters
     job : Job
     samples : Samples
-        With an order of presentation.
-    groups : ndarray of int of shape (n_rows,), optional
-        Group of each row of X. Novelty is assessed within each group.
+        With an order of presentation, and for ``selection="per_class"`` with targets.
     weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
         Feature weights, or a linear map, by which samples are multiplied for the comparison.
     min_fraction : float, optional
@@ -244,6 +241,8 @@ def fit_rbf_layer(
     """
     X: Any = samples.X
     order: Any = samples.order
+    # Novelty is assessed within each class of a single output, else among all samples.
+    groups = samples.targets.class_codes if parameters.selection == "per_class" else None
     parameters = _limit_units(parameters, len(order), job)
     if parameters.may_select_among_few:
         n_units = parameters.n_units or job.engine.max_automatic_units

@@ -154,10 +154,8 @@ class ProxyNetworks:
         n_units = max(1, min(suitable, trainable, max_units or MAX_UNITS))
         # A given selection radius is that of all samples; search one for the subset.
         parameters = replace(parameters, n_units=n_units, selection_radius=None)
-        is_by_class = parameters.selection == "per_class"
-        groups = self.samples.targets.class_codes if is_by_class else None
         layer, *_ = fit_rbf_layer(
-            parameters, self.job, self.samples, groups, weights, min_fraction=_MIN_FRACTION
+            parameters, self.job, self.samples, weights, min_fraction=_MIN_FRACTION
         )
         return layer
 
