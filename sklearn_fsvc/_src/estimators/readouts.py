@@ -70,32 +70,17 @@ class Ridge(Linear):
 
     def _solve(self, training):
         """Return the trained readout: by leave-one-out, by the dual, or by the statistics."""
-        job, layer, samples = training.job, training.layer, training.samples
-        target = training.target
         penalty = parse_penalty(self.alpha)
-        if self.leaves_one_out(target):
+        if self.leaves_one_out(training.target):
             if penalty == "auto":
                 penalty = self._search_penalty(training)[0]  # the statistics are released
             alphas = penalty if isinstance(penalty, tuple) else (penalty,)
             return self._train_by_loo(training, alphas)
-        if suits_dual(job, layer, samples):
+        if suits_dual(training.job, training.layer, training.samples):
             readout = self._train_by_dual(training, penalty)
             if readout is not None:
                 return readout
-        if penalty == "auto":
-            alpha, statistics = self._search_penalty(training)
-        else:
-            alpha, statistics = penalty, gather_with_fallback(job, layer, samples)
-        loo = scores = None
-        if self._needs_loo_scores(training):
-            sample = self.sample or target.draw_sample(job, samples)
-            loo = SampledLOO(job, layer, sample, statistics, **self._loo_arguments(training))
-            solve = loo.solve if target.needs_loo_scores or self.sample else loo.solve_plain
-            solution, scores = solve(alpha, is_last=True)
-        else:
-            solution = statistics.solve(alpha, is_last=True)
-        fitted = self._calibrate(training, solution, alpha, loo, scores)
-        return self.with_solution(training, solution, alpha_=alpha, **fitted)
+        return self._train_by_statistics(training, penalty)
 
     def _loo_arguments(self, training):
         """Return the arguments of `LeaveOneOut` about folds and units."""
@@ -108,9 +93,10 @@ class Ridge(Linear):
         """Return whether scores are left out; those of given validation samples need not be."""
         if training.samples.validation is not None:
             return self.folds is not None
-        return self._calibrates(training.target)
+        return self._uses_held_out_scores(training.target)
 
-    def _calibrates(self, target):
+    def _uses_held_out_scores(self, target):
+        """Return whether predictions, residuals or an ensemble depend on held-out scores."""
         return bool(target.needs_loo_scores or target.estimates_residuals or self.sample)
 
     def _search_penalty(self, training):
@@ -146,6 +132,25 @@ class Ridge(Linear):
         prefers_large = not self.sample and samples.targets.is_binary
         return LOOCriterion(sample, units, center_outputs(units, training.target), prefers_large)
 
+    def _train_by_statistics(self, training, penalty):
+        """Return the readout by the normal equations of all samples."""
+        job, layer, samples = training.job, training.layer, training.samples
+        target = training.target
+        if penalty == "auto":
+            alpha, statistics = self._search_penalty(training)
+        else:
+            alpha, statistics = penalty, gather_with_fallback(job, layer, samples)
+        loo = scores = None
+        if self._needs_loo_scores(training):
+            sample = self.sample or target.draw_sample(job, samples)
+            loo = SampledLOO(job, layer, sample, statistics, **self._loo_arguments(training))
+            solve = loo.solve if target.needs_loo_scores or self.sample else loo.solve_plain
+            solution, scores = solve(alpha, is_last=True)
+        else:
+            solution = statistics.solve(alpha, is_last=True)
+        fitted = self._calibrate(training, solution, alpha, loo, scores)
+        return self.with_solution(training, solution, alpha_=alpha, **fitted)
+
     def _train_by_dual(self, training, penalty):
         """Return the readout by the dual equations; None if they are ill-conditioned."""
         job, layer, samples = training.job, training.layer, training.samples
@@ -175,7 +180,7 @@ class Ridge(Linear):
         Those are leave-one-out scores, or the scores of given validation samples.
         """
         job, target = training.job, training.target
-        if not self._calibrates(target):
+        if not self._uses_held_out_scores(target):
             return {}
         sample, validation = self.sample, training.samples.validation
         if loo is not None:
@@ -202,8 +207,8 @@ class Ridge(Linear):
             start = make_generator(random_state), training.history.start_for(layer)
         chosen = select_from_loo_grid(
             job, layer, samples.with_centers(sole_centers(training)), alphas,
-            keep_scores=self._calibrates(target), keep_posterior=target.needs_posterior, rows=rows,
-            start=start, center_outputs=center_outputs(training.units, target),
+            keep_scores=self._uses_held_out_scores(target), keep_posterior=target.needs_posterior,
+            rows=rows, start=start, center_outputs=center_outputs(training.units, target),
         )  # fmt: skip
         return self.with_solution(
             training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
@@ -259,13 +264,13 @@ class Softmax(Linear):
         solution = result.solution if row_space is None else row_space.to_units(result.solution)
         target: Any = training.target
         temperature = 1.0 if target.labels.is_single else np.ones(target.n_columns)
-        fitted = self._score_validation(training, solution, alpha)
+        fitted = self._conformity_scores(training, solution, alpha)
         return self.with_solution(
             training, solution, alpha_=alpha, n_iter_=result.n_iter,
             temperature_=temperature, **fitted,
         )  # fmt: skip
 
-    def _score_validation(self, training, solution, alpha):
+    def _conformity_scores(self, training, solution, alpha):
         """Return the conformity scores of the validation set as a fitted attribute, if any."""
         job, target, validation = training.job, training.target, training.samples.validation
         if validation is None:
