@@ -35,7 +35,6 @@ from ..utils.callbacks import CallbackMixin, with_callbacks
 from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_positive_integer
 from .base_estimators import BaseEstimators
-from .explanation import explain_ensemble
 from .parts import StackedParts
 from .prediction import StackedPrediction
 
@@ -274,7 +273,7 @@ class StackedEnsemble(EstimatorMixin, CallbackMixin, _BaseComposition, metaclass
         (2, 3)
         """
         n = check_positive_integer("n", n)
-        return explain_ensemble(self._open_prediction(X), n, output)
+        return self._open_prediction(X).explain(n, output)
 
     def _score(self, X, y, sample_weight):
         return score_predictions(self, self._stacked_parts().target, X, y, sample_weight)
