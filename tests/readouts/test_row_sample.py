@@ -79,12 +79,12 @@ def test_removed_rows(rows):
     sample = (
         RowSample(CAPACITY)
         .update(samples_of(X, y, weight))
-        .forget(samples_of(X, y, weight, slice(50)))
+        .remove(samples_of(X, y, weight, slice(50)))
     )
     key_limit = np.unique(exact_hashes(X))[CAPACITY]
     left = expected_sample(X[50:], y[50:], weight[50:], 120)
     check(sample, {h: of_row for h, of_row in left.items() if h < key_limit})
-    assert sample.forget(samples_of(X, y, weight, slice(50, None))).is_empty
+    assert sample.remove(samples_of(X, y, weight, slice(50, None))).is_empty
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def after_removal(rng):
     """Return X, y, a sample of the first 2000, and the same after the first 1600 were removed."""
     X, y = rng.normal(size=(2300, 3)), rng.integers(0, 3, 2300)
     whole = RowSample(CAPACITY).update(samples_of(X, y, part=slice(2000)))
-    return X, y, whole, whole.forget(samples_of(X, y, part=slice(1600)))
+    return X, y, whole, whole.remove(samples_of(X, y, part=slice(1600)))
 
 
 def are_equal(first, other):
@@ -136,13 +136,13 @@ def test_prior_rows_only_if_rows_are_missing(after_removal, rows):
     assert left.prior_rows == pytest.approx(30 * (1 - left.n_rows / CAPACITY))
     assert RowSample(CAPACITY).merge(left).prior_rows == left.prior_rows
     assert left.update(samples_of(X, y, part=slice(2000, None))).prior_rows == 0
-    none = left.forget(samples_of(X, y, part=slice(1600, 2000)))
+    none = left.remove(samples_of(X, y, part=slice(1600, 2000)))
     assert none.is_empty
     assert none.prior_rows == 30
     assert none.update(samples_of(X, y, part=slice(2000, 2005))).prior_rows == 22.5
     # The sample contained all rows before the removal, so that none is missing.
     small = RowSample(CAPACITY).update(samples_of(X, y, part=slice(15)))
-    assert small.forget(samples_of(X, y, part=slice(10))).prior_rows == 0
+    assert small.remove(samples_of(X, y, part=slice(10))).prior_rows == 0
 
 
 def test_decay_alone_leaves_no_rows_missing(rng):
@@ -166,14 +166,14 @@ def test_removed_copies_that_were_not_sampled(after_removal):
     other = (y + 1) % 3
     filled = left.update(samples_of(X, other, np.full(2300, 2.0), again))
     assert filled.n_rows == left.n_rows + 5
-    without = filled.forget(samples_of(X, y, part=again))
+    without = filled.remove(samples_of(X, y, part=again))
     are_equal(without, left)
 
 
 def test_part_of_a_weight_is_removed(rows):
     X, y, weight = rows
     sample = (
-        RowSample(CAPACITY).update(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
+        RowSample(CAPACITY).update(samples_of(X, y, weight)).remove(samples_of(X, y, weight / 2))
     )
     check(sample, expected_sample(X, y, weight / 2))
 

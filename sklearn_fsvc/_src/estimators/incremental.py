@@ -6,7 +6,7 @@ them, and the equations are solved when the readout is used. It is immutable; me
 estimator (`partial_fit.IncrementalNetwork`) replace it as a whole, see `state.atomic_update`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -144,13 +144,11 @@ class IncrementalState:
     def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":
         """Return the state without samples that were added before."""
         state = self.flush(evaluate)
-        return state.with_statistics(state.statistics.forget(samples, evaluate))
+        return state.with_statistics(state.statistics.remove(samples, evaluate))
 
-    def merge(self, others: Iterable["IncrementalState"], evaluate: Callable) -> "IncrementalState":
-        """Return the state with the samples of several states."""
-        statistics = self.statistics
-        for other in others:
-            statistics = statistics.merge(other.statistics, evaluate)
+    def merge(self, other: "IncrementalState", evaluate: Callable) -> "IncrementalState":
+        """Return the state with the samples of both states."""
+        statistics = self.statistics.merge(other.statistics, evaluate)
         # Merging with a state that held out no samples leaves none: the penalty that was found
         # with held-out samples is not valid then.
         has_lost_held_out = self.statistics.n_parts and not statistics.n_parts

@@ -286,7 +286,7 @@ class IncrementalNetwork(BufferedNetwork):
             state = self._incremental_state.emptied.update_buffered(
                 replace(buffer, n_summed=0), parts.target, evaluate
             )
-        state = self._incremental_state.merge([state], evaluate)
+        state = self._incremental_state.merge(state, evaluate)
         self._store_state(parts, state, evaluate.device)
 
     def _adopt_layer(self, other, other_parts, name):
