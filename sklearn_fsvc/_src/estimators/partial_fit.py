@@ -429,7 +429,7 @@ class IncrementalNetwork(BufferedNetwork):
 
     def _solve_if_outdated(self):
         """Solve the readout if samples were added or removed, or the penalty was changed."""
-        if self._is_solved:  # by another thread, since `_snapshot` looked
+        if self._is_solved:  # by another thread, since `_snapshot` tested it
             return
         self._check_has_samples()
         self._flush_buffer()  # another thread may have added samples since the first flush

@@ -136,7 +136,7 @@ _MISSING = object()
 class _Locks:
     """One re-entrant lock for each estimator.
 
-    Locks are no attributes of the estimators, which are copied and pickled.
+    They are not attributes of the estimators, which are copied and pickled.
     """
 
     def __init__(self) -> None:

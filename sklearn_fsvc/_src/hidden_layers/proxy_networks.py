@@ -97,7 +97,7 @@ class ProxyNetworks:
         X = samples.X
         # The samples are read dozens of times. Copy them once if they are not in memory, if they
         # are sparse, since distances need dense rows, if they are distributed over several devices,
-        # or if float32 does for them.
+        # or if they are rounded to float32.
         is_read = isinstance(X, SparseSource) or not is_in_memory(X)
         dtype = _reduced_dtype(X, len(training) + len(validation), job.memory_limit)
         if is_read or isinstance(X, ShardedRows) or dtype:
@@ -125,7 +125,7 @@ class ProxyNetworks:
     def predicts_nothing(self, error):
         """Return whether the error of a network is about that of the mean of the targets.
 
-        Their errors differ by tiny amounts, which say nothing about the units.
+        Differences between the errors of such networks are noise.
         """
         return error > (1 - _MIN_PREDICTED) * self.mean_error
 
@@ -249,7 +249,7 @@ class ProxyNetworks:
 
 
 def _reduced_dtype(X, n_rows, limit):
-    """Return float32 if float64 samples can be rounded to it at a profit; otherwise None."""
+    """Return float32 if rounding float64 samples to it is safe and saves time; else None."""
     if not is_float64_array(X) or n_rows <= _FEW_SAMPLES or 4 * n_rows * X.shape[1] > limit // 8:
         return None
     return np.dtype(np.float32) if is_float32_resolved(X) else None

@@ -171,7 +171,7 @@ class RidgeStatistics(Moments):
         Raises
         ------
         ValueError
-            If the equations are ill-conditioned, and there is no room for eigenvectors.
+            If the equations are ill-conditioned, and memory is too small for eigenvectors.
         """
         equations = self.try_cholesky(alpha, is_last, needs_whitening)
         if equations is not None:

@@ -129,7 +129,7 @@ class StackedPrediction:
         )  # fmt: skip
 
     def _in_blocks(self, n_rows: int) -> "StackedPrediction":
-        """Return the same with blocks of so many samples at most."""
+        """Return the same with blocks of at most `n_rows` samples."""
         return replace(self, block_values=n_rows * self._row_values)
 
     def _decisions(self, output: int) -> Iterator[tuple[Any, "Decision"]]:

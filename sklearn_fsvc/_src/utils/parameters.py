@@ -14,7 +14,7 @@ import sklearn.utils
 
 # The grid of alpha="loo".
 LOO_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-10, 7))
-# Activations may be quantised to so many bits.
+# Numbers of bits to which activations may be quantised.
 BITS = (8, 15)
 
 
