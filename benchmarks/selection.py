@@ -16,7 +16,7 @@ from _report import arguments, report
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.hidden_layers.novelty import min_centers, novel_rows
-from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
+from sklearn_fsvc._src.hidden_layers.ordered_samples import NoveltyRule, OrderedSamples
 from sklearn_fsvc._src.hidden_layers.radius import (
     GROUP_GROWTH,
     GROWTH,

@@ -34,7 +34,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from _report import arguments, report
 from sklearn_fsvc import TanhClassifier, TanhProjector
 from sklearn_fsvc._src.demo import load_images
-from sklearn_fsvc._src.estimators import readout_parameter
+from sklearn_fsvc._src.estimators import readouts
 from sklearn_fsvc._src.readouts.softmax import train_softmax
 
 FEW = 3  # iterations of fits whose memory is measured
@@ -104,7 +104,7 @@ def counted(passes):
         passes.append(results.n_passes)
         return results
 
-    readout_parameter.train_softmax = train
+    readouts.train_softmax = train
 
 
 def quality(model, X, y, X_test, y_test, alpha):

@@ -19,12 +19,12 @@ from _report import arguments, report
 from sklearn_fsvc import RBFRegressor, TanhClassifier, TanhProjector
 from sklearn_fsvc._src.data import streaming
 from sklearn_fsvc._src.engines import blas, jit
-from sklearn_fsvc._src.readouts import dual, linear, ridge
+from sklearn_fsvc._src.readouts import dual, gather_statistics, linear
 
 CHECKS = (
     (jit, "may_overflow"), (jit, "repair_overflow"),
     (blas, "may_overflow"), (blas, "repair_overflow"),
-    (streaming, "check_hidden"), (linear, "check_no_nan"), (ridge, "check_no_nan"),
+    (streaming, "check_hidden"), (linear, "check_no_nan"), (gather_statistics, "check_no_nan"),
     (dual, "check_no_nan"),
 )  # fmt: skip
 FIXED = {"alpha": 1.0, "feature_weights": None, "random_state": 0, "device": "jit"}

@@ -5,8 +5,8 @@ CONTRIBUTING.md explains how to add hidden units or a readout.
 
 from ._src.estimators.classifier import NetworkClassifier
 from ._src.estimators.linear_readout import Linear
+from ._src.estimators.readouts import Ridge
 from ._src.estimators.regressor import NetworkRegressor
-from ._src.estimators.ridge_readout import Ridge
 from ._src.estimators.transformer import NetworkTransformer
 from ._src.layers import LinearLayer
 from ._src.parts.base import UNSET, Part

@@ -92,6 +92,13 @@ def test_every_module_belongs_to_a_layer():
             assert not set(package_imports(path)), f"add {name} to LAYERS"
 
 
+@pytest.mark.parametrize("folder", ["estimators", "hidden_layers", "readouts", "targets"])
+def test_docstrings_of_large_folders_name_all_modules(folder):
+    text = ast.get_docstring(ast.parse((PACKAGE / folder / "__init__.py").read_text()))
+    modules = {path.stem for path in (PACKAGE / folder).glob("*.py")} - {"__init__"}
+    assert modules <= set(re.findall(r"`(\w+)`", text))
+
+
 def test_imported_packages_are_declared():
     project = tomllib.loads(PROJECT.read_text())["project"]
     needed = _names(project["dependencies"])

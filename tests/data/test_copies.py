@@ -43,7 +43,7 @@ def data(rng):
 
 def samples_of(X, codes=None, **params):
     codes = np.zeros(len(X), int) if codes is None else codes
-    return Samples(X, OneHotTargets(codes, 2), **params)
+    return Samples(X, OneHotTargets.of_column(codes, 2), **params)
 
 
 def test_copies_are_merged_in_the_order_of_the_first_ones(rng):
@@ -54,7 +54,7 @@ def test_copies_are_merged_in_the_order_of_the_first_ones(rng):
     first = [int(np.flatnonzero(order == i)[0]) for i in range(50)]
     np.testing.assert_array_equal(merged.rows, sorted(first))
     np.testing.assert_array_equal(merged.X, X[order][merged.rows])
-    np.testing.assert_array_equal(merged.targets.all_codes[:, 0], codes[order][merged.rows])
+    np.testing.assert_array_equal(merged.targets.class_codes, codes[order][merged.rows])
     expected = [weight[order == order[row]].sum() for row in merged.rows]
     np.testing.assert_allclose(merged.weight, expected)
     assert merge_copies(samples_of(X[order])).weight.sum() == len(order)

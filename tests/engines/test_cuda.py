@@ -29,8 +29,8 @@ from sklearn_fsvc._src.engines.cuda.integers import round_columns
 from sklearn_fsvc._src.engines.integers import MAX_ROWS
 from sklearn_fsvc._src.layers import RBFLayer, quantize_layer
 from sklearn_fsvc._src.parts.composition import layer_of
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -156,7 +156,7 @@ def test_statistics_equal_those_of_the_host_bitwise(cupy, digits, bits):
         model = RBFClassifier(80, device=device, precision=bits, random_state=0, **given)
         with get_engine(device) as engine:
             layer = quantize_layer(layer_of(model.fit(X, y)), bits)
-            (statistics,) = gather(Job(engine), [layer], Samples(X, OneHotTargets(y, 5)))
+            (statistics,) = gather(Job(engine), [layer], Samples(X, OneHotTargets.of_column(y, 5)))
             sums.append(statistics.on(HOST))
     for name in ("n", "h", "y", "hy"):
         np.testing.assert_array_equal(getattr(sums[1], name), getattr(sums[0], name))

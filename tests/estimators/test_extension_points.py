@@ -14,8 +14,8 @@ from estimators.fourier import FourierClassifier, FourierProjector, FourierRegre
 from estimators.test_sklearn import parametrize_checks
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 from sklearn_fsvc._src.parts.composition import parts_of
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.linear import Solution
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc.parts import Linear, Parts
 
 IRIS, SPECIES = load_iris(return_X_y=True)

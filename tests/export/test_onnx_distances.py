@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 import naive
 from export.converted import TOLERANCE, onnx_outputs, run, run_with_peak
 from sklearn_fsvc import RBFClassifier, RBFProjector
-from sklearn_fsvc._src.export.onnx import distances
+from sklearn_fsvc._src.export.onnx import layers
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc.export.onnx import to_onnx
 
@@ -88,7 +88,7 @@ def test_samples_far_from_the_origin(dtype, far):
 @pytest.mark.parametrize("n_units", [1, 13, 40])
 def test_sizes_that_blocks_do_not_divide(n_rows, n_units):
     """With 10,000 features a block has up to 26 rows, or pairs."""
-    assert distances._BLOCK_DISTANCES // 10_000 == distances._BLOCK_DIFFERENCES // 10_000 == 26
+    assert layers._BLOCK_DISTANCES // 10_000 == layers._BLOCK_DIFFERENCES // 10_000 == 26
     wide = clusters(1e6, 60, 10_000)
     model = RBFProjector(n_units, kernel="laplacian", radius=100.0, **EUCLIDEAN).fit(wide)
     H = run(to_onnx(model, wide), wide[:n_rows])["variable"]

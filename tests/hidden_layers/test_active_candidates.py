@@ -21,9 +21,10 @@ from sklearn_fsvc._src.hidden_layers.novelty import (
     select_in_rounds,
     selection_bytes,
 )
-from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
+from sklearn_fsvc._src.hidden_layers.ordered_samples import NoveltyRule, OrderedSamples
 from sklearn_fsvc._src.hidden_layers.radius import typical_distance
 from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
@@ -162,11 +163,10 @@ def test_rows_are_read_once_in_ascending_order_and_lazily(rng):
 @pytest.mark.parametrize("selection", ["per_class", "global", "random"])
 def test_a_layer_is_read_in_ascending_order(rng, selection):
     """By the distances, by every pass of the search, and for the centres themselves."""
-    values, groups = rng.random((2000, 4)), rng.integers(0, 3, 2000)
+    values, targets = rng.random((2000, 4)), OneHotTargets.of_column(rng.integers(0, 3, 2000), 3)
     parameters = RBFParameters(n_units=150, selection=selection, random_state=0)
     order, X = rng.permutation(2000), Storage(values)
-    groups = groups if selection == "per_class" else None
-    layer, rows, _ = fit_rbf_layer(parameters, Job(JIT), Samples(X, order=order), groups)
+    layer, rows, _ = fit_rbf_layer(parameters, Job(JIT), Samples(X, targets, order=order))
     assert len(X.reads) > 1
     assert all((np.diff(read) > 0).all() for read in X.reads)
     np.testing.assert_array_equal(layer.units, values[rows])

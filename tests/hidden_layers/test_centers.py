@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn_fsvc import RBFClassifier, RBFProjector
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import ENGINES, get_engine
-from sklearn_fsvc._src.hidden_layers import centers, ordered_rows
+from sklearn_fsvc._src.hidden_layers import centers, ordered_samples
 from sklearn_fsvc._src.hidden_layers.centers import first_of_groups, presentation_order
 
 
@@ -34,7 +34,7 @@ def test_a_search_finds_exactly_the_number_of_centres(rows, selection, n, seed):
 @pytest.mark.parametrize("max_pair_bytes", [0, 2**30])
 def test_names_of_classes_change_no_centres(rows, max_pair_bytes, monkeypatch):
     """A search may end before all classes are processed."""
-    monkeypatch.setattr(ordered_rows, "_MAX_PAIR_BYTES", max_pair_bytes)
+    monkeypatch.setattr(ordered_samples, "_MAX_PAIR_BYTES", max_pair_bytes)
     X, y = rows
     model = RBFProjector(30, selection="per_class", random_state=0)
     one, other = (clone(model).fit(X, names[y]) for names in (np.arange(3), np.array([2, 0, 1])))

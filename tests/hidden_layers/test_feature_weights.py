@@ -35,7 +35,7 @@ def make_samples(n_rows=900, dtype=np.float64, seed=0, **options):
     """Return samples of 12 features, with two classes that depend on the product of two."""
     X = np.random.default_rng(seed).normal(size=(n_rows, 12))
     classes = (X[:, 3] * X[:, 7] > 0).astype(int)
-    return Samples(X.astype(dtype), OneHotTargets(classes, 2), **options)
+    return Samples(X.astype(dtype), OneHotTargets.of_column(classes, 2), **options)
 
 
 def learn(samples, metric="manhattan", kernel=KERNELS["laplacian"], engine=JIT, seed=0, **options):
@@ -79,8 +79,8 @@ def after_another_round(samples, weights):
 
 def test_a_round_is_the_published_formula():
     samples = make_samples(200)
-    codes = samples.targets.codes + (samples.X[:, 0] > 1)
-    samples = replace(samples, targets=OneHotTargets(codes, 3))
+    codes = samples.targets.class_codes + (samples.X[:, 0] > 1)
+    samples = replace(samples, targets=OneHotTargets.of_column(codes, 3))
     X, Y = samples.X, samples.targets.matrix()
     even = X.std(axis=0).min() / X.std(axis=0)
     X = X * even
@@ -150,9 +150,9 @@ def test_a_constant_feature_has_no_deviation(rng):
 def test_samples_of_weight_0_are_ignored(rng):
     samples = make_samples()
     keep = rng.random(900) < 0.6
-    lies = OneHotTargets(np.where(keep, samples.targets.codes, 0), 2)
+    lies = OneHotTargets.of_column(np.where(keep, samples.targets.class_codes, 0), 2)
     weighted = replace(samples, targets=lies, weight=keep.astype(float))
-    absent = Samples(samples.X[keep], OneHotTargets(samples.targets.codes[keep], 2))
+    absent = Samples(samples.X[keep], OneHotTargets.of_column(samples.targets.class_codes[keep], 2))
     np.testing.assert_allclose(learn(weighted), learn(absent), rtol=1e-9)
 
 
@@ -163,7 +163,7 @@ def test_sample_weights_are_used():
     for most, cause in ((slice(450), 0), (slice(450, 900), 5)):
         weight = np.full(900, 1e-3)
         weight[most] = 1
-        mixed = replace(samples, targets=OneHotTargets(codes, 2), weight=weight)
+        mixed = replace(samples, targets=OneHotTargets.of_column(codes, 2), weight=weight)
         assert learn(mixed).argmax() == cause
 
 
@@ -196,7 +196,7 @@ def test_a_constant_feature_is_harmless(metric):
 )
 def test_uninformative_samples_leave_the_initial_weights(change):
     X = change(make_samples().X)
-    targets = OneHotTargets(np.arange(len(X)) % 2, 2)
+    targets = OneHotTargets.of_column(np.arange(len(X)) % 2, 2)
     samples = Samples(X, targets)
     np.testing.assert_allclose(learn(samples), equalising_weights(samples, JIT), rtol=1e-12)
 
@@ -231,7 +231,7 @@ def test_weights_of_many_features_of_noise_are_not_selected(seed):
 def test_random_state_draws_the_subset():
     samples = make_samples(1500)
     # Of so many outputs, 909 samples are used.
-    samples = replace(samples, targets=OneHotTargets(samples.targets.codes, 41))
+    samples = replace(samples, targets=OneHotTargets.of_column(samples.targets.class_codes, 41))
     weights = learn(samples)
     np.testing.assert_array_equal(learn(samples), weights)
     assert np.abs(weights - learn(samples, seed=1)).max() > 1e-3
@@ -242,7 +242,9 @@ def test_gradients_of_many_outputs_are_computed_at_fewer_samples(n_outputs, n_sa
     samples = make_samples(4000)
     assert (
         n_gradient_samples(
-            replace(samples, targets=OneHotTargets(samples.targets.codes, n_outputs))
+            replace(
+                samples, targets=OneHotTargets.of_column(samples.targets.class_codes, n_outputs)
+            )
         )
         == n_samples
     )
@@ -251,7 +253,7 @@ def test_gradients_of_many_outputs_are_computed_at_fewer_samples(n_outputs, n_sa
 def test_only_a_subset_of_many_samples_is_used(monkeypatch):
     """And gradients are computed at samples that are not centres."""
     samples, subset = make_samples(5000), []
-    samples = replace(samples, targets=OneHotTargets(samples.targets.codes, 41))
+    samples = replace(samples, targets=OneHotTargets.of_column(samples.targets.class_codes, 41))
 
     def gradients(job, layer, W, drawn, rows):
         subset.append((len(drawn), layer.n_units, rows[0], len(rows)))

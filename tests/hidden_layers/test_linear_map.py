@@ -194,7 +194,7 @@ def test_a_constant_feature_has_no_weight():
 @pytest.mark.parametrize("change", [np.zeros_like, lambda X: X[:2]], ids=["equal", "two"])
 def test_uninformative_samples(change):
     X = change(make_samples().X)
-    result = learn(Samples(X, OneHotTargets(np.arange(len(X)) % 2, 2)))
+    result = learn(Samples(X, OneHotTargets.of_column(np.arange(len(X)) % 2, 2)))
     assert result is None or np.isfinite(result).all()
 
 
@@ -232,7 +232,7 @@ def test_the_memory_limit_is_kept():
 def test_too_many_features():
     X = np.ones((60, 501))
     with pytest.raises(ValueError, match='at most 500 features, and X has 501; use "learned"'):
-        learn(Samples(X, OneHotTargets(np.arange(60) % 2, 2)))
+        learn(Samples(X, OneHotTargets.of_column(np.arange(60) % 2, 2)))
 
 
 def test_combinations_are_found_among_many_irrelevant_features(rng):

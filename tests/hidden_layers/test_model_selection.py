@@ -33,7 +33,9 @@ def make_samples(n=600, seed=0, n_useless=0):
 
 
 def samples_of(X, codes, **params):
-    return Samples(X, OneHotTargets(codes, codes.max() + 1), order=np.arange(len(X)), **params)
+    return Samples(
+        X, OneHotTargets.of_column(codes, codes.max() + 1), order=np.arange(len(X)), **params
+    )
 
 
 def select(samples, space, engine=JIT, seed=0, max_memory=None, weights=None, **changes):
@@ -219,9 +221,9 @@ def test_every_device_selects_the_same(engine):
 
 def test_samples_of_weight_0_are_ignored(rng):
     samples, keep = make_samples(), rng.random(600) < 0.7
-    wrong_targets = OneHotTargets(np.where(keep, samples.targets.codes, 0), 2)
+    wrong_targets = OneHotTargets.of_column(np.where(keep, samples.targets.class_codes, 0), 2)
     with_wrong_labels = replace(samples, targets=wrong_targets, weight=keep.astype(float))
-    without = samples_of(samples.X[keep], samples.targets.codes[keep])
+    without = samples_of(samples.X[keep], samples.targets.class_codes[keep])
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, "learned")
     actual, expected = select(with_wrong_labels, space), select(without, space)
     assert actual[0] == expected[0]

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import naive
-from sklearn_fsvc._src.hidden_layers import ordered_rows
+from sklearn_fsvc._src.hidden_layers import ordered_samples
 from sklearn_fsvc._src.hidden_layers.novelty import first_novel_rows, min_centers, novel_rows
-from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
+from sklearn_fsvc._src.hidden_layers.ordered_samples import NoveltyRule, OrderedSamples
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
@@ -202,5 +202,5 @@ def test_large_groups_are_not_compared_pairwise(rng, change, monkeypatch):
     X, options = rng.random((100, 2)), {"groups": rng.integers(0, 3, 100), "group_bytes": 2**24}
     assert ordered(X, **options).group_blocks is not None
     assert ordered(X, **options | change).group_blocks is None
-    monkeypatch.setattr(ordered_rows, "_MAX_PAIR_BYTES", 100 * 30 * 8)
+    monkeypatch.setattr(ordered_samples, "_MAX_PAIR_BYTES", 100 * 30 * 8)
     assert ordered(X, **options).group_blocks is None

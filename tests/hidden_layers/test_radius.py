@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import naive
 from sklearn_fsvc._src.hidden_layers.novelty import novel_rows
-from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedSamples
+from sklearn_fsvc._src.hidden_layers.ordered_samples import NoveltyRule, OrderedSamples
 from sklearn_fsvc._src.hidden_layers.radius import search_radius, typical_distance
 from sklearn_fsvc.engines import get_engine
 

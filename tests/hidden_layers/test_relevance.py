@@ -33,7 +33,9 @@ def make_samples(n=60, dtype=np.float64, seed=0, weight=None):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 5)) * [1, 1, 30, 1, 1] + 7
     codes = (X[:, 0] - 7) * (X[:, 1] - 7) > 0
-    return Samples(X.astype(dtype), OneHotTargets(codes.astype(int) + (X[:, 3] > 8), 3), weight)
+    return Samples(
+        X.astype(dtype), OneHotTargets.of_column(codes.astype(int) + (X[:, 3] > 8), 3), weight
+    )
 
 
 def problem_of(engine, samples):
@@ -118,7 +120,7 @@ def test_constant_features_and_targets():
     weights = minimise(samples)
     assert weights[4] == 0
     assert np.isfinite(weights).all()
-    constant = OneHotTargets(np.zeros(300, int), 3)
+    constant = OneHotTargets.of_column(np.zeros(300, int), 3)
     assert minimise(replace(samples, targets=constant)) is None
 
 
@@ -267,7 +269,7 @@ def test_whether_little_is_predicted_depends_on_sample_weights(is_weighted, monk
     """A small network would not find anything then. That of the mean is 0.56, weighted 0.05."""
     sizes, weight = [], None
     if is_weighted:
-        weight = np.where(make_samples(1000).targets.codes == 0, 1.0, 0.02)
+        weight = np.where(make_samples(1000).targets.class_codes == 0, 1.0, 0.02)
     monkeypatch.setattr(model_selection, "minimise_error", lambda *given: sizes.append(given[-1]))
     search = _ProxySearch.of(
         Job(JIT), make_samples(1000, weight=weight), np.random.default_rng(0), SearchHistory(0.1)

@@ -8,8 +8,8 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts.composition import layer_of
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.press import compute_press
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -32,7 +32,7 @@ def rows_of(n_classes, dtype=float):
 
 def samples_of(X, y, weight=None):
     """Return `Samples` with the targets of three classes."""
-    return Samples(X, OneHotTargets(y, 3), weight)
+    return Samples(X, OneHotTargets.of_column(y, 3), weight)
 
 
 def some_weights(n=60):
@@ -86,7 +86,7 @@ def press_of(
     clf, X, y, alphas, weight=None, device="jit", max_memory=None, rows=None, centers=None
 ):
     """Return `compute_press` for the layer of a classifier; `centers` are row numbers."""
-    targets = OneHotTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
+    targets = OneHotTargets.of_column(np.searchsorted(clf.classes_, y), len(clf.classes_))
     samples, layer = Samples(X, targets, weight).with_centers(centers), layer_of(clf)
     with get_engine(device) as engine:
         job = Job(engine, max_memory)

@@ -296,7 +296,9 @@ def test_a_subset_of_many_samples_is_used_for_calibration(network):
         network, target={"max_calibration_scores": 3 * 40, "min_calibration_samples": 1}
     )
     clf = network.set_params(alpha=[0.1, 1.0]).fit(X, y, weight)
-    rows = parts_of(clf).target.calibration_rows(Samples(X, OneHotTargets(y, 3), weight), 0)
+    rows = parts_of(clf).target.calibration_rows(
+        Samples(X, OneHotTargets.of_column(y, 3), weight), 0
+    )
     assert len(rows) == 40
     assert (weight[rows] > 0).all()
     H = naive.of_model(clf, X)

@@ -96,7 +96,7 @@ def test_a_split_with_given_validation_samples(engine, data, n_rows, n_training,
         actual = part[distances.argmin(axis=1)]
         assert distances.min(axis=1).max() < 1e-5
         assert len(set(actual)) == len(rows)
-        np.testing.assert_array_equal(joined.targets.codes[rows], y[actual])
+        np.testing.assert_array_equal(joined.targets.class_codes[rows], y[actual])
         np.testing.assert_array_equal(joined.weight[rows], 1)
 
 

@@ -7,7 +7,7 @@ from fake_devices import FakeDevice
 from sklearn_fsvc import TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.readouts import packed_symmetric, ridge
+from sklearn_fsvc._src.readouts import gather_statistics, packed_symmetric
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc.engines import get_engine
 
@@ -87,15 +87,15 @@ def test_model_is_that_of_one_device(rng, monkeypatch, model, dtype, alpha):
     weight = rng.integers(0, 3, 300).astype(float)
     expected = model.set_params(device="half:0").fit(X, y, weight).readout_coef_
     calls = []
-    sharded = ridge.gather_sharded
+    sharded = gather_statistics.gather_sharded
 
     def recorded(*args):
         statistics = sharded(*args)
         calls.append([block.size for block in statistics.gram.blocks])
         return statistics
 
-    monkeypatch.setattr(ridge, "gather_sharded", recorded)
-    monkeypatch.setattr(ridge, "MAX_PART_OF_DEVICE", 0.0)
+    monkeypatch.setattr(gather_statistics, "gather_sharded", recorded)
+    monkeypatch.setattr(gather_statistics, "MAX_PART_OF_DEVICE", 0.0)
     actual = model.set_params(device="half:all").fit(X, y, weight).readout_coef_
     assert [len(sizes) for sizes in calls][:1] == [6]
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
@@ -111,7 +111,7 @@ def test_each_device_holds_its_own_panels(device_group, rng, monkeypatch):
         return matrix
 
     monkeypatch.setattr(PackedSymmetric, "every_nth", classmethod(recorded))
-    monkeypatch.setattr(ridge, "MAX_PART_OF_DEVICE", 0.0)
+    monkeypatch.setattr(gather_statistics, "MAX_PART_OF_DEVICE", 0.0)
     X = rng.random((60, 5))
     TanhClassifier(90, feature_weights=None, alpha=1.0, device="half:all").fit(X, X[:, 0] > 0.5)
     assert sorted(held) == [(0, [0, 2, 4]), (1, [1, 3, 5])]

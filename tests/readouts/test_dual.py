@@ -16,9 +16,9 @@ from sklearn_fsvc._src.readouts.dual import (
     search_dual,
     suits_dual,
 )
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.penalty_search import SearchHistory, gather_and_search
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -30,7 +30,7 @@ def samples(request, rng):
     X, weight = rng.normal(size=(50, 4)), None
     if request.param:
         weight = rng.integers(0, 3, 50).astype(float)
-    return Samples(X, OneHotTargets(rng.integers(0, 3, 50), 3), weight)
+    return Samples(X, OneHotTargets.of_column(rng.integers(0, 3, 50), 3), weight)
 
 
 @pytest.fixture

@@ -32,10 +32,10 @@ from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import press as press_module
 from sklearn_fsvc._src.readouts.draw_sample import find_sampled_rows, sample_by_hash, sample_unique
 from sklearn_fsvc._src.readouts.dual import DualLOO, gather_dual_problem
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.leave_one_out import HeldOutScores, SampledLOO, leave_fold_out
 from sklearn_fsvc._src.readouts.loo_penalty import select_from_loo_grid
 from sklearn_fsvc._src.readouts.press import LOOScorer, compute_press
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -195,7 +195,7 @@ def test_too_little_memory_raises(network):
     X, y = rows_of(3)
     clf = network.fit(X, y)
     with get_engine("jit") as engine:
-        samples, layer = Samples(X, OneHotTargets(y, 3)), layer_of(clf)
+        samples, layer = Samples(X, OneHotTargets.of_column(y, 3)), layer_of(clf)
         (statistics,) = gather(Job(engine), [layer], samples, dtype=float)
         with pytest.raises(
             ValueError, match=r"leave-one-out needs 1\d\.\d KiB.*Increase max_memory"
@@ -272,7 +272,7 @@ def test_scores_without_a_fold(has_centers, is_merged, is_dual, alpha, rng):
     if has_centers:
         C[: len(centers)] = X[centers]
     layer = RBFLayer(C, 9.0, kernel="laplacian")
-    job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
+    job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets.of_column(y, 3), weight)
     sample = sample_unique(job, samples) if is_merged else sample_by_hash(job, samples, 69)
     assert sample.n_rows == (60 if is_merged else 69)
     folds = rng.integers(0, 4, len(sample.targets))
@@ -315,7 +315,7 @@ def test_few_known_scores_are_shrunk_to_the_prior():
     """Three of 60 scores are known, and correct. The values of unknown scores are ignored."""
     X, y = rows_of(3)
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
-    target, samples = clf._parts().target, Samples(X, OneHotTargets(y, 3), None)
+    target, samples = clf._parts().target, Samples(X, OneHotTargets.of_column(y, 3), None)
     sample, layer = sample_unique(Job(get_engine("jit")), samples), layer_of(clf)
     right = sample.targets + 0.01
     is_known = np.arange(60) < 3

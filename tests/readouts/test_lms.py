@@ -29,5 +29,5 @@ def test_lms_after_each_sample(rng):
 
 
 def test_untrained_sums_the_activities_of_each_class():
-    W = untrained(OneHotTargets(np.array([2, 0, 2, 1]), 3), np.array([1, 0, 2, 3]))
+    W = untrained(OneHotTargets.of_column(np.array([2, 0, 2, 1]), 3), np.array([1, 0, 2, 3]))
     np.testing.assert_array_equal(W @ [1, 10, 100, 1000], [1, 1000, 110])

@@ -86,7 +86,7 @@ def test_the_search_descends_if_there_are_many_units(
 ):
     X, y = rows_of(3, dtype)
     clf = network.set_params(device=device, alpha="loo").fit(X, y)
-    samples, layer = Samples(X, OneHotTargets(y, 3)), layer_of(clf)
+    samples, layer = Samples(X, OneHotTargets.of_column(y, 3)), layer_of(clf)
     samples = samples.with_centers(getattr(clf, "support_", None))
     with get_engine(device) as engine:
         job, start = Job(engine), (np.random.default_rng(0), 0.1)
@@ -305,7 +305,7 @@ def test_search_finds_the_best_penalty(network, weighted, start, many, prefers_l
     X, y = rows_of(3)
     weight = some_weights() if weighted else None
     clf = network.fit(X, y)
-    job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), weight)
+    job, samples = Job(get_engine("jit")), Samples(X, OneHotTargets.of_column(y, 3), weight)
     sample, history = sample_unique(job, samples), SearchHistory(start)
     criterion = LOOCriterion(sample, clf._parts().units, prefers_large=prefers_large)
     result, statistics = gather_and_search_loo(job, layer_of(clf), samples, criterion, history)

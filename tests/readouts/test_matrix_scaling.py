@@ -213,7 +213,7 @@ def test_searches_map_the_scores_of_single_networks():
 def test_softmax_readouts_are_shrunk_to_the_mapped_ridge(network, engine):
     """So a very large penalty gives that ridge, up to constants of all classes."""
     layer, X, y = layer_of(network.fit(X_TRAIN[:500], Y_TRAIN[:500])), X_TRAIN[:500], Y_TRAIN[:500]
-    samples, options = Samples(X, OneHotTargets(y, 3)), {"tol": 1e-6, "ridge_alpha": 0.1}
+    samples, options = Samples(X, OneHotTargets.of_column(y, 3)), {"tol": 1e-6, "ridge_alpha": 0.1}
     readout = train_softmax(Job(engine), layer, samples, 1e8, **options).solution
     W, b = engine.to_host(readout.W), engine.to_host(readout.b)
     logits = naive.hidden(layer, X_TEST) @ W.T + b

@@ -24,17 +24,17 @@ from sklearn_fsvc._src.readouts.cross_validation import (
     hold_out,
     make_folds,
 )
+from sklearn_fsvc._src.readouts.gather_statistics import gather, gather_coarse
 from sklearn_fsvc._src.readouts.penalty_search import (
     ALPHA_STEP,
     PenaltySearchResult,
     SearchHistory,
     gather_and_search,
     grid_power,
-    search_alpha,
+    minimise_over_alpha,
     search_penalty,
     squared_error,
 )
-from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc.engines import get_engine
 
@@ -72,7 +72,7 @@ def test_many_units_are_multiplied_in_float32(data, monkeypatch, few, precisions
         dtypes.append(dtype and np.dtype(dtype).name)
         return gather(job, layers, samples, rows, dtype)
 
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.ridge.gather", recorded)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.gather_statistics.gather", recorded)
     monkeypatch.setattr("sklearn_fsvc._src.readouts.penalty_search.gather", recorded)
     with get_engine("jit") as engine:
         result, statistics = gather_and_search(
@@ -227,7 +227,7 @@ def test_a_local_minimum_is_better_than_the_mean_of_the_targets(start, valley, b
     def error_of(alpha):
         return errors.get(round(grid_power(alpha)), 1.0)
 
-    result = search_alpha(error_of, 100, 50, ALPHA_STEP**start, mean_error=1.0)
+    result = minimise_over_alpha(error_of, 100, 50, ALPHA_STEP**start, mean_error=1.0)
     assert (result.alpha, result.error) == (pytest.approx(ALPHA_STEP**best), min(valley, 1.0))
 
 
@@ -246,10 +246,10 @@ def test_error_of_the_mean_is_that_of_a_huge_penalty(model, has_validation_set, 
 
     def search(error_of, n, n_units, start, mean_error, *args):
         compared.append((mean_error, error_of(1e12)))
-        return search_alpha(error_of, n, n_units, start, mean_error, *args)
+        return minimise_over_alpha(error_of, n, n_units, start, mean_error, *args)
 
     for module in (penalty_search, dual, loo_penalty):
-        monkeypatch.setattr(module, "search_alpha", search)
+        monkeypatch.setattr(module, "minimise_over_alpha", search)
     validation = {"X_val": X[60:], "y_val": y[60:]} if has_validation_set else {}
     clone(model).fit(X[:60], y[:60], **validation)
     assert compared
@@ -361,7 +361,9 @@ def test_searches_with_small_penalties(start, with_small_penalties, depth):
         return 0.5 + abs(power + 2) if power > -5.4 else depth + abs(power + 8)
 
     evaluated = []
-    found = search_alpha(error_of, 100, 50, start, 10.0, with_small_penalties=with_small_penalties)
+    found = minimise_over_alpha(
+        error_of, 100, 50, start, 10.0, with_small_penalties=with_small_penalties
+    )
     has_both = with_small_penalties != (start < 1e-4)
     is_low = depth < 0.5 if has_both else with_small_penalties
     np.testing.assert_allclose(found.alpha, 1e-8 if is_low else 1e-2)

@@ -20,8 +20,8 @@ from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import draw_sample, row_sample
 from sklearn_fsvc._src.readouts.calibration import fit_calibration
 from sklearn_fsvc._src.readouts.draw_sample import UniqueSamplePass, sample_by_hash, sample_unique
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.row_sample import RowSample, mean_and_error, squared_deviation
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
@@ -39,7 +39,7 @@ def rows(rng):
 
 def samples_of(X, y, weight=None, part=slice(None)):
     weight = None if weight is None else weight[part]
-    return Samples(X[part], OneHotTargets(y[part], 3), weight)
+    return Samples(X[part], OneHotTargets.of_column(y[part], 3), weight)
 
 
 def expected_sample(X, y, weight, max_rows=CAPACITY):
@@ -79,12 +79,12 @@ def test_removed_rows(rows):
     sample = (
         RowSample(CAPACITY)
         .update(samples_of(X, y, weight))
-        .forget(samples_of(X, y, weight, slice(50)))
+        .remove(samples_of(X, y, weight, slice(50)))
     )
     key_limit = np.unique(exact_hashes(X))[CAPACITY]
     left = expected_sample(X[50:], y[50:], weight[50:], 120)
     check(sample, {h: of_row for h, of_row in left.items() if h < key_limit})
-    assert sample.forget(samples_of(X, y, weight, slice(50, None))).is_empty
+    assert sample.remove(samples_of(X, y, weight, slice(50, None))).is_empty
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def after_removal(rng):
     """Return X, y, a sample of the first 2000, and the same after the first 1600 were removed."""
     X, y = rng.normal(size=(2300, 3)), rng.integers(0, 3, 2300)
     whole = RowSample(CAPACITY).update(samples_of(X, y, part=slice(2000)))
-    return X, y, whole, whole.forget(samples_of(X, y, part=slice(1600)))
+    return X, y, whole, whole.remove(samples_of(X, y, part=slice(1600)))
 
 
 def are_equal(first, other):
@@ -136,13 +136,13 @@ def test_prior_rows_only_if_rows_are_missing(after_removal, rows):
     assert left.prior_rows == pytest.approx(30 * (1 - left.n_rows / CAPACITY))
     assert RowSample(CAPACITY).merge(left).prior_rows == left.prior_rows
     assert left.update(samples_of(X, y, part=slice(2000, None))).prior_rows == 0
-    none = left.forget(samples_of(X, y, part=slice(1600, 2000)))
+    none = left.remove(samples_of(X, y, part=slice(1600, 2000)))
     assert none.is_empty
     assert none.prior_rows == 30
     assert none.update(samples_of(X, y, part=slice(2000, 2005))).prior_rows == 22.5
     # The sample contained all rows before the removal, so that none is missing.
     small = RowSample(CAPACITY).update(samples_of(X, y, part=slice(15)))
-    assert small.forget(samples_of(X, y, part=slice(10))).prior_rows == 0
+    assert small.remove(samples_of(X, y, part=slice(10))).prior_rows == 0
 
 
 def test_decay_alone_leaves_no_rows_missing(rng):
@@ -166,14 +166,14 @@ def test_removed_copies_that_were_not_sampled(after_removal):
     other = (y + 1) % 3
     filled = left.update(samples_of(X, other, np.full(2300, 2.0), again))
     assert filled.n_rows == left.n_rows + 5
-    without = filled.forget(samples_of(X, y, part=again))
+    without = filled.remove(samples_of(X, y, part=again))
     are_equal(without, left)
 
 
 def test_part_of_a_weight_is_removed(rows):
     X, y, weight = rows
     sample = (
-        RowSample(CAPACITY).update(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
+        RowSample(CAPACITY).update(samples_of(X, y, weight)).remove(samples_of(X, y, weight / 2))
     )
     check(sample, expected_sample(X, y, weight / 2))
 
@@ -228,7 +228,7 @@ def test_duplicates_are_not_merged(rows, kind, is_subset):
     weight[::5] = 0
     part = np.arange(0, 120, 3) if is_subset else None
     container = {"dense": X, "sparse": SparseSource(csr_array(X)), "blocks": TiledArray(X, 7)}[kind]
-    samples, job = Samples(container, OneHotTargets(y, 3), weight), Job(get_engine("jit"))
+    samples, job = Samples(container, OneHotTargets.of_column(y, 3), weight), Job(get_engine("jit"))
     sample = sample_by_hash(job, samples, 120, part)
     present = np.flatnonzero(weight)
     np.testing.assert_array_equal(

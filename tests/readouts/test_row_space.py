@@ -8,7 +8,7 @@ from fake_sources import ChunkFunction
 from sklearn_fsvc import TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.estimators import readout_parameter
+from sklearn_fsvc._src.estimators import readouts
 from sklearn_fsvc._src.layers import TanhLayer, quantize_layer
 from sklearn_fsvc._src.readouts.linear import Solution
 from sklearn_fsvc._src.readouts.row_space import find_row_space
@@ -32,7 +32,7 @@ def layer_of(n_units=M):
 
 def row_space_of(layer, X, weight=None, **params):
     engine = params.pop("engine", None) or get_engine("blas")
-    samples = Samples(X, OneHotTargets(np.zeros(len(X), int), 2), weight, **params)
+    samples = Samples(X, OneHotTargets.of_column(np.zeros(len(X), int), 2), weight, **params)
     with engine:
         return find_row_space(Job(engine), layer, samples)
 
@@ -40,8 +40,8 @@ def row_space_of(layer, X, weight=None, **params):
 def both(monkeypatch, X, y, weight, validation):
     """Return models trained in the row space, and by all units."""
     models = []
-    for find in readout_parameter.find_row_space, lambda *_: None:
-        monkeypatch.setattr(readout_parameter, "find_row_space", find)
+    for find in readouts.find_row_space, lambda *_: None:
+        monkeypatch.setattr(readouts, "find_row_space", find)
         model = TanhClassifier(M, readout="softmax", feature_weights=None, random_state=0)
         models.append(model.fit(X, y, weight, **validation))
     return models
@@ -102,7 +102,7 @@ def test_samples_without_weight_and_validation_samples():
     X, _ = table()
     layer, weight = layer_of(), np.ones(N)
     weight[::2] = 0
-    others = Samples(table(n_rows=30, seed=6)[0], OneHotTargets(np.zeros(30, int), 2))
+    others = Samples(table(n_rows=30, seed=6)[0], OneHotTargets.of_column(np.zeros(30, int), 2))
     found = row_space_of(layer, X, weight, validation=others)
     assert found.basis.shape == (M, N // 2)
     np.testing.assert_array_equal(found.samples.weight, 1)
@@ -115,5 +115,5 @@ def test_all_units_are_used_where_the_row_space_gains_nothing():
     assert row_space_of(layer_of(), X) is not None
     assert row_space_of(layer_of(N), X) is None
     assert row_space_of(quantize_layer(layer_of(), 8), X) is None
-    many = Samples(np.zeros((5001, D)), OneHotTargets(np.zeros(5001, int), 2))
+    many = Samples(np.zeros((5001, D)), OneHotTargets.of_column(np.zeros(5001, int), 2))
     assert row_space_of(layer_of(), X, validation=many) is None

@@ -38,7 +38,7 @@ from sklearn_fsvc._src.readouts.newton import (
 from sklearn_fsvc._src.readouts.softmax import SoftmaxSettings, train_softmax
 from sklearn_fsvc._src.readouts.softmax_penalty import search_softmax_penalty
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.targets.encoding import MultiOutputTargets, OneHotTargets
+from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 N, M, D = 600, 20, 5
@@ -83,7 +83,7 @@ def oracle(H, y, alpha, weight=None):
 
 
 def samples_of(X, y, weight=None):
-    return Samples(X, OneHotTargets(y, y.max() + 1), weight)
+    return Samples(X, OneHotTargets.of_column(y, y.max() + 1), weight)
 
 
 def check_equal(result, H, y, alpha, weight=None, tolerance=1e-4):
@@ -164,7 +164,7 @@ def test_several_outputs_have_a_log_loss_each(are_labels, settings):
     """A logistic loss for each label, a softmax loss for each output."""
     X, first = table(2 if are_labels else 3)
     ys = [first, (X[:, 0] > 0.3).astype(int), (X[:, 1] + X[:, 2] ** 2 > 1).astype(int)]
-    targets = MultiOutputTargets(tuple(OneHotTargets(y, y.max() + 1) for y in ys), are_labels)
+    targets = OneHotTargets(np.column_stack(ys), tuple(y.max() + 1 for y in ys), are_labels)
     layer, alpha = tanh_layer(), 0.5
     with get_engine("jit") as engine:
         result = train_softmax(
@@ -511,11 +511,9 @@ def test_a_class_with_one_sample_is_never_held_out(are_labels):
     X, y = table(2)
     y[:] = 0
     y[7] = 1
-    targets = OneHotTargets(y, 2)
+    targets = OneHotTargets.of_column(y, 2)
     if are_labels:
-        targets = MultiOutputTargets(
-            (targets, OneHotTargets(np.zeros(N, int), 2)), is_multilabel=True
-        )
+        targets = OneHotTargets(np.column_stack([y, np.zeros(N, int)]), (2, 2), is_multilabel=True)
     with get_engine("jit") as engine:
         result, point = search_softmax_penalty(
             Job(engine), tanh_layer(), Samples(X, targets), np.random.default_rng(0)

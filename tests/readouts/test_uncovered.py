@@ -17,9 +17,9 @@ from sklearn_fsvc._src.parts.composition import layer_of
 from sklearn_fsvc._src.readouts import press as press_module
 from sklearn_fsvc._src.readouts.draw_sample import sample_by_hash
 from sklearn_fsvc._src.readouts.dual import DualLOO, gather_dual_problem
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.press import compute_press
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
@@ -62,7 +62,7 @@ def without_each_row(layer, X, Y, alpha, weight):
 
 
 def job_and_samples(X, y):
-    return Job(get_engine("jit")), Samples(X, OneHotTargets(y, 3), WEIGHT)
+    return Job(get_engine("jit")), Samples(X, OneHotTargets.of_column(y, 3), WEIGHT)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])

@@ -102,7 +102,9 @@ def naive_left_out_of_all(ensemble, X, y, Y, weight):
 def two_folds(X):
     """Return the folds of an ensemble: halves of its random order of the samples."""
     sample = sample_by_hash(
-        Job(get_engine("jit")), Samples(X, OneHotTargets(np.zeros(len(X), int), 1)), len(X)
+        Job(get_engine("jit")),
+        Samples(X, OneHotTargets.of_column(np.zeros(len(X), int), 1)),
+        len(X),
     )
     folds = np.empty(len(X), int)
     folds[sample.numbers] = 2 * np.arange(len(X)) // len(X)

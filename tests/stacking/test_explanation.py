@@ -126,7 +126,7 @@ def test_blocks(data, monkeypatch):
     X, _, numbers = data
     model = regressor().fit(X, numbers)
     whole = model.explain(X)
-    monkeypatch.setattr("sklearn_fsvc._src.stacking.explanation._BLOCK_VALUES", 50)
+    monkeypatch.setattr("sklearn_fsvc._src.stacking.prediction._CONTRIBUTIONS", 50)
     parts = model.explain(X)
     np.testing.assert_array_equal(parts.support, whole.support)
     np.testing.assert_allclose(parts.contributions, whole.contributions)

@@ -12,7 +12,7 @@ from ..engines.algebra import HOST, float_bits
 from .job import Job
 from .map_reduce import run_parallel
 from .rows import ShardedRows, slice_rows, split_into_shares, take_rows
-from .sources import Source, SparseSource
+from .sources import Source, SparseSource, select_rows
 from .validation import to_host
 
 # Mean of integer weights up to which they may be numbers of copies.
@@ -28,8 +28,9 @@ class Samples:
     X: Any
     # The values that a readout is fitted to, or None: ``targets.n_outputs``;
     # ``targets.matrix(rows, xp)``, a float64 array of `xp` of shape (rows, n_outputs);
-    # ``targets.is_binary``, whether it holds only 0 and 1; ``targets.taken(rows)``, a subset; and
-    # ``targets.joined(other)``, with the targets of other samples after these.
+    # ``targets.is_binary``, whether it holds only 0 and 1; ``targets.taken(rows)``, a subset;
+    # ``targets.joined(other)``, with the targets of other samples after these; and for hidden
+    # layers that depend on classes ``targets.class_codes``, (n_samples,) or None.
     targets: Any = None
     # (n_samples,), on the host. A sample of weight 0 is ignored.
     weight: npt.NDArray[Any] | None = None
@@ -76,6 +77,11 @@ class Samples:
     def total_weight(self) -> float:
         """Return the sum of the weights; without weights, the number of samples."""
         return len(self) if self.weight is None else float(self.weight.sum())
+
+    def without_zero_weights(self) -> "Samples":
+        """Return the samples with a positive weight; rows of a source are not read."""
+        rows = self.rows_with_weight
+        return self if len(rows) == len(self) else self.with_rows(select_rows(self.X, rows), rows)
 
     def groups_of(self, rows: Any) -> npt.NDArray[np.intp] | None:
         """Return the groups of some samples, or None."""

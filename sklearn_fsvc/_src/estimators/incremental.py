@@ -6,7 +6,7 @@ them, and the equations are solved when the readout is used. It is immutable; me
 estimator (`partial_fit.IncrementalNetwork`) replace it as a whole, see `state.atomic_update`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -16,7 +16,6 @@ import numpy as np
 
 from ..data.job import Job
 from ..data.samples import Samples
-from ..data.sources import select_rows
 from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
 from ..engines.algebra import HOST
@@ -30,10 +29,10 @@ from ..readouts.cross_validation import (
     n_validation_units,
 )
 from ..readouts.drift import ErrorMonitor
+from ..readouts.gather_statistics import gather
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.linear import Solution
 from ..readouts.penalty_search import SearchHistory, search_penalty, squared_error
-from ..readouts.ridge import gather
 from ..readouts.row_sample import RowSample, sample_capacity
 from ..readouts.running_statistics import BufferedSamples, RunningStatistics
 from ..readouts.statistics import RidgeStatistics
@@ -145,13 +144,11 @@ class IncrementalState:
     def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":
         """Return the state without samples that were added before."""
         state = self.flush(evaluate)
-        return state.with_statistics(state.statistics.forget(samples, evaluate))
+        return state.with_statistics(state.statistics.remove(samples, evaluate))
 
-    def merge(self, others: Iterable["IncrementalState"], evaluate: Callable) -> "IncrementalState":
-        """Return the state with the samples of several states."""
-        statistics = self.statistics
-        for other in others:
-            statistics = statistics.merge(other.statistics, evaluate)
+    def merge(self, other: "IncrementalState", evaluate: Callable) -> "IncrementalState":
+        """Return the state with the samples of both states."""
+        statistics = self.statistics.merge(other.statistics, evaluate)
         # Merging with a state that held out no samples leaves none: the penalty that was found
         # with held-out samples is not valid then.
         has_lost_held_out = self.statistics.n_parts and not statistics.n_parts
@@ -317,16 +314,8 @@ class Evaluator:
             return solution, fitted
 
 
-def without_zero_weights(samples: Samples) -> Samples:
-    """Return the samples of positive weight."""
-    rows = samples.rows_with_weight
-    if len(rows) == len(samples):
-        return samples
-    return samples.with_rows(select_rows(samples.X, rows), rows)
-
-
 def _encode(target: TargetSpec, raw: RawSamples) -> BufferedSamples:
     """Return raw samples with encoded targets, without those that class weights make 0."""
     samples, decay = target.encode(raw.X, raw.y, raw.weight), raw.log_decay
     decay = decay if decay is None else decay[samples.rows_with_weight]
-    return BufferedSamples(without_zero_weights(samples), decay)
+    return BufferedSamples(samples.without_zero_weights(), decay)

@@ -30,7 +30,7 @@ from ..utils.parameters import is_option
 from ..utils.user_warnings import warn, without_warnings
 from .buffer import RawSamples, SampleBuffer, buffer_bytes, is_buffered
 from .fit_report import FitReport
-from .incremental import Evaluator, IncrementalState, without_zero_weights
+from .incremental import Evaluator, IncrementalState
 from .network import Network, with_center_targets
 
 
@@ -220,8 +220,7 @@ class BufferedNetwork(Network):
         state, evaluate = self._incremental_state, Evaluator(self, parts.units)
         state = state.update_buffered(replace(buffer, n_summed=0), parts.target, evaluate)
         if batch is not None:
-            samples = parts.target.encode(batch.X, batch.y, batch.weight)
-            samples = without_zero_weights(samples)
+            samples = parts.target.encode(batch.X, batch.y, batch.weight).without_zero_weights()
             state = state.update(samples, self.forgetting_factor, evaluate)
         self._store_state(parts, state, evaluate.device)
 
@@ -283,8 +282,8 @@ class BufferedNetwork(Network):
         if left.parts and has_same_target and self._matches_state(parts):
             evaluate = Evaluator(self, parts.units)
             state = state.update_buffered(buffer, before, evaluate)
-            samples = before.encode(raw.X, raw.y, raw.weight)
-            state = state.remove(without_zero_weights(samples), evaluate)
+            samples = before.encode(raw.X, raw.y, raw.weight).without_zero_weights()
+            state = state.remove(samples, evaluate)
             left = replace(left, n_summed=len(left))
             self._store_state(parts, state, evaluate.device, _sample_buffer=left)
         else:
@@ -323,7 +322,7 @@ def _check_batch(target, batch, buffer, state):
 
 def _warn_of_one_class(units: Units, samples: Samples) -> None:
     """Warn if a layer was chosen for samples of one class."""
-    codes = getattr(samples.targets, "codes", None)
+    codes = samples.targets.class_codes
     if codes is not None and is_buffered(units) and (codes == codes[0]).all():
         warn(
             "The samples from which the hidden layer is chosen are of one class, for which any "

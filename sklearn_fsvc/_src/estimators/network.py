@@ -3,7 +3,6 @@
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,13 +30,13 @@ from ..parts.units import Units
 from ..readouts.penalty_search import SearchHistory
 from ..targets.encoding import encode_groups, encode_labels
 from ..utils.callbacks import CallbackMixin, on_compile, with_callbacks
-from ..utils.parameters import check_verbosity
+from ..utils.parameters import check_verbose
 from .fit_report import FitReport
 from .prediction import PredictionRun, empty_output
-from .state import Documented, Versioned, atomic_update
+from .state import EstimatorMixin, atomic_update
 
 
-class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABCMeta):
+class Network(EstimatorMixin, CallbackMixin, BaseEstimator, metaclass=ABCMeta):
     """A hidden layer that is not trained and, except for transformers, a linear readout of it.
 
     A public estimator is a subclass with hyperparameters, a docstring and `_parts`.
@@ -129,7 +128,7 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
         """Return the parts; raise for an invalid hyperparameter."""
         parts = self._parts()
         parts.check()
-        check_verbosity("verbose", self.verbose)
+        check_verbose(self.verbose)
         return parts
 
     def _encode_training_data(self, parts, engine, X, y, sample_weight, groups, validation=None):
@@ -149,10 +148,6 @@ class Network(Documented, Versioned, CallbackMixin, BaseEstimator, metaclass=ABC
             parts = replace(parts, target=target)
             parts.readout.check_samples(samples)
         return parts, samples
-
-    def _snapshot(self):
-        """Return a copy of the estimator, which no other thread changes."""
-        return copy(self)
 
     @contextmanager
     def _open_prediction(self, X: Any, phase: str) -> Iterator[PredictionRun]:

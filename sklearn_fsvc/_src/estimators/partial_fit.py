@@ -19,7 +19,7 @@ from ..readouts.penalty_search import SearchHistory
 from ..readouts.running_statistics import InvalidRemoval
 from ..utils.parameters import is_option
 from .fit_report import FitReport
-from .incremental import Evaluator, IncrementalState, without_zero_weights
+from .incremental import Evaluator, IncrementalState
 from .layer_choice import BufferedNetwork
 from .state import atomic_update
 
@@ -102,7 +102,7 @@ class IncrementalNetwork(BufferedNetwork):
             parts, samples = self._start_with_layer(parts, X, y, sample_weight, classes)
         evaluate = Evaluator(self, parts.units)
         state = self._incremental_state.update(
-            without_zero_weights(samples), self.forgetting_factor, evaluate
+            samples.without_zero_weights(), self.forgetting_factor, evaluate
         )
         self._store_state(parts, state, evaluate.device)
 
@@ -205,7 +205,7 @@ class IncrementalNetwork(BufferedNetwork):
     def _remove_from_sums(self, parts, X, y, sample_weight):
         evaluate = Evaluator(self, parts.units)
         samples = parts.target.encode(*self._validated_batch(X, y), sample_weight)
-        state = self._incremental_state.remove(without_zero_weights(samples), evaluate)
+        state = self._incremental_state.remove(samples.without_zero_weights(), evaluate)
         self._store_state(parts, state, evaluate.device)
 
     def merge(self, models):
@@ -286,7 +286,7 @@ class IncrementalNetwork(BufferedNetwork):
             state = self._incremental_state.emptied.update_buffered(
                 replace(buffer, n_summed=0), parts.target, evaluate
             )
-        state = self._incremental_state.merge([state], evaluate)
+        state = self._incremental_state.merge(state, evaluate)
         self._store_state(parts, state, evaluate.device)
 
     def _adopt_layer(self, other, other_parts, name):
@@ -429,7 +429,7 @@ class IncrementalNetwork(BufferedNetwork):
 
     def _solve_if_outdated(self):
         """Solve the readout if samples were added or removed, or the penalty was changed."""
-        if self._is_solved:  # by another thread, since `_snapshot` looked
+        if self._is_solved:  # by another thread, since `_snapshot` tested it
             return
         self._check_has_samples()
         self._flush_buffer()  # another thread may have added samples since the first flush

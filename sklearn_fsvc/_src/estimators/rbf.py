@@ -1,5 +1,6 @@
 """Estimators with RBF units, centred at selected training samples."""
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..hidden_layers.rbf import RBF
@@ -10,9 +11,8 @@ from ..utils.docstrings import fill_docstring
 from .classifier import NetworkClassifier
 from .explanation import ExplainMixin
 from .partial_fit import SolvedAttribute
-from .readout_parameter import readout_of
+from .readouts import Ridge, readout_of
 from .regressor import NetworkRegressor
-from .ridge_readout import Ridge
 from .shared_docs import CLASSIFICATION, RBF_UNITS, REGRESSION, SHARED, TRANSFORM
 from .transformer import NetworkTransformer
 
@@ -238,7 +238,8 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         parts = self._parts()
         if not parts.target.labels.is_single:
             raise AttributeError("n_support_ counts the centres of each class of one output.")
-        return parts.target.targets_of(self.center_labels_).counts
+        targets = parts.target.targets_of(self.center_labels_)
+        return np.bincount(targets.class_codes, minlength=targets.n_outputs)
 
 
 @fill_docstring(SHARED, REGRESSION, RBF_UNITS)

@@ -37,11 +37,22 @@ class InconsistentVersionWarning(exceptions.InconsistentVersionWarning):
     __str__ = Warning.__str__
 
 
-class Versioned:
-    """Mixin: a saved estimator contains the versions that saved it, a loaded one is checked.
+class EstimatorMixin:
+    """Mixin of all estimators: copies, the versions in saved ones, and the documentation's URL.
 
-    scikit-learn does this for the estimators of its own package only.
+    A saved estimator contains the versions that saved it, and a loaded one is checked. scikit-learn
+    does this for the estimators of its own package only.
     """
+
+    # Names of scikit-learn, for the link in its HTML view of an estimator.
+    _doc_link_module: ClassVar[str] = "sklearn_fsvc"
+    _doc_link_template: ClassVar[str] = (
+        "https://sklearn-fsvc.github.io/sklearn-fsvc/classes/{estimator_name}.html"
+    )
+
+    def _snapshot(self) -> Self:
+        """Return a copy that no other thread changes, for `on_snapshot`."""
+        return copy(self)
 
     def __copy__(self) -> Self:
         """Return a shallow copy.
@@ -125,7 +136,7 @@ _MISSING = object()
 class _Locks:
     """One re-entrant lock for each estimator.
 
-    Locks are no attributes of the estimators, which are copied and pickled.
+    They are not attributes of the estimators, which are copied and pickled.
     """
 
     def __init__(self) -> None:
@@ -178,16 +189,3 @@ def on_snapshot(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(self._snapshot(), *args, **options)
 
     return run
-
-
-URL = "https://sklearn-fsvc.github.io/sklearn-fsvc"
-
-
-class Documented:
-    """Mixin: scikit-learn's HTML view of an estimator links to its page of the documentation.
-
-    The two attributes are scikit-learn's names for that.
-    """
-
-    _doc_link_module: ClassVar[str] = "sklearn_fsvc"
-    _doc_link_template: ClassVar[str] = URL + "/classes/{estimator_name}.html"

@@ -6,9 +6,8 @@ from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring
 from .classifier import NetworkClassifier
-from .readout_parameter import READOUTS_WITHOUT_CENTERS, readout_of
+from .readouts import READOUTS_WITHOUT_CENTERS, Ridge, readout_of
 from .regressor import NetworkRegressor
-from .ridge_readout import Ridge
 from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TANH_UNITS, TRANSFORM
 from .transformer import NetworkTransformer
 

@@ -1,1 +1,10 @@
-"""Where a layer comes from: rows that are novel, or random weights; and what is automatic."""
+"""The choice of a hidden layer for samples.
+
+- Units as parts of estimators: `rbf`, `tanh` and `patches`; `parameters` reads a given layer and
+  given feature weights.
+- Centres of RBF units: `centers`, by the rule of `novelty`, applied to `ordered_samples` and
+  `active_candidates`, at a `radius`.
+- Weights of tanh units: `random_weights`, `class_directions` and `linear_units`, of a `scale`.
+- Weights of features: `feature_weights`, `relevance`, and the `linear_map`.
+- Hyperparameters that are "auto": `model_selection`, by `proxy_networks`.
+"""

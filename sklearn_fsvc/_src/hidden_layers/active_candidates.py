@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..data.rows import split_into_shares
 from ..engines.base import Engine
-from .ordered_rows import NoveltyRule, OrderedSamples
+from .ordered_samples import NoveltyRule, OrderedSamples
 
 
 class Candidates(Protocol):

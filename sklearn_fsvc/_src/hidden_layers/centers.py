@@ -30,7 +30,7 @@ from ..utils.parameters import (
 )
 from ..utils.user_warnings import warn
 from .novelty import first_novel_rows, min_centers, novel_rows, selection_bytes
-from .ordered_rows import NoveltyRule, OrderedSamples
+from .ordered_samples import NoveltyRule, OrderedSamples
 from .parameters import is_learned
 from .radius import (
     GROUP_GROWTH,
@@ -161,9 +161,8 @@ class RBFParameters:
         is_exact = self.selection_metric == "manhattan" and weights is None  # also in integers
         return X.dtype if is_exact else hidden_dtype(X.dtype)
 
-    def check_selection(self, selects: bool = True) -> None:
+    def check_selection(self, selects: bool) -> None:
         """Raise for an invalid parameter; `selects` is False if the centres are given."""
-        check_choice("selection", self.selection, SELECTIONS)
         is_random = selects and self.selection == "random"
         if not is_random:
             check_non_negative(self.selection_kernel)
@@ -214,7 +213,6 @@ def fit_rbf_layer(
     parameters: RBFParameters,
     job: Job,
     samples: Samples,
-    groups: npt.NDArray | None = None,
     weights: npt.NDArray | None = None,
     min_fraction: float | None = None,
 ) -> tuple[RBFLayer, npt.NDArray, float | None]:
@@ -225,9 +223,7 @@ def fit_rbf_layer(
     parameters : RBFParameters
     job : Job
     samples : Samples
-        With an order of presentation.
-    groups : ndarray of int of shape (n_rows,), optional
-        Group of each row of X. Novelty is assessed within each group.
+        With an order of presentation, and for ``selection="per_class"`` with targets.
     weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
         Feature weights, or a linear map, by which samples are multiplied for the comparison.
     min_fraction : float, optional
@@ -245,6 +241,8 @@ def fit_rbf_layer(
     """
     X: Any = samples.X
     order: Any = samples.order
+    # Novelty is assessed within each class of a single output, else among all samples.
+    groups = samples.targets.class_codes if parameters.selection == "per_class" else None
     parameters = _limit_units(parameters, len(order), job)
     if parameters.may_select_among_few:
         n_units = parameters.n_units or job.engine.max_automatic_units

@@ -30,10 +30,10 @@ from ..engines.base import Engine
 from ..engines.threads import limit_blas_threads
 from ..kernels import Kernel
 from ..layers import RBFLayer, hidden_dtype
-from ..readouts.ridge import gather_coarse
+from ..readouts.gather_statistics import gather_coarse
 from ..utils.parameters import check_random_state
 from .centers import START_ALPHA
-from .ordered_rows import OrderedSamples
+from .ordered_samples import OrderedSamples
 from .radius import typical_distance, typical_distance_bytes
 
 # Number of rounds, and maximum numbers of samples and centres of the networks.

@@ -27,8 +27,8 @@ from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
 from ..layers import RBFLayer, hidden_dtype
 from ..readouts.cross_validation import draw_split, n_validation_units
+from ..readouts.gather_statistics import gather_coarse
 from ..readouts.penalty_search import search_penalty
-from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import START_ALPHA
 from .feature_weights import (
@@ -38,7 +38,7 @@ from .feature_weights import (
     n_gradient_samples,
     required_factor,
 )
-from .ordered_rows import OrderedSamples
+from .ordered_samples import OrderedSamples
 from .parameters import importances_of
 from .radius import typical_distance, typical_distance_bytes
 

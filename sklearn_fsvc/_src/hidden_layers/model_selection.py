@@ -198,9 +198,9 @@ def select_feature_weights(
     job: Job,
     samples: Samples,
     random: np.random.Generator,
-    shared: dict[Any, Any] | None = None,
-    is_refined: bool = False,
-    tries_map: bool = False,
+    shared: dict[Any, Any] | None,
+    is_refined: bool,
+    tries_map: bool,
 ) -> "FeatureWeights":
     """Return feature weights, or a linear map, for units other than RBF units.
 

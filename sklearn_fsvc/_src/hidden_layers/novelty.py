@@ -36,7 +36,7 @@ from .active_candidates import (
     ShardedCandidates,
     candidate_bytes,
 )
-from .ordered_rows import NoveltyRule, OrderedSamples
+from .ordered_samples import NoveltyRule, OrderedSamples
 
 # A round takes at most this fraction of a block of rows, but no fewer rows than the second number.
 _ROUND_FRACTION, _MIN_ROUND_ROWS = 1 / 4, 64

@@ -23,11 +23,11 @@ from ..engines.algebra import HOST
 from ..kernels import GAUSSIAN
 from ..layers import RBFLayer
 from ..readouts.cross_validation import draw_split
+from ..readouts.gather_statistics import gather, gather_coarse
 from ..readouts.penalty_search import SearchHistory, search_penalty
-from ..readouts.ridge import gather, gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from .centers import RBFParameters, fit_rbf_layer
-from .ordered_rows import OrderedSamples
+from .ordered_samples import OrderedSamples
 from .radius import typical_distance, widest_square
 
 # Maximum numbers of samples and units of a proxy network, and its units if there are few samples.
@@ -97,7 +97,7 @@ class ProxyNetworks:
         X = samples.X
         # The samples are read dozens of times. Copy them once if they are not in memory, if they
         # are sparse, since distances need dense rows, if they are distributed over several devices,
-        # or if float32 does for them.
+        # or if they are rounded to float32.
         is_read = isinstance(X, SparseSource) or not is_in_memory(X)
         dtype = _reduced_dtype(X, len(training) + len(validation), job.memory_limit)
         if is_read or isinstance(X, ShardedRows) or dtype:
@@ -125,7 +125,7 @@ class ProxyNetworks:
     def predicts_nothing(self, error):
         """Return whether the error of a network is about that of the mean of the targets.
 
-        Their errors differ by tiny amounts, which say nothing about the units.
+        Differences between the errors of such networks are noise.
         """
         return error > (1 - _MIN_PREDICTED) * self.mean_error
 
@@ -140,7 +140,7 @@ class ProxyNetworks:
         squares = np.square(deviations).sum(axis=1)
         return float(np.average(squares, weights=weight_of(self.validation)))
 
-    def center_layer(self, parameters, weights, max_units=None):
+    def center_layer(self, parameters, weights, max_units):
         """Return a layer of `max_units` units or fewer, centred at unweighted training samples.
 
         The centres are selected among the samples multiplied by `weights`.
@@ -154,10 +154,8 @@ class ProxyNetworks:
         n_units = max(1, min(suitable, trainable, max_units or MAX_UNITS))
         # A given selection radius is that of all samples; search one for the subset.
         parameters = replace(parameters, n_units=n_units, selection_radius=None)
-        is_by_class = parameters.selection == "per_class"
-        groups = self.samples.targets.groups if is_by_class else None
         layer, *_ = fit_rbf_layer(
-            parameters, self.job, self.samples, groups, weights, min_fraction=_MIN_FRACTION
+            parameters, self.job, self.samples, weights, min_fraction=_MIN_FRACTION
         )
         return layer
 
@@ -251,7 +249,7 @@ class ProxyNetworks:
 
 
 def _reduced_dtype(X, n_rows, limit):
-    """Return float32 if float64 samples can be rounded to it at a profit; otherwise None."""
+    """Return float32 if rounding float64 samples to it is safe and saves time; else None."""
     if not is_float64_array(X) or n_rows <= _FEW_SAMPLES or 4 * n_rows * X.shape[1] > limit // 8:
         return None
     return np.dtype(np.float32) if is_float32_resolved(X) else None

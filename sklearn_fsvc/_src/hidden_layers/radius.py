@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..kernels import DISTANCE
 from ..layers import RBFLayer
-from .ordered_rows import OrderedSamples
+from .ordered_samples import OrderedSamples
 
 # The number of novel samples grows roughly as this power of the number of samples that were seen.
 # Groups are processed one after another, so with groups it grows linearly with their number.

@@ -141,8 +141,7 @@ class RBF(RBFParameters, Units):
 
     def _select_centers(self, job, samples, weights):
         """Return the fitted attributes of centres that are selected among the samples."""
-        groups = samples.targets.groups if self.selection == "per_class" else None
-        layer, rows, selection_radius = fit_rbf_layer(self, job, samples, groups, weights)
+        layer, rows, selection_radius = fit_rbf_layer(self, job, samples, weights)
         return {
             "support_": rows, "selection_radius_": selection_radius, "centers_": layer.units,
             "radius_": layer.radius,

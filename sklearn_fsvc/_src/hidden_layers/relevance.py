@@ -27,7 +27,7 @@ from ..kernels import LAPLACIAN
 from ..layers import RBFLayer
 from .centers import START_ALPHA
 from .feature_weights import draw_subset, invert_weights
-from .ordered_rows import OrderedSamples
+from .ordered_samples import OrderedSamples
 from .radius import typical_distance
 
 
@@ -39,15 +39,15 @@ class Size(NamedTuple):
     n_evaluations: int
 
     def needed_bytes(self, n_samples: int, n_features: int, n_outputs: int) -> int:
-        """Return the bytes of `minimise_error` for so many samples, of which it draws a subset."""
+        """Return the bytes of `minimise_error`, which draws some of this number of samples."""
         n_samples = min(self.n_samples, n_samples)
         n_units = min(self.n_units, n_samples // 2)
         columns = n_units * 3 * 4 + n_features * 40 + n_outputs * 40
         return n_samples * columns + 8 * 8 * n_units**2
 
 
-# The first shows quickly whether the second is worth while, which finds products of three features
-# among many in noisy data. With fewer evaluations of the second, regressors are less accurate.
+# The first shows quickly whether the second is likely to gain. That one finds products of three
+# features among many in noisy data; with fewer evaluations of it, regressors are less accurate.
 QUICK, THOROUGH = Size(1000, 200, 12), Size(3000, 500, 16)
 # Samples for each weight at least: fewer are fitted by chance. Maximum number of outputs: more
 # would take longer than all else.
@@ -78,7 +78,7 @@ def suits_refinement(n_samples: int, n_features: int, n_outputs: int) -> bool:
 
 
 def sizes_for(n_samples: int) -> tuple[Size, ...]:
-    """Return the sizes of the networks for so many samples.
+    """Return the sizes of the networks for a number of samples.
 
     A network has a unit for every two samples at most, so that those of few are about the same.
     """

@@ -171,14 +171,13 @@ class Tanh(Units):
         if pretrained is not None:
             check_n_features(pretrained.components_, samples.X)
             return self.with_layer_of(parts_of(pretrained).units)
-        codes = samples.targets.groups if self.needs_classes else None
-        if self.needs_classes and codes is None:
+        if self.needs_classes and samples.targets.class_codes is None:
             raise ValueError(
                 f"weights={self.weights!r} needs one class per sample, and y has several "
                 'outputs; use "gaussian" or "orthogonal", or an estimator for each output.'
             )
         weights, importances = self._select_weights(job, samples)
-        layer = fit_tanh_layer(self, job, samples, codes, weights)
+        layer = fit_tanh_layer(self, job, samples, weights)
         if self._tries_linear_units(job, samples):
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             linear = self._linear_layers(job, samples, weights, seed)
@@ -207,7 +206,7 @@ class Tanh(Units):
             return learn_map(job, samples, random)
         is_auto = is_option(self.feature_weights, "auto")
         return select_feature_weights(
-            job, samples, random, self.shared, method == "refined", tries_map=is_auto
+            job, samples, random, self.shared, method == "refined", is_auto
         )
 
     def _tries_linear_units(self, job, samples):
@@ -259,11 +258,7 @@ class Tanh(Units):
 
 
 def fit_tanh_layer(
-    units: Tanh,
-    job: Job,
-    samples: Samples,
-    codes: Any = None,
-    feature_weights: npt.NDArray | None = None,
+    units: Tanh, job: Job, samples: Samples, feature_weights: npt.NDArray | None
 ) -> TanhLayer:
     """Draw the weights and biases of a tanh layer.
 
@@ -280,9 +275,8 @@ def fit_tanh_layer(
     job : Job
         Its memory limit applies to what is computed on the device of X, without the result.
     samples : Samples
-    codes : ndarray of int of shape (n_rows,), optional
-        Class of each sample; only used by weights that are combinations of samples.
-    feature_weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
+        With targets of one output if weights are combinations of samples.
+    feature_weights : ndarray of shape (n_features,) or (n_features, n_inputs), or None
         Feature weights, or a linear map.
     """
     X, dtype = samples.X, hidden_dtype(samples.X.dtype)
@@ -303,6 +297,7 @@ def fit_tanh_layer(
         )
         sample.check(dtype)
     if units.needs_classes:
+        codes = samples.targets.class_codes
         data = LabelledSamples(job, X, samples.rows_with_weight, codes, sample.mean, dtype)
         W = _combine_samples(units, data, sample.spread, weight_seed)
     else:

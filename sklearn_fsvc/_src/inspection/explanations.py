@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.explanation import Explanation
 from ..images import read_image_shape
-from ..stacking.explanation import centered_networks
+from ..stacking.prediction import centered_networks
 from .displays import BLUE, VERMILION, axes_for, format_value, network_of
 
 

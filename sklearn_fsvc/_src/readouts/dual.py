@@ -26,7 +26,7 @@ from .cross_validation import MAX_VALIDATION, draw_parts, n_validation_units, se
 from .draw_sample import find_sampled_rows
 from .leave_one_out import HeldOutScores, LeaveOneOut, leave_fold_out
 from .linear import Solution
-from .penalty_search import PenaltySearchResult, search_alpha
+from .penalty_search import PenaltySearchResult, minimise_over_alpha
 
 # The dual is faster up to this many rows per unit, and up to this many rows.
 _ROWS_PER_UNIT, _MAX_ROWS = 0.45, 4096
@@ -94,7 +94,7 @@ def search_dual(
     leading = problem.leading(n_validation_units(n_units))
     n = problem.weight.sum() - min(problem.weight[part].sum() for part in parts)
     mean_error = problem.mean_error(parts)
-    return search_alpha(
+    return minimise_over_alpha(
         lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start, mean_error
     )
 
@@ -106,7 +106,7 @@ def search_dual_validated(
     n_units = n_validation_units(problem.H.shape[1])
     leading, validation = problem.leading(n_units), validation.leading(n_units)
     n, mean_error = problem.weight.sum(), validation.squared_error(problem.share @ problem.Y)
-    return search_alpha(
+    return minimise_over_alpha(
         lambda alpha: leading.error_on(validation, alpha), n, n_units, start, mean_error
     )
 
@@ -184,9 +184,7 @@ class HatComplement:
 
     residuals: npt.NDArray  # (n_rows, n_outputs), times the square roots of the weights
     whitened: npt.NDArray  # (n, n_rows): L^-1 times the rows as unit vectors
-    u: (
-        npt.NDArray
-    )  # (n_rows,): their components along u, times the square sqrt_weight of `u_inverse`
+    u: npt.NDArray  # (n_rows,): their components along u, times the square root of `u_inverse`
     has_unit: npt.NDArray  # (n_own,): indices of the rows at which a unit is centred
     units: npt.NDArray  # (n, n_own): L^-1 times the columns of these units in A
     coefficients: npt.NDArray  # (n_own, n_outputs): of these units
@@ -332,9 +330,9 @@ class DualProblem:
         positions, no_units = np.arange(len(rows)), np.full(len(rows), -1)
         Y, weight = self.Y[rows], self.weight[rows]
         sqrt_weight = np.sqrt(weight)[:, None]
-        left_out = dual.hat_complement(self.H, rows, positions, sqrt_weight, no_units)
+        complement = dual.hat_complement(self.H, rows, positions, sqrt_weight, no_units)
         folds = np.split(positions, np.cumsum([len(part) for part in parts[:-1]]))
-        for fold, scores in left_out.score_folds(folds, Y, sqrt_weight):
+        for fold, scores in complement.score_folds(folds, Y, sqrt_weight):
             if scores is None:
                 return np.inf
             total += weight[fold] @ np.square(Y[fold] - scores).sum(axis=1)
@@ -365,12 +363,10 @@ class DualLOO(LeaveOneOut):
         H = problem.H
         Y, weight = self.sample.targets, self.sample.rows.weight
         rows, groups = self._copies
-        sqrt_weight, unit_at_sample = (
-            np.sqrt(weight)[:, None],
-            self._unit_at_sample_below(H.shape[1]),
-        )
-        left_out = dual.hat_complement(H, rows, groups, sqrt_weight, unit_at_sample)
-        residuals, diagonal = left_out.without_centered_units()
+        sqrt_weight = np.sqrt(weight)[:, None]
+        unit_at_sample = self._unit_at_sample_below(H.shape[1])
+        complement = dual.hat_complement(H, rows, groups, sqrt_weight, unit_at_sample)
+        residuals, diagonal = complement.without_centered_units()
         # Alpha cancels in the quotient, so that leverages are known, but not that of a single row.
         is_known = diagonal > np.finfo(np.float64).eps * diagonal.max()
         diagonal = np.where(is_known, diagonal, 1.0)
@@ -380,7 +376,7 @@ class DualLOO(LeaveOneOut):
         interpolates = False
         if self.folds is not None:
             oof_scores = np.empty(Y.shape)
-            for fold, of_fold in left_out.score_folds(self._rows_of_folds, Y, sqrt_weight):
+            for fold, of_fold in complement.score_folds(self._rows_of_folds, Y, sqrt_weight):
                 interpolates |= of_fold is None
                 oof_scores[fold] = mean_y if of_fold is None else of_fold
         first = rows[np.unique(groups, return_index=True)[1]]

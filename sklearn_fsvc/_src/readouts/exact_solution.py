@@ -94,7 +94,7 @@ def solve_exactly(
 
 
 class _Equations:
-    """The equations in the columns ``[W'; b']``, on the host but for G."""
+    """The equations in the columns ``[W'; b']``, on the host except for G."""
 
     def __init__(self, statistics, alpha, solve):
         self._gram, self._algebra, self._solve = statistics.gram, statistics.algebra, solve
@@ -106,7 +106,7 @@ class _Equations:
         self._units = scale**-2.0, 1.0 / scale
         # One bit at least: all activations may be rounded to 0.
         n_bits = max(1, _n_bits(float(self._gram.diagonal().max()) * scale**2))
-        # Bits that are left for the sums of so many products.
+        # Bits that a product may have, so that sums over all units are exact.
         available = _SIGNIFICAND - _n_bits(len(self._h)) - 1
         self._n_parts = -(-n_bits // (available - _MIN_SLICE))
         self._width = -(-n_bits // self._n_parts)
@@ -205,7 +205,7 @@ def _leading(array, n_bits):
 
 
 def _slices(array, n_bits):
-    """Yield arrays whose sum is an array, of so many bits each, in units of their column."""
+    """Yield arrays whose sum is an array, of `n_bits` bits each, in units of their column."""
     unit = _power_above(array)
     while array.any():
         unit = unit * 2.0**-n_bits

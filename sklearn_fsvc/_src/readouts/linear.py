@@ -26,19 +26,6 @@ class Solution(NamedTuple):
     problem: str = ""  # message about ill-conditioned equations; "" if there is no problem
 
 
-class DiagonalBasis(NamedTuple):
-    """A basis in which the normal matrices of several penalties are diagonal.
-
-    ``(A + alpha_k I)^-1 = vectors diag(scale[:, k]) vectors'`` for the centred Gram matrix A of the
-    statistics.
-    """
-
-    vectors: Any  # (n_units, n_directions)
-    scale: Any  # (n_directions, n_penalties)
-    problems: list[str]  # for each penalty, as `Solution.problem`
-    is_triangular: bool = False  # whether `vectors` is 0 below its diagonal
-
-
 def warn_of_problem(problem: str) -> None:
     """Warn of a `Solution.problem`, if there is one."""
     if problem:

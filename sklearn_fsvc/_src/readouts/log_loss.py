@@ -47,11 +47,6 @@ class LogLoss:
              for f, size in zip(first, self.sizes, strict=True)]
         )  # fmt: skip
 
-    @classmethod
-    def for_targets(cls, targets: Any) -> "LogLoss":
-        """Return the log-loss of `OneHotTargets`, or of several outputs."""
-        return cls([part.n_outputs for part in getattr(targets, "parts", (targets,))])
-
     def target_probabilities(self, targets: Any, rows: Any, xp: Any) -> Any:
         """Return the true probabilities of some rows, (n_rows, n_scores)."""
         return targets.matrix(rows, xp)[:, xp.asarray(self._columns)]

@@ -16,6 +16,7 @@ from ..data.job import Job
 from .cross_validation import HeldOut, n_validation_units
 from .draw_sample import sample_unmerged
 from .dual import DualLOO, DualProblem
+from .gather_statistics import gather
 from .leave_one_out import SampledLOO
 from .linear import Posterior, Solution
 from .penalty_search import (
@@ -24,12 +25,11 @@ from .penalty_search import (
     PenaltySearchResult,
     SearchHistory,
     grid_power,
-    search_alpha,
+    minimise_over_alpha,
     search_penalty,
     search_with_float64_fallback,
 )
 from .press import LOOScorer, PressResult, compute_press
-from .ridge import gather
 from .row_sample import mean_and_error, squared_deviation
 from .statistics import MAX_FACTORS, RidgeStatistics
 
@@ -241,7 +241,7 @@ class LOOCriterion:
         return layer.part(slice(n_validation_units(layer.n_units))) if is_half else layer
 
     @property
-    def left_out(self) -> dict[str, Any]:
+    def loo_arguments(self) -> dict[str, Any]:
         """Return the arguments of `LeaveOneOut` about the sample and the units."""
         sample = self.sample.leading(_PENALTY_SAMPLES)
         return {"sample": sample, "units": self.units, "center_outputs": self.center_outputs}
@@ -277,7 +277,7 @@ def search_loo(
     job = job.reserve(RidgeStatistics.nbytes(layer.n_units))
     layer = criterion.compared_units(layer)
     leading = statistics.leading(layer.n_units)
-    loo = SampledLOO(job, layer, statistics=leading, **criterion.left_out)
+    loo = SampledLOO(job, layer, statistics=leading, **criterion.loo_arguments)
 
     def scores_of(alpha):
         equations = leading.try_cholesky(alpha, is_compared=True)
@@ -297,7 +297,7 @@ def search_dual_loo(
     """`search_loo` by the `DualProblem` of all samples."""
     layer = criterion.compared_units(layer)
     leading = problem.leading(layer.n_units)
-    loo = DualLOO(job, layer, samples=samples, **criterion.left_out)
+    loo = DualLOO(job, layer, samples=samples, **criterion.loo_arguments)
 
     def scores_of(alpha):
         _, dual = leading.try_solve(alpha)
@@ -319,7 +319,9 @@ def _search_scores(loo, scores_of, n, start, prefers_large):
 
     weight = loo.sample.rows.weight
     mean_error = squared_deviation(loo.sample.targets, weight, weight / n)
-    found = search_alpha(error_of, n, loo.layer.n_units, start, mean_error)._replace(is_loo=True)
+    found = minimise_over_alpha(error_of, n, loo.layer.n_units, start, mean_error)._replace(
+        is_loo=True
+    )
     if prefers_large:
         return _within_standard_error(found, error_of, losses, weight)
     return found

@@ -101,9 +101,7 @@ class PackedSymmetric:
         blocks = [block.copy("F") for _, block in self._panels_in_place()]
         return PackedSymmetric(self.order, self.algebra, blocks, self.device_group)
 
-    def plus_outer(
-        self, factor: float, v: Any, dtype: npt.DTypeLike = np.float64
-    ) -> "PackedSymmetric":
+    def plus_outer(self, factor: float, v: Any, dtype: npt.DTypeLike) -> "PackedSymmetric":
         """Return ``A + factor v v'``, summed in float64 and then rounded to the dtype.
 
         Rounding A first would lose the digits that are left if the two terms cancel.
@@ -207,7 +205,7 @@ class PackedSymmetric:
         return min(max(n_columns, _MIN_STRIP), WIDTH)
 
     @staticmethod
-    def gram_bytes(order: int, dtype: npt.DTypeLike, strip: int = WIDTH) -> int:
+    def gram_bytes(order: int, dtype: npt.DTypeLike, strip: int) -> int:
         """Return the bytes that `add_gram` allocates: none for float64."""
         return order * min(strip, order) * (np.dtype(dtype).itemsize % 8)
 

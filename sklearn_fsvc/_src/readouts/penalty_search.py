@@ -16,8 +16,8 @@ from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import cast_to_float32_if_safe
 from .cross_validation import HeldOut, n_validation_units
+from .gather_statistics import gather, gather_coarse
 from .linear import Solution
-from .ridge import gather, gather_coarse
 from .statistics import RidgeStatistics
 
 # Units from which sums in float32 save time.
@@ -119,7 +119,7 @@ def search_penalty(
     folds : list of (RidgeStatistics, RidgeStatistics)
         Of the training samples and of the held-out samples.
     start, skip_above, unit, with_small_penalties
-        As of `search_alpha`.
+        As of `minimise_over_alpha`.
     uncovered_loss : callable, optional
         `SampledLOO.uncovered_loss`, which is added: the statistics do not contain the scores of
         samples that no unit covers.
@@ -134,12 +134,12 @@ def search_penalty(
         error = _error_of(folds, alpha)
         return error if uncovered_loss is None else error + uncovered_loss(alpha)
 
-    return search_alpha(
+    return minimise_over_alpha(
         error_of, n, n_units, start, mean_error, skip_above, unit, with_small_penalties
     )  # fmt: skip
 
 
-def search_alpha(
+def minimise_over_alpha(
     error_of: Callable[[float], float],
     n: float,
     n_units: int,

@@ -31,7 +31,7 @@ from ..engines.threads import limit_blas_threads
 N_RESIDUALS = 1000
 # Residuals that are used, at most: samples, samples times outputs, and the part of the memory.
 _MAX_ROWS, _MAX_VALUES, _MEMORY_SHARE = 2**13, 2**16, 1 / 8
-# The scale depends on so many activations, at most, and on fewer if there are fewer samples for
+# The scale depends on at most this many activations, and on fewer if there are fewer samples for
 # each. 512 activations were no better on eight datasets. Below the last number, it is constant.
 _MAX_UNITS, _ROWS_PER_UNIT, _MIN_ROWS = 128, 8, 50
 # Knots of the piecewise linear function of the prediction, as quantiles.

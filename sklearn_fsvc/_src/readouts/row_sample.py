@@ -182,7 +182,7 @@ class RowSample:
         """
         return self.combine(sample_blocks(samples), log_decay)
 
-    def forget(self, samples: Samples) -> "RowSample":
+    def remove(self, samples: Samples) -> "RowSample":
         """Return the sample without rows that were added before.
 
         Rows that are added later may take their place. Later rows are thus sampled more often than

@@ -231,7 +231,7 @@ class RunningStatistics:
             result = self._with(sums, self.sample and self.sample.decayed(log_factor))
         return replace(result, total_log_decay=self.log_decay)
 
-    def forget(self, samples: Samples, evaluate: Evaluate) -> "RunningStatistics":
+    def remove(self, samples: Samples, evaluate: Evaluate) -> "RunningStatistics":
         """Return the statistics without samples; InvalidRemoval if these were never added."""
         before = replace(self.flush(evaluate), n_removed=self.n_removed + len(samples))._decayed()
         sums, removed = before.sums, evaluate(samples, self.n_parts)
@@ -243,7 +243,7 @@ class RunningStatistics:
                 before, total=None, validation=(), sample=sample and RowSample(sample.capacity)
             )
         _check_possible(sums.total, left.total)
-        return before._with(left, sample and sample.forget(samples))
+        return before._with(left, sample and sample.remove(samples))
 
     def merge(self, other: "RunningStatistics", evaluate: Evaluate) -> "RunningStatistics":
         """Return the statistics of both, each with its own decay."""

@@ -21,6 +21,7 @@ from ..data.samples import Samples, draw_ascending
 from ..data.streaming import Consumer, stream
 from .calibration import Calibration, fit_temperature
 from .draw_sample import sample_unique
+from .gather_statistics import gather
 from .leave_one_out import SampledLOO
 from .linear import Solution
 from .log_loss import LogLoss, LossSums, compute_losses
@@ -33,7 +34,6 @@ from .newton import (
     WhitenedCoordinates,
     sample_by_uncertainty,
 )
-from .ridge import gather
 from .statistics import RidgeStatistics
 
 
@@ -201,7 +201,7 @@ class SoftmaxTraining:
         self.point: Any = None
         self.n_passes = self.n_cg = 0
         self._settings = settings or SoftmaxSettings()
-        self.log_loss = LogLoss.for_targets(samples.targets)
+        self.log_loss = LogLoss(samples.targets.n_classes)
         self._total_weight = samples.total_weight
         if statistics is None:
             (statistics,) = gather(job, [layer], samples)

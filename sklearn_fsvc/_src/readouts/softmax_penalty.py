@@ -115,13 +115,13 @@ def _draw_parts(job, samples, n_rows, random):
 
 def _has_rare_classes(targets, rows):
     """Return whether few of the rows are not of the most frequent class of an output."""
-    n_frequent = [np.bincount(codes[rows]).max() for codes in targets.all_codes.T]
+    n_frequent = [np.bincount(codes[rows]).max() for codes in targets.codes.T]
     return len(rows) * len(n_frequent) - sum(n_frequent) <= _MAX_RARE
 
 
 def _plan_folds(job, layer, targets, n_rows, n_folds):
     """Return how many folds fit in memory at the same time, and the job of each."""
-    n_scores = LogLoss.for_targets(targets).n_scores
+    n_scores = LogLoss(targets.n_classes).n_scores
     lasting = lasting_bytes(job.engine.algebra, layer, n_rows, n_scores)
     n_others = count_fitting(job.memory_limit, lasting, _TRAININGS * lasting, maximum=n_folds - 1)
     return n_others + 1, job.reserve(n_others * lasting)
@@ -153,7 +153,7 @@ def _split(samples, parts):
     rows, pairs = np.arange(len(samples)), []
     for part in parts:
         train, validation = np.setdiff1d(rows, part), part
-        for codes in samples.targets.all_codes.T:
+        for codes in samples.targets.codes.T:
             if np.ptp(codes[train]) == 0:
                 validation = validation[codes[validation] == codes[train[0]]]
         if len(validation):

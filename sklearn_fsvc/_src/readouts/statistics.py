@@ -8,13 +8,13 @@ normal matrix, or from the eigenvectors of A if that is too ill-conditioned for 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..data.memory_plan import format_bytes
 from .exact_solution import solve_exactly
-from .linear import DiagonalBasis, Solution
+from .linear import Solution
 from .moments import Moments
 from .packed_symmetric import PackedSymmetric
 
@@ -31,6 +31,19 @@ _FLOAT32_SAFE = 10
 _FLOAT32_REFINED = 0.3
 # Steps of iterative refinement.
 _REFINEMENTS = 2
+
+
+class DiagonalBasis(NamedTuple):
+    """A basis in which the normal matrices of several penalties are diagonal.
+
+    ``(A + alpha_k I)^-1 = vectors diag(scale[:, k]) vectors'`` for the centred Gram matrix A of the
+    statistics.
+    """
+
+    vectors: Any  # (n_units, n_directions)
+    scale: Any  # (n_directions, n_penalties)
+    problems: list[str]  # for each penalty, as `Solution.problem`
+    is_triangular: bool = False  # whether `vectors` is 0 below its diagonal
 
 
 @dataclass(eq=False)
@@ -158,7 +171,7 @@ class RidgeStatistics(Moments):
         Raises
         ------
         ValueError
-            If the equations are ill-conditioned, and there is no room for eigenvectors.
+            If the equations are ill-conditioned, and memory is too small for eigenvectors.
         """
         equations = self.try_cholesky(alpha, is_last, needs_whitening)
         if equations is not None:

@@ -37,7 +37,7 @@ from ..data.job import print_line
 from ..data.sources import Source
 from ..data.validation import to_host
 from ..estimators.network import Network
-from ..estimators.state import Documented, Versioned, atomic_update
+from ..estimators.state import EstimatorMixin, atomic_update
 from ..parts.composition import parts_of
 from ..stacking.ensemble import StackedEnsemble
 from ..utils.callbacks import NO_CALLBACKS, CallbackMixin, FitTask
@@ -58,7 +58,7 @@ from .wrappers import last_step, parameter_prefix
 DEFAULT_SIZES = (25, 50, 100, 200, 500, 1000, 2000)
 
 
-class HiddenSizeSearchCV(Documented, Versioned, CallbackMixin, GridSearchCV):
+class HiddenSizeSearchCV(EstimatorMixin, CallbackMixin, GridSearchCV):
     """GridSearchCV for the networks of this package, whose candidates share work.
 
     Its results are those of `GridSearchCV`, up to rounding, without repeated work: the statistics

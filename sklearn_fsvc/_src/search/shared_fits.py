@@ -34,10 +34,10 @@ from ..readouts.cross_validation import (
     find_fold_units,
 )
 from ..readouts.draw_sample import mark_repeated_rows
+from ..readouts.gather_statistics import gather
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.loo_penalty import LOOCriterion, draw_penalty_sample, search_loo, suits_loo
 from ..readouts.penalty_search import SearchHistory
-from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_option, make_generator

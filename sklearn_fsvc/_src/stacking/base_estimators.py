@@ -24,11 +24,11 @@ from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
 from ..parts.base import UNSET, Part
 from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
+from ..readouts.gather_statistics import gather_with_fallback
 from ..readouts.leave_one_out import HeldOutScores, SampledLOO
-from ..readouts.ridge import gather_with_fallback
 from ..readouts.row_sample import RowSample
 from ..utils.callbacks import FitTask, propagate_callbacks
-from ..utils.parameters import check_random_state, check_verbosity, is_option
+from ..utils.parameters import check_random_state, check_verbose, is_option
 
 # Parameters that base estimators inherit from the ensemble where theirs is the default.
 _INHERITED = ("device", "max_memory", "verbose")
@@ -94,7 +94,7 @@ class BaseEstimators(Part):
 
     def check(self, target: TargetSpec) -> None:
         """Raise for parameters that are invalid, and for estimators that cannot be combined."""
-        check_verbosity("verbose", self.verbose)
+        check_verbose(self.verbose)
         try:
             templates = self.templates
         except (TypeError, ValueError) as error:

@@ -14,7 +14,6 @@ predicts.
 """
 
 from abc import ABCMeta, abstractmethod
-from copy import copy
 from typing import Any, ClassVar
 
 from sklearn.utils.metaestimators import _BaseComposition
@@ -30,18 +29,17 @@ from ..estimators.network import (
     validate_training_data,
 )
 from ..estimators.shared_docs import FIT
-from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
+from ..estimators.state import EstimatorMixin, atomic_update, on_snapshot
 from ..estimators.validation_set import ValidationSet
 from ..utils.callbacks import CallbackMixin, with_callbacks
 from ..utils.docstrings import fill_docstring
 from ..utils.parameters import check_positive_integer
 from .base_estimators import BaseEstimators
-from .explanation import explain_ensemble
 from .parts import StackedParts
 from .prediction import StackedPrediction
 
 
-class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, metaclass=ABCMeta):
+class StackedEnsemble(EstimatorMixin, CallbackMixin, _BaseComposition, metaclass=ABCMeta):
     """Networks whose scores are added with non-negative weights."""
 
     __metadata_request__fit: ClassVar = {"groups": True}  # as of single networks
@@ -193,9 +191,6 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         set_fitted_attributes(self, parts.fitted)
         self._end_fit(fit_task, X, y, sample_weight)
 
-    def _snapshot(self):
-        return copy(self)
-
     def _open_prediction(self, X):
         """Return the `StackedPrediction` for validated samples."""
         if "weights_" not in vars(self):
@@ -278,7 +273,7 @@ class StackedEnsemble(Documented, Versioned, CallbackMixin, _BaseComposition, me
         (2, 3)
         """
         n = check_positive_integer("n", n)
-        return explain_ensemble(self._open_prediction(X), n, output)
+        return self._open_prediction(X).explain(n, output)
 
     def _score(self, X, y, sample_weight):
         return score_predictions(self, self._stacked_parts().target, X, y, sample_weight)

@@ -1,4 +1,7 @@
-"""Predictions of a stacked ensemble: the sum of the weighted scores of its networks."""
+"""Predictions of a stacked ensemble: the sum of the weighted scores of its networks.
+
+They are explained by what each network contributes, or each centre of all RBF networks.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,10 +15,15 @@ from sklearn.utils import gen_batches
 from ..data.rows import row_blocks, slice_rows, take_rows
 from ..data.sources import is_in_memory
 from ..data.validation import check_no_overlap, to_host
+from ..estimators.explanation import Explanation
 from ..estimators.prediction import OutputBuffer, as_array_list
+from ..parts.composition import parts_of
 from ..readouts.residuals import first_activations
 from ..utils.parameters import check_output
 from .parts import StackedParts
+
+# Contributions (n_samples, n_centers) that are computed at a time.
+_CONTRIBUTIONS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +87,52 @@ class StackedPrediction:
     def contributions(self, output: int) -> npt.NDArray:
         """Return what each network adds to each prediction, (n_samples, n_networks)."""
         check_output(output, self.parts.target.n_columns)
-        return np.concatenate([decided.contributions for _, decided in self.decisions(output)])
+        return np.concatenate([decided.contributions for _, decided in self._decisions(output)])
 
-    def in_blocks(self, n_rows: int) -> "StackedPrediction":
-        """Return the same with blocks of so many samples at most."""
+    def explain(self, n: int, output: int) -> Explanation:
+        """Return the `Explanation` of a column of y, by `n` training samples per prediction."""
+        target = self.parts.target
+        check_output(output, target.n_columns)
+        networks = centered_networks(self.parts.base.named_estimators_)
+        support, center_targets = _centers(networks.values(), output)
+        n, limit = min(n, len(support)), self.parts.base.memory_limit
+        n_values = _CONTRIBUTIONS if limit is None else min(_CONTRIBUTIONS, limit // 64)
+        prediction = self._in_blocks(max(1, n_values // len(support)))
+        parts = [
+            prediction._explain_block(networks, support, center_targets, n, output, *block)
+            for block in prediction._decisions(output)
+        ]
+        columns = zip(*parts, strict=True)
+        predictions, rows, targets, *sums = (np.concatenate(values) for values in columns)
+        return Explanation(predictions, None, rows, targets, *sums)
+
+    def _explain_block(self, networks, support, center_targets, n, output, X, decision):
+        """Return the arrays of an `Explanation` for a block of samples, without `units`."""
+        weighting, intercept = self.parts.weighting, decision.intercept
+        contributions = np.zeros((len(X), len(support)))  # of all centres
+        for index, network in networks.items():
+            factor = (1 - weighting.final_weight_) * weighting.weights_[index]
+            found = self.parts.mapped(network)._explain_decision(
+                X, output, decision.predictions, decision.columns, decision.signs
+            )
+            contributions += factor * _in_columns(found, support)
+            intercept = intercept + factor * found.intercept
+        others = np.delete(decision.contributions, list(networks), axis=1)
+        size = np.abs(contributions)
+        chosen = np.argsort(-size, axis=1, kind="stable")[:, :n]
+        listed = np.take_along_axis(contributions, chosen, axis=1)
+        rest = contributions.sum(axis=1) - listed.sum(axis=1) + others.sum(axis=1)
+        total = size.sum(axis=1) + np.abs(others).sum(axis=1)
+        return (
+            decision.predictions, support[chosen], center_targets[chosen], listed, rest, intercept,
+            total,
+        )  # fmt: skip
+
+    def _in_blocks(self, n_rows: int) -> "StackedPrediction":
+        """Return the same with blocks of at most `n_rows` samples."""
         return replace(self, block_values=n_rows * self._row_values)
 
-    def decisions(self, output: int) -> Iterator[tuple[Any, "Decision"]]:
+    def _decisions(self, output: int) -> Iterator[tuple[Any, "Decision"]]:
         """Yield blocks of samples and the `Decision` about one column of y for each block."""
         for _, X in self._blocks():
             scores = np.stack(list(self._weighted_scores(X)))
@@ -156,3 +203,38 @@ def _scores_of(network, X):
     """Return the scores of a fitted network, (n_samples, n_scores), of all outputs together."""
     predict = getattr(network, "decision_function", network.predict)
     return np.hstack([np.reshape(scores, (len(X), -1)) for scores in as_array_list(predict(X))])
+
+
+def centered_networks(networks: dict[str, Any]) -> dict[int, Any]:
+    """Return index -> network of those whose units are training samples; raise if none is."""
+    found = {
+        index: network
+        for index, network in enumerate(networks.values())
+        if hasattr(network, "explain") and parts_of(network).units.support is not None
+    }
+    if not found:
+        raise ValueError(
+            f"The networks of this ensemble, {list(networks)}, have no units that are training "
+            "samples: others had too little weight. Use `contributions`, or explain an "
+            "RBFClassifier or RBFRegressor."
+        )
+    return found
+
+
+def _centers(networks, output):
+    """Return the row numbers of all centres, ascending, and their y of shape (n_centers,)."""
+    rows, targets = [], []
+    for parts in map(parts_of, networks):
+        of_network = np.asarray(parts.target.center_targets(parts.units))
+        rows.append(parts.units.support)
+        targets.append(of_network.reshape(len(of_network), -1)[:, output])
+    support, first = np.unique(np.concatenate(rows), return_index=True)
+    return support, np.concatenate(targets)[first]
+
+
+def _in_columns(found: Explanation, support: npt.NDArray) -> npt.NDArray:
+    """Return the contributions with one column for each row number in `support`."""
+    table = np.zeros((len(found.contributions), len(support)))
+    columns = np.searchsorted(support, np.asarray(found.support))
+    np.put_along_axis(table, columns, found.contributions, axis=1)
+    return table

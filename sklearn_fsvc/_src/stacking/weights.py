@@ -287,7 +287,7 @@ class WeightedEnsemble:
         )  # fmt: skip
 
 
-def assign_folds(sample: RowSample, groups: npt.NDArray | None = None) -> npt.NDArray:
+def assign_folds(sample: RowSample, groups: npt.NDArray | None) -> npt.NDArray:
     """Return the fold of each row of a sample.
 
     Contiguous blocks, since the order of the sample is random; or if the group of each row is

@@ -22,7 +22,7 @@ from ..readouts.calibration import Calibration
 from ..readouts.matrix_scaling import min_samples
 from ..readouts.row_sample import PRIOR_ROWS, ROWS
 from ..utils.parameters import is_option, make_generator
-from .encoding import MultiOutputTargets, OneHotTargets, validate_weights
+from .encoding import OneHotTargets, validate_weights
 from .labels import Labels, join_labels
 
 # Share of the weight that the rarer of two classes has at least by `weigh_rare_class`. Of very few
@@ -176,7 +176,7 @@ class ClassTarget(TargetSpec):
         has_two_classes = self.labels.is_single and len(self.labels.classes) == 2
         if self.class_weight is not None or not has_two_classes:
             return self, samples
-        codes = samples.targets.codes
+        codes = samples.targets.class_codes
         counts = np.bincount(codes[samples.rows_with_weight])
         shares = np.bincount(codes, samples.weight) / samples.total_weight
         rare = shares.argmin()
@@ -303,7 +303,7 @@ class ClassTarget(TargetSpec):
     # Labels of the centres of RBF units.
 
     def center_attributes(self, samples: Samples, rows: Any) -> dict[str, Any]:
-        return {"center_labels_": self.labels.decode(samples.targets.all_codes[rows])}
+        return {"center_labels_": self.labels.decode(samples.targets.codes[rows])}
 
     def center_targets(self, units: Units) -> Any:
         return units.center_labels_
@@ -311,7 +311,7 @@ class ClassTarget(TargetSpec):
     def center_outputs(self, units: Units) -> Any:
         return self.targets_of(self.center_targets(units)).matrix()
 
-    def targets_of(self, y: npt.NDArray) -> OneHotTargets | MultiOutputTargets:
+    def targets_of(self, y: npt.NDArray) -> OneHotTargets:
         """Return one-hot targets of labels (n,) or (n, n_outputs), all of them known classes."""
         columns = np.reshape(y, (len(y), -1)).T
         pairs = zip(self.labels.classes_per_output, columns, strict=True)
@@ -338,7 +338,7 @@ class ClassTarget(TargetSpec):
         self, job: Job, layer: Any, samples: Samples, chosen: Any, rows: Any
     ) -> dict[str, Any]:
         scored = slice(None) if rows is None else rows
-        codes, weight = samples.targets.all_codes[scored], samples.weight_of(scored)
+        codes, weight = samples.targets.codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
         outputs = self.labels.split_samples(scores, codes, weight)
         return self.labels.calibrate(outputs, maps_scores=True)

@@ -26,33 +26,39 @@ _MIN_SUBSET_STD = 0.1
 
 @dataclass(frozen=True, eq=False)
 class OneHotTargets:
-    """One-hot targets of one output: 1 for the class of a sample, 0 for the others."""
+    """One-hot targets: 1 for the class of a sample, 0 for the others; of each column of y."""
 
-    codes: npt.NDArray  # int, (n_samples,): indices of the classes
-    n_outputs: int  # number of classes
+    codes: npt.NDArray  # int, (n_samples, n_columns of y): indices of the classes
+    n_classes: tuple[int, ...]  # of each column
+    # Whether y is a multilabel indicator, whose classes are always 0 and 1.
+    is_multilabel: bool = False
     is_binary: ClassVar[bool] = True  # all values are 0 or 1
 
-    @property
-    def groups(self) -> npt.NDArray:
-        """Return the codes, by which novelty selection may select centres per class."""
-        return self.codes
+    @classmethod
+    def of_column(cls, codes: npt.NDArray, n_classes: int) -> Self:
+        """Return the targets of a single column of y, with codes (n_samples,)."""
+        return cls(codes[:, None], (n_classes,))
 
     @property
-    def all_codes(self) -> npt.NDArray:
-        """Return the codes of all outputs, (n_samples, 1)."""
-        return self.codes[:, None]
+    def n_outputs(self) -> int:
+        """Return the number of classes of all columns together."""
+        return sum(self.n_classes)
 
     @property
-    def counts(self) -> npt.NDArray:
-        """Return the number of samples of each class."""
-        return np.bincount(self.codes, minlength=self.n_outputs)
+    def class_codes(self) -> npt.NDArray | None:
+        """Return the class of each sample, (n_samples,); None if y has several columns."""
+        is_single = len(self.n_classes) == 1 and not self.is_multilabel
+        return self.codes[:, 0] if is_single else None
 
     def is_valid_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
         """Return whether a subset, fitted alone, would have the same targets.
 
         It would if it has samples of every class; all of them must have positive weights.
         """
-        return bool(np.bincount(self.codes[rows], minlength=self.n_outputs).all())
+        if self.is_multilabel:  # a label may be constant
+            return len(rows) > 0
+        columns = zip(self.codes[rows].T, self.n_classes, strict=True)
+        return all(bool(np.bincount(column, minlength=n).all()) for column, n in columns)
 
     def taken(self, rows: Any) -> Self:
         """Return the targets of a subset of the samples."""
@@ -64,49 +70,9 @@ class OneHotTargets:
 
     def matrix(self, rows: Any = slice(None), xp: Any = np) -> Any:
         """Return the targets of some samples, (n, n_outputs) in float64, an array of `xp`."""
-        is_class = self.codes[rows][:, None] == np.arange(self.n_outputs)
+        columns = zip(self.codes[rows].T, self.n_classes, strict=True)
+        is_class = np.hstack([column[:, None] == np.arange(n) for column, n in columns])
         return xp.asarray(is_class).astype(np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class MultiOutputTargets:
-    """One-hot targets of several outputs, concatenated."""
-
-    parts: tuple[OneHotTargets, ...]
-    # Whether the outputs are those of a multilabel indicator, whose classes are always 0 and 1.
-    is_multilabel: bool = False
-    # Per-class selection of centres needs one output.
-    groups: ClassVar[None] = None
-    is_binary: ClassVar[bool] = True
-
-    @property
-    def all_codes(self) -> npt.NDArray:
-        """Return the codes, (n_samples, n_outputs of y)."""
-        return np.column_stack([part.codes for part in self.parts])
-
-    @property
-    def n_outputs(self) -> int:
-        """Return the number of classes of all outputs together."""
-        return sum(part.n_outputs for part in self.parts)
-
-    def is_valid_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
-        """Return whether a subset, fitted alone, would have the same targets."""
-        if self.is_multilabel:  # a label may be constant
-            return len(rows) > 0
-        return all(part.is_valid_for(rows) for part in self.parts)
-
-    def taken(self, rows: Any) -> Self:
-        """Return the targets of a subset of the samples."""
-        return replace(self, parts=tuple(part.taken(rows) for part in self.parts))
-
-    def joined(self, other: Self) -> Self:
-        """Return these targets and others after them."""
-        pairs = zip(self.parts, other.parts, strict=True)
-        return replace(self, parts=tuple(part.joined(more) for part, more in pairs))
-
-    def matrix(self, rows: Any = slice(None), xp: Any = np) -> Any:
-        """Return the targets of some samples, (n, n_outputs) in float64, an array of `xp`."""
-        return xp.concatenate([part.matrix(rows, xp) for part in self.parts], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +86,7 @@ class StandardisedTargets:
     # (n_outputs,): weighted moments. A constant output has the scale 1.
     mean: npt.NDArray
     scale: npt.NDArray
-    groups: ClassVar[None] = None
+    class_codes: ClassVar[None] = None
     is_binary: ClassVar[bool] = False
 
     @classmethod
@@ -250,7 +216,7 @@ def encode_labels(y: Any, n_rows: int, required_by: str, alternative: str) -> On
     check_object_labels(y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
-    return OneHotTargets(codes, len(classes))
+    return OneHotTargets.of_column(codes, len(classes))
 
 
 def encode_groups(X: Any, groups: Any) -> npt.NDArray[np.intp] | None:

@@ -22,7 +22,7 @@ from ..readouts.calibration import (
 from ..readouts.conformal import conformity_scores, predict_codes, prediction_sets
 from ..readouts.matrix_scaling import MatrixScaling, fit_matrix_scaling
 from ..utils.user_warnings import warn
-from .encoding import MultiOutputTargets, OneHotTargets
+from .encoding import OneHotTargets
 
 # Integers whose range is at most this are encoded by counting instead of sorting.
 _MAX_COUNTED_RANGE = 2**16
@@ -132,11 +132,9 @@ class Labels:
         columns = [classes[column.astype(np.intp)] for classes, column in pairs]
         return columns[0] if self.is_single else np.column_stack(columns)
 
-    def one_hot(self, codes: npt.NDArray) -> OneHotTargets | MultiOutputTargets:
+    def one_hot(self, codes: npt.NDArray) -> OneHotTargets:
         """Return the targets of a readout for codes (n_samples, n_outputs)."""
-        pairs = zip(codes.T, self.classes_per_output, strict=True)
-        parts = [OneHotTargets(column, len(classes)) for column, classes in pairs]
-        return parts[0] if self.is_single else MultiOutputTargets(tuple(parts), self.is_multilabel)
+        return OneHotTargets(codes, tuple(map(len, self.classes_per_output)), self.is_multilabel)
 
     # From the outputs of the readout to decision scores and predictions.
 

@@ -254,7 +254,7 @@ class NumericTarget(TargetSpec):
         scores: npt.NDArray,
         scale: npt.NDArray,
         quantiles: npt.NDArray,
-        mode: npt.NDArray | None = None,
+        mode: npt.NDArray | None,
     ) -> npt.NDArray:
         """Return quantiles of y, (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles).
 
@@ -266,7 +266,7 @@ class NumericTarget(TargetSpec):
             Scale of the residuals of standardised y.
         quantiles : ndarray of shape (n_outputs, n_quantiles)
             Of residuals over their scale.
-        mode : ndarray of shape (n_outputs,), optional
+        mode : ndarray of shape (n_outputs,) or None
             Of standardised y, for two quantiles, between which it is, or nan.
         """
         unit = np.atleast_1d(self.target_scale_)

@@ -292,7 +292,7 @@ def _kernel_ridge_loo(X, Z):
     return best
 
 
-def find_heavy_tails(targets: StandardisedTargets, weight: npt.NDArray | None = None) -> list[int]:
+def find_heavy_tails(targets: StandardisedTargets, weight: npt.NDArray | None) -> list[int]:
     """Return the columns of y with a heavy tail that a transform of y would remove."""
     # The values have mean 0 and variance 1, so their fourth moment is the kurtosis. Most targets
     # pass this test and cost no more.

@@ -14,7 +14,7 @@ import sklearn.utils
 
 # The grid of alpha="loo".
 LOO_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-10, 7))
-# Activations may be quantised to so many bits.
+# Numbers of bits to which activations may be quantised.
 BITS = (8, 15)
 
 
@@ -38,9 +38,9 @@ def check_bool(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_verbosity(name: str, value: Any) -> int:
-    """Return `value` as an int if it is a bool or a non-negative integer, as `verbose` is."""
-    message = f"{name}={value!r} must be a non-negative integer, True or False."
+def check_verbose(value: Any) -> int:
+    """Return `verbose` as an int if it is a bool or a non-negative integer."""
+    message = f"verbose={value!r} must be a non-negative integer, True or False."
     if not isinstance(value, (bool, np.bool_, Integral)):
         raise TypeError(message)
     if value < 0:

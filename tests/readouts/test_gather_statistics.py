@@ -10,8 +10,8 @@ from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts.composition import layer_of
+from sklearn_fsvc._src.readouts.gather_statistics import gather
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
-from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
@@ -27,7 +27,9 @@ def layers(rng):
 
 def statistics_of(layers, X, y, weight=None, **options):
     with get_engine("jit") as engine:
-        return gather(Job(engine), layers, Samples(X, OneHotTargets(y, 3), weight), **options)
+        return gather(
+            Job(engine), layers, Samples(X, OneHotTargets.of_column(y, 3), weight), **options
+        )
 
 
 def assert_statistics(actual, layer, X, y, weight=None):
