@@ -59,6 +59,15 @@ def codes(column):
     return column.astype(int).to_numpy()
 
 
+# Directions of weighted sums, and points.
+WEIGHTS = np.random.default_rng(5).normal(size=(20, 5))
+POINTS = np.random.default_rng(6).normal(size=(5, 6))
+
+
+def nearest_point(X):
+    return np.square(X[:, None] - POINTS).sum(axis=2).argmin(axis=1)
+
+
 RULES = {
     "a > b": Rule(uniform(10), lambda X: X[:, 0] > X[:, 1]),
     "abs(a - b) < abs(c - d)": Rule(
@@ -71,6 +80,9 @@ RULES = {
     "a^2 + b^2 + c^2 < 0.9": Rule(uniform(10), lambda X: (X[:, :3] ** 2).sum(axis=1) < 0.9),
     "sin 6a > 0": Rule(uniform(10), lambda X: np.sin(6 * X[:, 0]) > 0),
     "a + ... + f > 0": Rule(normal(12), lambda X: X[:, :6].sum(axis=1) > 0),
+    "sum of 10 of 20 columns > 0": Rule(normal(20), lambda X: X[:, :10].sum(axis=1) > 0),
+    "largest of 5 weighted sums": Rule(normal(20), lambda X: (X @ WEIGHTS).argmax(axis=1)),
+    "nearest of 5 points": Rule(normal(6), nearest_point),
     "4 of 7 columns > 0": Rule(uniform(9), lambda X: (X[:, :7] > 0).sum(axis=1) >= 4),
     "a b c > 0, of 10 columns": Rule(normal(10), lambda X: X[:, :3].prod(axis=1) > 0),
     "a b c > 0, of 20 columns": Rule(normal(20), lambda X: X[:, :3].prod(axis=1) > 0),

@@ -53,7 +53,9 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
             default="auto"
         Samples are multiplied by the weights, feature by feature, before distances are computed.
 
-        - "auto": "learned"; None if X is uint8, and with the readouts "lms" and "none".
+        - "auto": "learned", or a linear map that continues these weights, if its validation error
+          is clearly lower and `kernel`, `metric`, `radius` and `precision` are not set; None if X
+          is uint8, and with the readouts "lms" and "none".
         - "learned": the weights with the lowest validation error: equal weights, those that give
           the features equal standard deviations, the root mean squared gradients of a small
           network with respect to each feature, iterated three times [2]_, or refined weights, which
@@ -271,9 +273,9 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
         Samples are multiplied by the weights, feature by feature, before distances are computed.
         "learned" weights are learned by small networks, as in `RBFClassifier`, and used if they
         lower the validation error; "refined" ones minimise a leave-one-out error, whatever the
-        validation error. "auto" is "learned", or None if X is uint8. "map" learns a linear map, of
-        at most 500 features. A matrix of shape (n_features, n_inputs) is a map: samples x become
-        ``x A``.
+        validation error. "map" learns a linear map, of at most 500 features. "auto" is "learned",
+        or a linear map that continues these weights, if its validation error is clearly lower; None
+        if X is uint8. A matrix of shape (n_features, n_inputs) is a map: samples x become ``x A``.
     %(layer)s
     %(alpha)s
     %(forgetting_factor)s

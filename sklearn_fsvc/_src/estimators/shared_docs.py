@@ -352,8 +352,9 @@ TANH_UNITS = read_entries(
         and `components_` contain them. "learned" weights are learned as in `RBFClassifier`, by
         small networks of Laplacian units, and used if they lower the validation error of these;
         "refined" ones minimise a leave-one-out error, whatever the validation error.
-        "auto" is "learned" if there are at most 500 features and at least 50 samples, and None if
-        X is uint8, with `image_shape`, and with `weights` that are computed from samples.
+        "auto" is "learned", or a linear map that continues these weights, if its validation error
+        is clearly lower; None with more than 500 features or fewer than 50 samples, if X is uint8,
+        with `image_shape`, and with `weights` that are computed from samples.
         "map" learns a linear map, of at most 500 features: the square root of the average gradient
         outer product (Radhakrishnan et al., 2024) of small networks of Laplacian units with the
         Euclidean distance, iterated as long as that lowers the validation error. An array of shape
