@@ -69,13 +69,14 @@ _SMOOTH_WIDTHS = 1.0, 6.0
 # Minimum relative decrease of the error of a larger network: small networks select Gaussian units
 # too often.
 _MIN_GAUSSIAN_GAIN = 0.07
-# Minimum relative decrease of the errors for a linear map: of the first round in small networks,
-# and of the units that are selected. Maps with a smaller decrease make as many datasets worse as
-# better; of classes more than of numeric targets.
-_MIN_ROUND_GAIN, _MIN_MAP_GAIN = 0.05, 0.08
-_MIN_ROUND_CLASS_GAIN, _MIN_MAP_CLASS_GAIN = 0.2, 0.3
+# Minimum relative decreases of the errors for a linear map: of the first round in small networks,
+# and of the units that are selected, for numeric targets and for classes. Maps with a smaller
+# decrease make as many datasets worse as better. With few samples per feature, errors are noisy,
+# and a map has many coefficients.
+_MIN_ROUND_GAIN = {False: 0.05, True: 0.2}
+_MIN_MAP_GAIN, _MIN_MAP_GAIN_OF_FEW = {False: 0.08, True: 0.3}, {False: 0.3, True: 0.5}
 # Minimum numbers of training samples, in total and per feature, for a linear map.
-_MIN_MAP_SAMPLES, _MIN_SAMPLES_PER_FEATURE = 200, 10
+_MIN_MAP_SAMPLES, _MIN_SAMPLES_PER_FEATURE = 200, 5
 # Maximum number of widths beyond those that are tried first.
 _MAX_STEPS = 8
 
@@ -471,15 +472,16 @@ class _ProxySearch(ProxyNetworks):
             return None
         if np.ndim(weights) == 2 or not extension_fits(self.job, n_samples, n_features):
             return None
-        gain = _MIN_ROUND_CLASS_GAIN if self.samples.targets.is_binary else _MIN_ROUND_GAIN
         split = self.training, self.validation
-        learned = extend_weights(self.job, self.samples, weights, random, split, 1 - gain)
+        factor = 1 - _MIN_ROUND_GAIN[self.samples.targets.is_binary]
+        learned = extend_weights(self.job, self.samples, weights, random, split, factor)
         return None if learned is None else FeatureWeights(*learned)
 
     @property
     def map_factor(self):
         """Return the factor by which a linear map must reduce the error."""
-        return 1 - (_MIN_MAP_CLASS_GAIN if self.samples.targets.is_binary else _MIN_MAP_GAIN)
+        gains = _MIN_MAP_GAIN_OF_FEW if self.has_few_samples else _MIN_MAP_GAIN
+        return 1 - gains[self.samples.targets.is_binary]
 
     def gaussian_of_map(self, unweighted, A):
         """Return Gaussian units of mapped samples, and the map, scaled if that is necessary."""
