@@ -16,6 +16,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.hidden_layers.model_selection import _ProxySearch
+from sklearn_fsvc._src.parts.composition import parts_of
 
 GAUSSIAN = "euclidean", "gaussian"
 
@@ -193,6 +194,21 @@ def test_small_penalties_of_many_units():
     assert model.score(X_new, y_new) > 0.9
 
 
+@pytest.mark.parametrize(
+    ("parameters", "sizes", "n_selections"),
+    [
+        ({}, [850, 1000, 2000, None], 2),
+        ({"kernel": "laplacian", "radius": 1.0}, [10, 450, 600, 800, 2000, None], 3),
+        ({"kernel": "laplacian", "radius": 1.0, "feature_weights": None}, [10, 2000], 1),
+    ],
+)
+def test_networks_share_a_selection_that_does_not_depend_on_their_size(
+    parameters, sizes, n_selections
+):
+    keys = [parts_of(RBFClassifier(n, **parameters)).units.sharing.cache_key for n in sizes]
+    assert len(set(keys)) == n_selections
+
+
 def halfspace(n, n_features=8, seed=0):
     """Return samples, and the side of a plane that is oblique to all features."""
     X = np.random.default_rng(seed).normal(size=(n, n_features)).astype(np.float32)
@@ -239,6 +255,18 @@ def test_a_rule_over_single_features_is_not_mapped(device):
         for classifier in (RBFClassifier, TanhClassifier):
             model = classifier(100, random_state=0, device=device).fit(X, y)
             assert model.feature_map_ is None
+
+
+@pytest.mark.parametrize("exponent", [-600, 600])
+def test_a_map_of_samples_whose_squares_are_out_of_range(exponent):
+    X, combination = halfspace(400)
+    X, y = X.astype(np.float64), combination > 0
+    plain = RBFClassifier(50, random_state=0).fit(X, y)
+    scaled = clone(plain).fit(np.ldexp(X, exponent), y)
+    np.testing.assert_allclose(
+        scaled.feature_map_ / np.abs(scaled.feature_map_).max(), plain.feature_map_, atol=1e-5
+    )
+    np.testing.assert_array_equal(scaled.predict(np.ldexp(X, exponent)), plain.predict(X))
 
 
 def test_sparse_samples_are_mapped():

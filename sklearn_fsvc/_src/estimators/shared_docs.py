@@ -109,8 +109,8 @@ SHARED = read_entries(
 
     search_results_ : dict of str to ndarray of shape (n_trials,)
         History of the search for hyperparameters that are "auto", one element per trained readout:
-        ``metric``, ``kernel``, ``radius``, ``weighted`` (whether there are feature weights),
-        ``n_units``, ``alpha``, and the validation ``error``, the mean over samples of
+        ``metric``, ``kernel``, ``radius``, ``weighted`` (whether there are feature weights or a
+        linear map), ``n_units``, ``alpha``, and the validation ``error``, the mean over samples of
         ``|y - score|^2``. Only if there was a search. ``pandas.DataFrame(search_results_)``
         converts it to a table.
 

@@ -135,7 +135,8 @@ def extend_weights(
     job = job.named(f"{job.description}, map")
     data = MapData.draw(job, samples, random, split, _MAX_EXTENSION_CENTERS)
     original = invert_weights(data.equalising)
-    R = original if weights is None else weights * original
+    R = original if weights is None else weights / np.abs(weights).max() * original
+    R = R / (np.abs(R).max() or 1)  # so that squares of huge or tiny weights are finite and not 0
     network, best = data.fit_network(R), None
     lowest, n_samples = factor * network.error, n_gradient_samples(data.samples)
     for _ in range(_MAX_EXTENSIONS):

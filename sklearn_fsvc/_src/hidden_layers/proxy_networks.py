@@ -51,7 +51,7 @@ _MIN_FRACTION = 0.75
 # the lowest error so far by this factor: no penalty would make up for it.
 SKIP_FACTOR = 1.1
 # Maximum number of units of a larger network, and as a fraction of its training samples.
-_MAX_LARGE_UNITS, _LARGE_FRACTION = 1000, 0.5
+MAX_LARGE_UNITS, _LARGE_FRACTION = 1000, 0.5
 # With fewer training samples per feature, learned feature weights may hide informative features.
 _FEW_SAMPLES_PER_FEATURE = 20
 # A network whose error is below that of the mean by less than this fraction predicts nothing.
@@ -236,7 +236,7 @@ class ProxyNetworks:
         `max_units` is the maximum number of centres, or None.
         """
         n_units = max(1, int(_LARGE_FRACTION * len(self.training)))
-        n_units = min(n_units, _MAX_LARGE_UNITS, max_units or _MAX_LARGE_UNITS)
+        n_units = min(n_units, MAX_LARGE_UNITS, max_units or MAX_LARGE_UNITS)
         while 4 * RidgeStatistics.nbytes(n_units) > self.job.memory_limit:
             n_units //= 2
         parameters = RBFParameters(n_units=n_units, selection="random", radius=1.0)

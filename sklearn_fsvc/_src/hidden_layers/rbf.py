@@ -27,7 +27,7 @@ from .parameters import (
     weight_attributes,
     weights_method,
 )
-from .proxy_networks import MAX_UNITS, apply_weights
+from .proxy_networks import FEW_UNITS, MAX_LARGE_UNITS, MAX_UNITS, apply_weights
 
 _ESTIMATORS = "RBFClassifier, RBFProjector, RBFRegressor"
 
@@ -193,6 +193,11 @@ class RBF(RBFParameters, Units):
             shared.add("radius")  # otherwise it is the selection radius, too
             if is_random:  # no novelty rule depends on the kernel
                 shared.add("kernel")
-        # The search for kernel and radius depends on the number of units only up to a maximum.
-        key = min(self.n_units or MAX_UNITS, MAX_UNITS) if is_searched else None
+        # The searches depend on the number of units only up to a maximum; that for weights alone
+        # only from a minimum.
+        key = None
+        if is_searched:
+            key = min(self.n_units or MAX_LARGE_UNITS, MAX_LARGE_UNITS)
+        elif isinstance(self.feature_weights, str):
+            key = int(np.clip(self.n_units or MAX_UNITS, FEW_UNITS, MAX_UNITS))
         return Sharing(frozenset(shared), key)
