@@ -221,7 +221,7 @@ def test_a_function_of_a_linear_combination_is_mapped(units, of_classes, device)
     X, combination = halfspace(900)
     y = combination > 0 if of_classes else np.sin(combination)
     classes = {"rbf": (RBFRegressor, RBFClassifier), "tanh": (TanhRegressor, TanhClassifier)}
-    model = classes[units][of_classes](random_state=0, device=device).fit(X[:400], y[:400])
+    model = classes[units][of_classes](random_state=3, device=device).fit(X[:400], y[:400])
     weighted = clone(model).set_params(feature_weights="learned").fit(X[:400], y[:400])
     assert model.feature_map_.shape == (8, 8)
     assert model.feature_importances_.shape == (8,)
