@@ -92,7 +92,8 @@ def fit_matrix_scaling(
     fold, logits = np.arange(len(y)) % _FOLDS, np.empty(x.shape)
     for k in range(_FOLDS):
         is_left = fold == k
-        logits[is_left] = _map(_fit_logits(x[~is_left], y[~is_left], w[~is_left]), x[is_left])
+        of_others = _fit_logits(x[~is_left], y[~is_left], w[~is_left], matrix)
+        logits[is_left] = _map(of_others, x[is_left])
     decrease = w * (loss + _of_labels(log_softmax(logits, axis=1), y))
     if decrease.mean() <= _MIN_DECREASE * decrease.std() / np.sqrt(len(y)):
         return None
@@ -136,15 +137,18 @@ def _map(matrix, scores):
 
 
 @limit_blas_threads(1)  # the matrices are small: threads on busy cores wait for each other
-def _fit_logits(scores, codes, weight):
+def _fit_logits(scores, codes, weight, start=None):
     """Return the coefficients and intercepts of a multinomial logistic regression.
 
-    Another sample of each class, whose scores are its targets, makes all classes known.
+    Another sample of each class, whose scores are its targets, makes all classes known. Newton's
+    method begins at `start`, another result.
     """
     from sklearn.linear_model import LogisticRegression  # most fits need no map
 
     n_classes = scores.shape[1]
-    model = LogisticRegression(C=_C, solver="newton-cholesky", tol=1e-8)
+    model = LogisticRegression(C=_C, solver="newton-cholesky", tol=1e-8, warm_start=True)
+    if start is not None:
+        model.coef_, model.intercept_ = start[:, :-1].copy(), start[:, -1].copy()
     model.fit(
         np.vstack([scores, np.eye(n_classes)]),
         np.append(codes, np.arange(n_classes)),
