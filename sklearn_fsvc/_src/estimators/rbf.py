@@ -63,10 +63,10 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
         - "refined": weights that minimise the leave-one-out error of Laplacian units [3]_, whatever
           their validation error. With fewer than 12 samples per feature, more than 300 features,
           or more than 100 classes, it is "learned".
-        - "map": a linear map, of at most 500 features: the square root of the average gradient
-          outer product [2]_, whose diagonal has the squares of the weights from gradients. It is
-          used if it lowers the validation error, and suits targets that depend on linear
-          combinations of features, best with ``metric="euclidean"``.
+        - "map": a linear map, of at most 500 features, that continues "learned" weights: the square
+          root of the average gradient outer product [2]_, whose diagonal has the squares of the
+          weights from gradients. It is used if it lowers the validation error, and suits targets
+          that depend on linear combinations of features, best with ``metric="euclidean"``.
         - An array: the weights, or a map of shape (n_features, n_inputs): samples x become
           ``x A``.
         - None: no weights.

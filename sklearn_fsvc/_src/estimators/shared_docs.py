@@ -355,9 +355,10 @@ TANH_UNITS = read_entries(
         "auto" is "learned", or a linear map that continues these weights, if its validation error
         is clearly lower; None with more than 500 features or fewer than 50 samples, if X is uint8,
         with `image_shape`, and with `weights` that are computed from samples.
-        "map" learns a linear map, of at most 500 features: the square root of the average gradient
-        outer product (Radhakrishnan et al., 2024) of small networks of Laplacian units with the
-        Euclidean distance, iterated as long as that lowers the validation error. An array of shape
+        "map" learns a linear map, of at most 500 features, that continues "learned" weights: the
+        square root of the average gradient outer product (Radhakrishnan et al., 2024) of small
+        networks of Laplacian units with the Euclidean distance, iterated as long as that lowers
+        their validation error. Without a gain, the weights are used. An array of shape
         (n_features,) contains weights, a matrix of shape (n_features, n_inputs) is a map: samples
         x become ``x A``.
 

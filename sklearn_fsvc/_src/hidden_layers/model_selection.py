@@ -8,9 +8,9 @@ be. If the layer has many more units than the proxy, that makes no difference.
 
 The search is greedy, one group of parameters after another:
 
-1. Feature weights: the candidates (none, equal standard deviations, learned weights, a learned
-   linear map) are compared with Laplacian units at their natural radius. Weights that minimise a
-   leave-one-out error (see `relevance`) replace them if they are much better.
+1. Feature weights: the candidates (none, equal standard deviations, learned weights) are compared
+   with Laplacian units at their natural radius. Weights that minimise a leave-one-out error (see
+   `relevance`) replace them if they are much better, and so does a linear map that is requested.
 2. Kernels: each candidate is evaluated at the first of its widths.
 3. Widths: the best kernel is evaluated at its other widths; if the narrowest or the widest one is
    best, the search continues in that direction as long as the error falls. If no network predicts
@@ -19,10 +19,10 @@ The search is greedy, one group of parameters after another:
    with the best units of Manhattan distances. They suit smooth targets: linear ones, or functions
    of the distance from a point. Small networks prefer them too often, so the best ones must also
    be better in a larger network.
-5. Linear maps: rounds of the whole matrix continue the weights. If the first reduces the error of
-   small networks, Gaussian units of mapped samples are compared with the best units so far, in
-   larger networks. They suit functions of a few linear combinations of features, and are
-   worse for others, so they must be clearly better.
+5. Linear maps, if they are optional: rounds of the whole matrix continue the weights. If the first
+   reduces the error of small networks, Gaussian units of mapped samples are compared with the best
+   units so far, in larger networks. They suit functions of a few linear combinations of features,
+   and are worse for others, so they must be clearly better.
 
 Each network is evaluated with its best ridge penalty.
 """
@@ -40,8 +40,8 @@ from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
 from ..readouts.penalty_search import SearchHistory
 from .centers import START_ALPHA, RBFParameters
 from .feature_weights import invert_weights, learn_weights, required_factor
-from .linear_map import MAX_MAP_FEATURES, extend_weights, extension_fits, learn_map
-from .parameters import importances_of
+from .linear_map import MAX_FACTOR, learn_map, map_bytes
+from .parameters import MAX_MAP_FEATURES, importances_of
 from .proxy_networks import FEW_UNITS, MAX_UNITS, ProxyNetworks
 from .relevance import minimise_error, sizes_for, suits_refinement
 
@@ -173,11 +173,16 @@ def select_units(
     proxy = _ProxySearch.of(job, samples, random, history, shared)
     if space.weights_method is not None:
         seed = int(random.integers(2**31))
-        selected = proxy.select_weights(parameters, weights, seed, space.weights_method)
+        is_refined = space.weights_method == "refined"
+        selected = proxy.select_weights(parameters, weights, seed, is_refined)
         weights, importances = selected.refined or selected.best
+        mapped = None
+        if space.weights_method == "map":
+            mapped = proxy.better_map(parameters, weights, random)
+            weights, importances = mapped or (weights, importances)
         if weights is not selected.unlearned and proxy.has_few_samples:
             unlearned = [selected.unlearned]
-        if selected.refined and LAPLACIAN in space.kernels:
+        if selected.refined and not mapped and LAPLACIAN in space.kernels:
             # The weights minimise the error of Laplacian units.
             space = replace(space, kernels=(LAPLACIAN,))
     unweighted = proxy.center_layer(parameters, weights, parameters.n_units)
@@ -186,8 +191,8 @@ def select_units(
         layer, weights = proxy.select_gaussian(
             unweighted, layer, error, weights, unlearned, parameters.n_units
         )
-    mapped = proxy.extend_weights(weights, random) if space.tries_map else None
-    if mapped is not None:
+    mapped = proxy.learn_map(weights, random) if space.tries_map else None
+    if mapped:
         candidate, A = proxy.gaussian_of_map(unweighted, mapped.weights)
         errors = proxy.errors_of_large([(layer, weights), (candidate, A)], parameters.n_units)
         if errors[1] < proxy.map_factor * errors[0]:
@@ -200,16 +205,16 @@ def select_feature_weights(
     samples: Samples,
     random: np.random.Generator,
     shared: dict[Any, Any] | None,
-    is_refined: bool,
+    method: str,
     tries_map: bool,
 ) -> "FeatureWeights":
     """Return feature weights, or a linear map, for units other than RBF units.
 
     Weights are learned, equalising, or None: the candidate with the lowest validation error of
     Laplacian units, but not those learned from few samples if smooth units are clearly better
-    without; or refined ones, if smooth units are better, too, or if `is_refined`. With `tries_map`,
-    a linear map that continues them, if smooth units are clearly better. Other parameters are as in
-    `select_units`.
+    without; or refined ones, if smooth units are better, too. Weights of the method "refined" are
+    refined in any case. A linear map continues them: with the method "map", or with `tries_map` if
+    smooth units are clearly better. Other parameters are as in `select_units`.
     """
     job = job.named(f"{job.description}, weights")
     proxy = _ProxySearch.of(job, samples, random, SearchHistory(START_ALPHA), shared)
@@ -217,10 +222,9 @@ def select_feature_weights(
     parameters = RBFParameters(
         n_units=FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
     )
-    method = "refined" if is_refined else "learned"
-    selected = proxy.select_weights(parameters, None, seed, method)
-    best, refined, unlearned = selected.best, selected.refined, selected.unlearned
-    if is_refined and refined:
+    candidates = proxy.select_weights(parameters, None, seed, is_refined=method == "refined")
+    best, refined, unlearned = candidates.best, candidates.refined, candidates.unlearned
+    if method == "refined" and refined:
         return refined
     others = [refined] if refined else []
     if best.weights is not unlearned and proxy.has_few_samples:
@@ -230,8 +234,10 @@ def select_feature_weights(
         if proxy.smooth_error(parameters, other.weights) < _SMOOTH_FACTOR * error:
             selected = other
             break
-    mapped = proxy.extend_weights(selected.weights, random) if tries_map else None
-    if mapped is not None:
+    if method == "map":
+        return proxy.learn_map(selected.weights, random, is_required=True) or selected
+    mapped = proxy.learn_map(selected.weights, random) if tries_map else None
+    if mapped:
         errors = [proxy.smooth_error(parameters, each.weights) for each in (selected, mapped)]
         if errors[1] < proxy.map_factor * errors[0]:
             return mapped
@@ -274,15 +280,12 @@ class SelectedWeights:
 class _ProxySearch(ProxyNetworks):
     """The search for hyperparameters whose proxy networks have the least error."""
 
-    def select_weights(self, parameters, given, seed, method):
-        """Return the `SelectedWeights`; `method` as `weights_method` of `SearchSpace`.
+    def select_weights(self, parameters, given, seed, is_refined):
+        """Return the `SelectedWeights`; with refined ones in any case if `is_refined`.
 
         Candidates are learned and compared with Laplacian units at random centres, whatever units
         the layer has: of all kernels, these depend least on their width.
         """
-        if method == "map":
-            return self._select_map(parameters, given, seed)
-        is_refined = method == "refined"
         if given is not None:  # estimators that share weights are given none
             return self._select_weights(parameters, given, seed, is_refined)
         # Weights depend on the metric and the samples only, so an ensemble learns them once.
@@ -290,17 +293,6 @@ class _ProxySearch(ProxyNetworks):
         if key not in self.shared:
             self.shared[key] = self._select_weights(parameters, given, seed, is_refined)
         return self.shared[key]
-
-    def _select_map(self, parameters, given, seed):
-        """Return a linear map that is learned, or the given weights."""
-        random, split = np.random.default_rng(seed), (self.training, self.validation)
-        A, importances = learn_map(self.job, self.samples, random, split)
-        if A is None:  # so there is nothing to compare
-            return SelectedWeights(FeatureWeights(given, importances), given)
-        error_of = self._error_by_weights(parameters, given)
-        error = error_of(given)
-        best = A if error_of(A, error) < error else given
-        return SelectedWeights(FeatureWeights(best, importances), given)
 
     def _select_weights(self, parameters, given, seed, is_refined):
         """Return the best of the given, the equalising and the learned weights."""
@@ -460,22 +452,36 @@ class _ProxySearch(ProxyNetworks):
                 return best
         return incumbent, incumbent_weights
 
-    def extend_weights(self, weights, random):
+    def learn_map(self, weights, random, is_required=False):
         """Return a linear map that continues the weights, and importances, if it is promising.
 
-        None if it is not, or if there are too few samples for its coefficients.
+        None if it is not. If the map is not required, it must lower the error by more, and there
+        must be enough samples for its coefficients, and enough memory.
         """
         n_training, n_features = len(self.training), self.samples.X.shape[1]
-        min_samples = max(_MIN_MAP_SAMPLES, _MIN_SAMPLES_PER_FEATURE * n_features)
-        n_samples = n_training + len(self.validation)
-        if n_features == 1 or n_features > MAX_MAP_FEATURES or n_training < min_samples:
-            return None
-        if np.ndim(weights) == 2 or not extension_fits(self.job, n_samples, n_features):
-            return None
+        needed = map_bytes(n_training + len(self.validation), n_features)
+        if is_required:
+            remedy = 'set feature_weights="learned"'
+            check_fits("learning a linear map", needed, self.job.memory_limit, remedy)
+            factor = min(MAX_FACTOR, required_factor(n_training, n_features))
+        else:
+            min_samples = max(_MIN_MAP_SAMPLES, _MIN_SAMPLES_PER_FEATURE * n_features)
+            has_samples = n_training >= min_samples and 1 < n_features <= MAX_MAP_FEATURES
+            if np.ndim(weights) == 2 or not has_samples or needed > self.job.memory_limit:
+                return None
+            factor = 1 - _MIN_ROUND_GAIN[self.samples.targets.is_binary]
         split = self.training, self.validation
-        factor = 1 - _MIN_ROUND_GAIN[self.samples.targets.is_binary]
-        learned = extend_weights(self.job, self.samples, weights, random, split, factor)
-        return None if learned is None else FeatureWeights(*learned)
+        learned = learn_map(self.job, self.samples, weights, random, split, factor)
+        return FeatureWeights(*learned) if learned else None
+
+    def better_map(self, parameters, weights, random):
+        """Return the map of `learn_map` if Laplacian units are better with it; else None."""
+        mapped = self.learn_map(weights, random, is_required=True)
+        if mapped is None:
+            return None
+        error_of = self._error_by_weights(parameters, None)
+        error = error_of(weights)
+        return mapped if error_of(mapped.weights, error) < error else None
 
     @property
     def map_factor(self):

@@ -26,6 +26,8 @@ from ..utils.parameters import check_choice, is_option
 
 # Ways to learn feature weights, or a linear map, that need targets.
 LEARNED_WEIGHTS = ("learned", "refined", "map")
+# Maximum number of features for a learned map, which is a square matrix of that size.
+MAX_MAP_FEATURES = 500
 # Maximum numbers of samples, and of elements in them, from which standard deviations are estimated.
 _MAX_SAMPLES, _MAX_ELEMENTS = 4000, 2**22
 # Arrays of that size, in float64, that are allocated at a time.
@@ -85,16 +87,23 @@ def given_weights(
     return weights
 
 
-def weights_method(value: Any, allows_auto: bool, dtype: np.dtype) -> str | None:
-    """Return how weights, or a map, are learned from samples of a dtype; None if they are not."""
-    if is_option(value, "auto") and allows_auto and dtype.kind == "f":
+def weights_method(value: Any, allows_auto: bool, X: Any) -> str | None:
+    """Return how weights, or a map, are learned from samples; None if they are not."""
+    n_features = X.shape[1]
+    if is_option(value, "map") and n_features > MAX_MAP_FEATURES:
+        raise ValueError(
+            f'feature_weights="map" learns a square matrix, for at most {MAX_MAP_FEATURES} '
+            f'features, and X has {n_features}; use "learned", or reduce the dimension of X first, '
+            "as by PCA."
+        )
+    if is_option(value, "auto") and allows_auto and X.dtype.kind == "f":
         return "learned"
     return value if is_learned(value) else None
 
 
 def may_learn_weights(value: Any) -> bool:
-    """Return whether feature weights, not a map, may be learned."""
-    return isinstance(value, str) and value in ("auto", "learned", "refined")
+    """Return whether feature weights may be learned."""
+    return is_learned(value) or is_option(value, "auto")
 
 
 def weight_attributes(

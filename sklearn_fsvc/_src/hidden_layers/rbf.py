@@ -114,7 +114,7 @@ class RBF(RBFParameters, Units):
         )
         if self.is_searched:
             radius = None if self.has_auto_radius else fitted["radius_"]
-            method = weights_method(self.feature_weights, True, samples.X.dtype)
+            method = weights_method(self.feature_weights, True, samples.X)
             tries_gaussian = self._tries_gaussian(samples.X)
             tries_map = tries_gaussian and is_option(self.feature_weights, "auto")
             space = SearchSpace(self.kernels, radius, method, tries_gaussian, tries_map)

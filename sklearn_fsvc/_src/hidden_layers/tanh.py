@@ -29,7 +29,6 @@ from ..utils.parameters import (
 from .centers import RBFParameters
 from .class_directions import LabelledSamples, sample_differences, signed_class_sums
 from .feature_weights import equalising_weights
-from .linear_map import learn_map
 from .linear_units import linear_units, select_layer, suits_linear_units
 from .model_selection import select_feature_weights
 from .parameters import (
@@ -198,16 +197,11 @@ class Tanh(Units):
             and n_features <= MAX_LEARNED_FEATURES
             and len(samples.rows_with_weight) >= MIN_LEARNING_SAMPLES
         )
-        method = weights_method(self.feature_weights, allows_auto, samples.X.dtype)
+        method = weights_method(self.feature_weights, allows_auto, samples.X)
         if method is None:
             return self._given_weights(n_features), None
-        random = make_generator(self.random_state)
-        if method == "map":
-            return learn_map(job, samples, random)
-        is_auto = is_option(self.feature_weights, "auto")
-        return select_feature_weights(
-            job, samples, random, self.shared, method == "refined", is_auto
-        )
+        random, is_auto = make_generator(self.random_state), is_option(self.feature_weights, "auto")
+        return select_feature_weights(job, samples, random, self.shared, method, is_auto)
 
     def _tries_linear_units(self, job, samples):
         """Return whether units that are not set otherwise are compared with linear ones."""

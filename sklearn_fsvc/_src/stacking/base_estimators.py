@@ -19,7 +19,7 @@ from ..data.streaming import cast_layer, count_operations
 from ..engines import get_engine
 from ..estimators.linear_readout import Linear, center_outputs, score_validation
 from ..estimators.validation_set import ValidationSet
-from ..hidden_layers.linear_map import MAX_MAP_FEATURES
+from ..hidden_layers.parameters import MAX_MAP_FEATURES
 from ..hidden_layers.tanh import MAX_LEARNED_FEATURES, MIN_LEARNING_SAMPLES
 from ..parts.base import UNSET, Part
 from ..parts.composition import Parts, parts_of
