@@ -341,15 +341,13 @@ class ClassTarget(TargetSpec):
         codes, weight = samples.targets.codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
         outputs = self.labels.split_samples(scores, codes, weight)
-        return self.labels.calibrate(outputs, maps_scores=True)
+        return self.labels.calibrate(outputs, maps_scores=not self.is_base_estimator)
 
     def may_map_scores(self, n_samples: int) -> bool:
         n_classes = (len(classes) for classes in self.labels.classes_per_output)
         return any(n > 2 and min(n_samples, ROWS) >= min_samples(n) for n in n_classes)
 
-    def calibrate(
-        self, left_out: Any, sample: Any, job: Job, layer: Any, *, is_base: bool = False
-    ) -> dict[str, Any]:
+    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
         class_weights = sample.rows.sums * left_out.is_known[:, None]
         # The few scores that are known may all be right by chance, as in a small sample. A prior,
@@ -360,7 +358,7 @@ class ClassTarget(TargetSpec):
             outputs,
             prior_rows,
             is_rounded=layer.quantizer is not None,
-            maps_scores=not is_base,
+            maps_scores=not self.is_base_estimator,
         )
 
     def conformity_scores(
