@@ -69,11 +69,13 @@ def test_values_that_are_zero_in_float32():
     assert ranks[0] < ranks[1] < ranks[2]
 
 
-@pytest.mark.parametrize("unit", [1e-12, 1e12])
+@pytest.mark.parametrize("unit", [1e-312, 1e-308, 1e-12, 1e12])
 def test_scores_do_not_depend_on_the_unit(unit, rng):
-    X = rng.lognormal(size=(50, 1))
-    H = preprocessing().fit_transform(X)
-    np.testing.assert_allclose(preprocessing().fit_transform(unit * X), H, atol=1e-6)
+    """Also of new values, between the others."""
+    X, new = rng.lognormal(size=(2, 50, 1))
+    expected, columns = preprocessing().fit(X), preprocessing().fit(unit * X)
+    np.testing.assert_allclose(columns.transform(unit * X), expected.transform(X), atol=1e-6)
+    np.testing.assert_allclose(columns.transform(unit * new), expected.transform(new), atol=1e-6)
 
 
 def test_new_values_are_imputed_and_clipped():

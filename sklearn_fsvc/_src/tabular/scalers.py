@@ -95,6 +95,10 @@ class RankScaler(QuantileTransformer):
         # fifth of the time (20,000 samples), sorting included, and have the same ranks.
         order, ranks = np.argsort(X_col), np.empty_like(X_col)
         values = _match_quantiles(X_col[order], quantiles)
+        # The slope between quantiles, a difference of ranks by one of values, must not overflow.
+        exponent = max(0, 1000 - np.frexp(np.abs(quantiles).max())[1])
+        with np.errstate(over="ignore"):
+            values, quantiles = np.ldexp(values, exponent), np.ldexp(quantiles, exponent)
         ranks[order] = super()._transform_col(values, quantiles, inverse)
         return ranks
 
