@@ -196,6 +196,20 @@ def test_searches_compare_mapped_scores(network, options):
         assert search.cv_results_["mean_test_score"].max() > 0.85
 
 
+def test_searches_of_many_classes_with_unequal_weights():
+    """The sample that is left out has more than 512 rows, as 17 classes need."""
+    X, y = make_gaussian_quantiles(n_samples=1200, n_features=3, n_classes=17, random_state=0)
+    weight = np.ones(1200)
+    weight[np.random.default_rng(1).choice(1200, 4, replace=False)] = 20
+    network = TanhClassifier(60, scale=0.3, feature_weights=None, alpha=0.1, random_state=0)
+    network.fit(X, y, weight)
+    assert hasattr(network, "matrix_scaling_")
+    cv = [(np.arange(1200), np.arange(100))]
+    search = HiddenSizeSearchCV(network, {"n_hidden": [60]}, cv=cv, refit=False)
+    search.fit(X, y, sample_weight=weight)
+    assert search.cv_results_["mean_test_score"] == network.score(X[:100], y[:100])
+
+
 def test_searches_map_the_scores_of_single_networks():
     """The largest network with the smaller penalty distinguishes the classes without a map."""
     rng = np.random.default_rng(0)

@@ -217,7 +217,7 @@ class TargetSpec(Part, ABC):
         return sample_unmerged(job, samples, ROWS, rows)
 
     def may_map_scores(self, n_samples: int) -> bool:
-        """Return whether `calibrate` may map scores, for a `draw_sample` of this many samples."""
+        """Return whether `calibrate` may map scores, those of this many samples."""
         return False
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:

@@ -103,8 +103,12 @@ def fit_matrix_scaling(
     return MatrixScaling(matrix / largest, mapped / largest)
 
 
-def min_samples(n_classes: int) -> int:
-    """Return the number of samples with fewer of which there is no map."""
+def has_enough_samples(n_classes: int, n_samples: int) -> bool:
+    """Return whether the classes are neither too few nor too many for a map."""
+    return 3 <= n_classes <= _MAX_CLASSES and n_samples >= _min_samples(n_classes)
+
+
+def _min_samples(n_classes):
     return max(_MIN_SAMPLES, _MIN_SAMPLES_PER_COEF * _count_coefs(n_classes))
 
 
@@ -114,13 +118,12 @@ def _count_coefs(n_classes):
 
 
 def _may_be_mapped(scores, codes, weight):
-    """Return whether the classes are neither too few nor too many for the samples."""
+    """Return whether there are enough samples, and some of each class."""
     n_classes = scores.shape[1]
-    n_samples = min_samples(n_classes)
-    if not 3 <= n_classes <= _MAX_CLASSES or len(weight) < n_samples:
+    if not has_enough_samples(n_classes, len(weight)):
         return False
     # The number of samples of equal weights whose means vary as much (L. Kish 1965).
-    if weight.sum() ** 2 < n_samples * (weight @ weight):
+    if weight.sum() ** 2 < _min_samples(n_classes) * (weight @ weight):
         return False
     # A class that X_val lacks, or a rare one: the map would never predict it.
     is_absent = np.bincount(codes, minlength=n_classes) == 0

@@ -19,8 +19,8 @@ from ..parts.base import UNSET
 from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.calibration import Calibration
-from ..readouts.matrix_scaling import min_samples
-from ..readouts.row_sample import PRIOR_ROWS, ROWS
+from ..readouts.matrix_scaling import has_enough_samples
+from ..readouts.row_sample import PRIOR_ROWS
 from ..utils.parameters import is_option, make_generator
 from .encoding import OneHotTargets, validate_weights
 from .labels import Labels, join_labels
@@ -345,7 +345,7 @@ class ClassTarget(TargetSpec):
 
     def may_map_scores(self, n_samples: int) -> bool:
         n_classes = (len(classes) for classes in self.labels.classes_per_output)
-        return any(n > 2 and min(n_samples, ROWS) >= min_samples(n) for n in n_classes)
+        return any(has_enough_samples(n, n_samples) for n in n_classes)
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
