@@ -396,6 +396,21 @@ def test_dates_and_text(column, part, remedy):
     to_onnx(model, table)
 
 
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "timedelta64[ns]", "category", "text"])
+def test_dates_as_categories(kind):
+    days = pd.Series(np.arange(N) % 5).astype("timedelta64[s]")
+    days = days if kind == "timedelta64[ns]" else days + pd.Timestamp("2026-01-01")
+    days = days.astype(str if kind == "text" else kind)
+    table = TABLE[["age"]].assign(day=days)
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=["day"])
+    model.fit(table, LABELS)
+    if kind == "text":
+        check_features(model, table, LABELS, table)
+        return
+    with pytest.raises(TypeError, match=r"'day' of X .* as categories.* to text, astype\(str\)"):
+        to_onnx(model, table)
+
+
 def test_other_transformers():
     model = make_tabular_pipeline(RBFClassifier(**FIXED))
     model.set_params(preprocessing__numerical__ranks=StandardScaler()).fit(TABLE, LABELS)
