@@ -104,9 +104,10 @@ def test_all_kinds_of_fits_map_scores(params, fit_params):
     assert network.score(X_TEST[300:], Y_TEST[300:]) > 0.9
 
 
-def test_matrix_of_exact_sums_has_few_digits():
+@pytest.mark.parametrize("alpha", [0.1, [0.1], "loo"])
+def test_matrix_of_exact_sums_has_few_digits(alpha):
     """Rounding errors of leave-one-out scores would make it depend on the order of the samples."""
-    network = clone(NETWORKS[1]).set_params(precision=8)
+    network = clone(NETWORKS[1]).set_params(precision=8, alpha=alpha)
     matrix = network.fit(X_TRAIN, Y_TRAIN).matrix_scaling_
     fraction = np.frexp(matrix)[0]
     np.testing.assert_array_equal(fraction * 2**8, np.rint(fraction * 2**8))

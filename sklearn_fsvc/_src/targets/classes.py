@@ -341,7 +341,11 @@ class ClassTarget(TargetSpec):
         codes, weight = samples.targets.codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
         outputs = self.labels.split_samples(scores, codes, weight)
-        return self.labels.calibrate(outputs, maps_scores=not self.is_base_estimator)
+        return self.labels.calibrate(
+            outputs,
+            is_rounded=layer.quantizer is not None,
+            maps_scores=not self.is_base_estimator,
+        )
 
     def may_map_scores(self, n_samples: int) -> bool:
         n_classes = (len(classes) for classes in self.labels.classes_per_output)
