@@ -124,6 +124,14 @@ def test_mapped_readouts_of_streams_are_those_of_fits():
     np.testing.assert_array_equal(one.readout_intercept_, two.readout_intercept_)
 
 
+def test_classes_that_do_not_occur():
+    """They need no samples, of which there would be too few for 17 classes."""
+    network = clone(NETWORKS[1]).partial_fit(X_TRAIN, Y_TRAIN, classes=range(17))
+    assert network.score(X_TEST, Y_TEST) > 0.9
+    assert network.matrix_scaling_.shape == (17, 18)
+    assert network.predict_proba(X_TEST)[:, 3:].max() < 0.01
+
+
 @pytest.mark.parametrize("load", [load_wine, load_digits])
 def test_other_classes_are_not_mapped(network, load):
     X, y = load(return_X_y=True)

@@ -216,8 +216,8 @@ class TargetSpec(Part, ABC):
         """Return the `RowSample` whose scores `calibrate` is given; of a subset `rows`."""
         return sample_unmerged(job, samples, ROWS, rows)
 
-    def may_map_scores(self, n_samples: int) -> bool:
-        """Return whether `calibrate` may map scores, those of this many samples."""
+    def may_map_scores(self, n_samples: int, sample: RowSample | None = None) -> bool:
+        """Return whether `calibrate` may map scores of this many samples, those of `sample`."""
         return False
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:

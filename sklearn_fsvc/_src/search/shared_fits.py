@@ -308,7 +308,8 @@ class SharedPass:
         may_map_scores = builder.target.may_map_scores
         if needs_loo or may_map_scores(n_samples):
             sample = builder.target.draw_sample(job, samples, rows)
-            if needs_loo or may_map_scores(sample.n_rows):  # the more, the less equal the weights
+            # Of unequal weights there are more rows than of equal ones.
+            if needs_loo or may_map_scores(sample.n_rows, sample):
                 loo_of = partial(
                     SampledLOO, job, sample=sample, units=units, center_outputs=outputs
                 )

@@ -19,8 +19,8 @@ from ..parts.base import UNSET
 from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.calibration import Calibration
-from ..readouts.matrix_scaling import has_enough_samples
-from ..readouts.row_sample import PRIOR_ROWS
+from ..readouts.matrix_scaling import may_have_map
+from ..readouts.row_sample import PRIOR_ROWS, RowSample
 from ..utils.parameters import is_option, make_generator
 from .encoding import OneHotTargets, validate_weights
 from .labels import Labels, join_labels
@@ -347,9 +347,12 @@ class ClassTarget(TargetSpec):
             maps_scores=not self.is_base_estimator,
         )
 
-    def may_map_scores(self, n_samples: int) -> bool:
-        n_classes = (len(classes) for classes in self.labels.classes_per_output)
-        return any(has_enough_samples(n, n_samples) for n in n_classes)
+    def may_map_scores(self, n_samples: int, sample: RowSample | None = None) -> bool:
+        sizes = [len(classes) for classes in self.labels.classes_per_output]
+        if sample is None:
+            return any(may_have_map(size, n_samples) for size in sizes)
+        are_present = np.split(sample.rows.sums.any(axis=0), np.cumsum(sizes)[:-1])
+        return any(may_have_map(len(p), n_samples, int(p.sum())) for p in are_present)
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
