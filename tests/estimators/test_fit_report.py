@@ -81,15 +81,16 @@ def test_the_error_that_selects_the_penalty_is_named(capsys, model, options, kin
     assert [re.findall(r"; (\S+) error", line) for line in lines] == [[kind]]
 
 
-def test_leave_one_out_errors(lines_of):
-    model = TanhRegressor(30, alpha="loo", feature_weights="map", random_state=0, verbose=1)
+@pytest.mark.parametrize(("alpha", "noun"), [("loo", "penalties"), ([0.1], "penalty")])
+def test_leave_one_out_errors(lines_of, alpha, noun):
+    model = TanhRegressor(30, alpha=alpha, feature_weights="map", random_state=0, verbose=1)
     layer, readout = lines_of(model.fit, X, Y)
     assert layer == (
         "[TanhRegressor fit] hidden layer: 30 units (tanh), linear map of the features"
     )
     assert readout == (
         f"[TanhRegressor fit] readout: ridge, alpha {model.alpha_:.4g}; leave-one-out error "
-        f"{model.loo_errors_.min():.4g}, {len(model.alphas_)} penalties"
+        f"{model.loo_errors_.min():.4g}, {len(model.alphas_)} {noun}"
     )
 
 

@@ -280,6 +280,15 @@ class TestForget:
             rest = np.r_[np.arange(50), np.arange(305, 310)]
             assert_same(model, train(clone(TANH), rest, 55))
 
+    def test_a_removed_sample_stays_a_centre_of_a_provisional_layer_only(self):
+        model = RBFClassifier(20, random_state=0).partial_fit(X[:100], Y[:100]).solve()
+        centers = model.centers_
+        rows = model.support_[:5]
+        model.forget(X[rows], Y[rows]).solve()
+        np.testing.assert_array_equal(model.centers_, centers)
+        model.solve(fix_layer=True)
+        assert not np.isin(model.centers_, X[rows]).all(axis=1).any()
+
     def test_samples_that_are_added_afterwards_are_summed(self):
         model = train(clone(TANH), np.arange(100)).solve()
         train(model.forget(X[:10], Y[:10]), np.arange(100, 105)).solve()

@@ -226,6 +226,16 @@ def test_quantiles_beyond_the_range_of_inputs():
     check_features(make_tabular_pipeline(RBFProjector(5, random_state=0)), X, None, new)
 
 
+@pytest.mark.parametrize("dtypes", [(np.float64, np.float32), (np.float32, np.float64)])
+def test_columns_in_another_precision(dtypes):
+    """With missing values, which are the median, and values next to others."""
+    X = pd.DataFrame({"a": np.repeat([0.1, 0.2, 0.5, 0.7], 9), "b": np.arange(36)})
+    fitted, new = (X.astype({"a": dtype}) for dtype in dtypes)
+    new.loc[::5, "a"] = np.nan
+    new.loc[1::5, "a"] = np.nextafter(new.loc[1::5, "a"].to_numpy(), dtypes[1](1))
+    check_features(make_tabular_pipeline(RBFProjector(5, random_state=0)), fitted, None, new)
+
+
 def test_equality_of_objects():
     """As strings, 1 and 1.0 are different; and any text of a missing value may be a category."""
     codes = np.random.default_rng(0).integers(9, size=(N, 2))
@@ -384,6 +394,21 @@ def test_dates_and_text(column, part, remedy):
     to_onnx(model[-1], model[:-1].transform(table))
     model.set_params(**{f"preprocessing__{part}": "drop"}).fit(table, LABELS)
     to_onnx(model, table)
+
+
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "timedelta64[ns]", "category", "text"])
+def test_dates_as_categories(kind):
+    days = pd.Series(np.arange(N) % 5).astype("timedelta64[s]")
+    days = days if kind == "timedelta64[ns]" else days + pd.Timestamp("2026-01-01")
+    days = days.astype(str if kind == "text" else kind)
+    table = TABLE[["age"]].assign(day=days)
+    model = make_tabular_pipeline(RBFClassifier(**FIXED), categorical_features=["day"])
+    model.fit(table, LABELS)
+    if kind == "text":
+        check_features(model, table, LABELS, table)
+        return
+    with pytest.raises(TypeError, match=r"'day' of X .* as categories.* to text, astype\(str\)"):
+        to_onnx(model, table)
 
 
 def test_other_transformers():

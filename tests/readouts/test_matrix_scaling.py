@@ -104,9 +104,10 @@ def test_all_kinds_of_fits_map_scores(params, fit_params):
     assert network.score(X_TEST[300:], Y_TEST[300:]) > 0.9
 
 
-def test_matrix_of_exact_sums_has_few_digits():
+@pytest.mark.parametrize("alpha", [0.1, [0.1], "loo"])
+def test_matrix_of_exact_sums_has_few_digits(alpha):
     """Rounding errors of leave-one-out scores would make it depend on the order of the samples."""
-    network = clone(NETWORKS[1]).set_params(precision=8)
+    network = clone(NETWORKS[1]).set_params(precision=8, alpha=alpha)
     matrix = network.fit(X_TRAIN, Y_TRAIN).matrix_scaling_
     fraction = np.frexp(matrix)[0]
     np.testing.assert_array_equal(fraction * 2**8, np.rint(fraction * 2**8))
@@ -121,6 +122,14 @@ def test_mapped_readouts_of_streams_are_those_of_fits():
     assert hasattr(two.solve(), "matrix_scaling_")
     np.testing.assert_array_equal(one.readout_coef_, two.readout_coef_)
     np.testing.assert_array_equal(one.readout_intercept_, two.readout_intercept_)
+
+
+def test_classes_that_do_not_occur():
+    """They need no samples, of which there would be too few for 17 classes."""
+    network = clone(NETWORKS[1]).partial_fit(X_TRAIN, Y_TRAIN, classes=range(17))
+    assert network.score(X_TEST, Y_TEST) > 0.9
+    assert network.matrix_scaling_.shape == (17, 18)
+    assert network.predict_proba(X_TEST)[:, 3:].max() < 0.01
 
 
 @pytest.mark.parametrize("load", [load_wine, load_digits])
@@ -194,6 +203,20 @@ def test_searches_compare_mapped_scores(network, options):
     assert isinstance(search, HiddenSizeSearchCV)
     if not options:
         assert search.cv_results_["mean_test_score"].max() > 0.85
+
+
+def test_searches_of_many_classes_with_unequal_weights():
+    """The sample that is left out has more than 512 rows, as 17 classes need."""
+    X, y = make_gaussian_quantiles(n_samples=1200, n_features=3, n_classes=17, random_state=0)
+    weight = np.ones(1200)
+    weight[np.random.default_rng(1).choice(1200, 4, replace=False)] = 20
+    network = TanhClassifier(60, scale=0.3, feature_weights=None, alpha=0.1, random_state=0)
+    network.fit(X, y, weight)
+    assert hasattr(network, "matrix_scaling_")
+    cv = [(np.arange(1200), np.arange(100))]
+    search = HiddenSizeSearchCV(network, {"n_hidden": [60]}, cv=cv, refit=False)
+    search.fit(X, y, sample_weight=weight)
+    assert search.cv_results_["mean_test_score"] == network.score(X[:100], y[:100])
 
 
 def test_searches_map_the_scores_of_single_networks():

@@ -7,6 +7,8 @@ from sklearn.datasets import make_gaussian_quantiles
 
 import naive
 from sklearn_fsvc import RBFClassifier, StackedClassifier, TanhClassifier
+from sklearn_fsvc._src.readouts.matrix_scaling import fit_matrix_scaling
+from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc.inspection import shapley_values
 
 # Nested classes: those between the innermost and the outermost one are masked.
@@ -57,8 +59,15 @@ class OverriddenFit(TanhClassifier):
         ("final", clone(TANH).set_params(alpha=[0.01, 0.1])),
     ],
 )
-def test_networks_whose_fit_maps_their_scores(role, network):
-    """That fit returns no leave-one-out scores; its map is undone, since the ensemble has one."""
+def test_only_the_ensemble_maps_scores(role, network, monkeypatch):
+    """Also if the fit of a network returns no leave-one-out scores, as with several penalties."""
+    maps = []
+
+    def record_map(*arguments):
+        maps.append(fit_matrix_scaling(*arguments))
+        return maps[-1]
+
+    monkeypatch.setattr(labels, "fit_matrix_scaling", record_map)
     validation = {"X_val": X[400:], "y_val": Y[400:]} if "X_val" in role else {}
     models = []
     for tanh in (network, TANH):
@@ -70,8 +79,10 @@ def test_networks_whose_fit_maps_their_scores(role, network):
     actual = models[0]
     fitted_network = actual.final_estimator_ or actual.estimators_[0]
     assert fitted_network.alpha_ == 0.1
+    assert len(maps) == len(models)
     assert hasattr(actual, "matrix_scaling_")
     assert not hasattr(fitted_network, "matrix_scaling_")
+    assert not fitted_network._parts().target.is_base_estimator  # in later calls of partial_fit
     p = [model.predict_proba(X_TEST) for model in models]
     np.testing.assert_allclose(*p, atol=1e-4)
 

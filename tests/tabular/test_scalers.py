@@ -47,11 +47,35 @@ def test_ranks_do_not_depend_on_the_precision(dtype, new_dtype, largest):
     assert H[-2, 0] < H[0, 0] < H[18, 0] < H[-1, 0]
 
 
-@pytest.mark.parametrize("unit", [1e-12, 1e12])
+@pytest.mark.parametrize("dtypes", [(np.float64, np.float32), (np.float32, np.float64)])
+def test_ranks_do_not_depend_on_the_precision_of_single_columns(dtypes):
+    """Beside a column of int64, one of float32 is converted to float64."""
+    X = pd.DataFrame({"a": np.repeat([0.1, 0.2, 0.5, 0.7], 9), "b": np.arange(36)})
+    X.loc[::5, "a"] = np.nan
+    fitted, new = (X.astype({"a": dtype}) for dtype in dtypes)
+    columns = preprocessing().fit(fitted)
+    np.testing.assert_allclose(columns.transform(new), columns.transform(fitted), atol=1e-6)
+
+
+def test_integers_that_are_equal_in_float32():
+    values = 2**30 + np.arange(5)[:, None]
+    columns = preprocessing().fit(np.repeat(values, 9, axis=0))
+    assert len(np.unique(columns.transform(values)[:, 0])) == 5
+
+
+def test_values_that_are_zero_in_float32():
+    columns = preprocessing().fit(np.repeat([[0.0], [2e-60]], 9, axis=0))
+    ranks = columns.transform([[0.0], [1e-60], [2e-60]])[:, 0]
+    assert ranks[0] < ranks[1] < ranks[2]
+
+
+@pytest.mark.parametrize("unit", [1e-312, 1e-308, 1e-12, 1e12])
 def test_scores_do_not_depend_on_the_unit(unit, rng):
-    X = rng.lognormal(size=(50, 1))
-    H = preprocessing().fit_transform(X)
-    np.testing.assert_allclose(preprocessing().fit_transform(unit * X), H, atol=1e-6)
+    """Also of new values, between the others."""
+    X, new = rng.lognormal(size=(2, 50, 1))
+    expected, columns = preprocessing().fit(X), preprocessing().fit(unit * X)
+    np.testing.assert_allclose(columns.transform(unit * X), expected.transform(X), atol=1e-6)
+    np.testing.assert_allclose(columns.transform(unit * new), expected.transform(new), atol=1e-6)
 
 
 def test_new_values_are_imputed_and_clipped():

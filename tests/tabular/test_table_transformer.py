@@ -37,6 +37,19 @@ def test_warning_for_integers_beyond_float64(library, dtype):
         ] == [True] * names
 
 
+@pytest.mark.parametrize("container", [list, np.array])
+def test_warning_for_integers_of_python(container):
+    """In an array of dtype object, as lists become."""
+    for start, is_rounded in [(2**60, True), (2**53, False), (2**70, True)]:
+        step = 1 if is_rounded else 2
+        X = container([[start + step * k, None if k == 3 else 0.5] for k in range(50)])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            preprocessing().fit(X)
+        assert len(caught) == is_rounded
+        assert all(str(w.message).startswith("Columns [0] of X contain integers") for w in caught)
+
+
 def test_warning_for_nullable_integers_beyond_float64():
     X = pd.DataFrame({"a": pd.Series([2**60, 2**60 + 1, None], dtype="Int64")})
     with pytest.warns(UserWarning, match=r"Columns \['a'\] of X contain integers beyond 2\*\*53"):

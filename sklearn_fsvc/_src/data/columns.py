@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import chain, count
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,10 @@ def are_numbers(values: Any) -> bool:
 def rounded(X: Any, columns: Iterable[int]) -> list[Any]:
     """Return the names of integer columns whose distinct values collide in float64."""
     names, dtypes, _ = describe_columns(X)
-    return [names[j] for j in columns if "int64" in str(dtypes[j]).lower() and _is_rounded(X, j)]
+    dtypes = [str(dtype).lower() for dtype in dtypes]
+    # Columns of dtype object may contain integers of Python.
+    may_be_rounded = ["int64" in dtype or dtype == "object" for dtype in dtypes]
+    return [names[j] for j in columns if may_be_rounded[j] and _is_rounded(X, j)]
 
 
 def check_labels_are_exact(model: Any, y: Any) -> None:
@@ -175,6 +179,9 @@ def _is_rounded(X: Any, j: int) -> bool:
         values = column.to_numpy()
     else:
         values = X[:, j]
+    if values.dtype == object:
+        integers = [int(value) for value in values if isinstance(value, Integral)]
+        return len(set(integers)) > len(set(map(float, integers)))
     if not len(values) or max(int(values.max()), -int(values.min())) <= _MAX_EXACT:
         return False
     return len(np.unique(values)) > len(np.unique(values.astype(np.float64)))

@@ -32,8 +32,9 @@ _MIN_ROWS, _MIN_ROWS_PER_UNIT = MAX_SEARCH_SAMPLES, 2
 # lost up to 2.8 points, and three quarters up to 1.2. If classes are rarer, this multiple of the
 # samples is enough.
 _CLASS_SHARE, _RARE_CLASS_FACTOR = 0.75, 4
-# The provisional layer is replaced when the samples have grown by this factor.
-_GROWTH = 1.5
+# The provisional layer is replaced after this many changes, a fraction of the samples that it was
+# chosen from. A choice takes as long as `fit`: too long for each removal from a window.
+_MAX_CHANGES = 0.5
 # Fraction of the memory limit that the buffer may take.
 _MEMORY_FRACTION = 1 / 8
 
@@ -133,7 +134,7 @@ class SampleBuffer:
     def has_grown(self) -> bool:
         """Return whether the samples have changed so much that a layer should be chosen anew."""
         n_since = self.n_changes - self.n_changes_at_choice
-        return n_since >= (_GROWTH - 1) * self.n_chosen_from
+        return n_since >= _MAX_CHANGES * self.n_chosen_from
 
     def provisional(self) -> "SampleBuffer":
         """Return the buffer after a provisional layer was chosen from all samples."""

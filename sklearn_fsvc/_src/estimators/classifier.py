@@ -299,7 +299,8 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
             layer is fixed; required in the first call if `layer` is given. For several columns, a
             list with the classes of each; not needed for multilabel y.
         sample_weight : array-like of shape (n_samples,), optional
-            Samples of weight 0 are ignored, also if all weights of a batch are 0.
+            Samples of weight 0 are ignored, also if all weights of a batch are 0. So is a batch of
+            classes of weight 0, even if `class_weight` is changed later.
 
         Returns
         -------

@@ -73,10 +73,10 @@ class FitReport:
         if alpha is not None:
             text += f", alpha {alpha:.4g}"
         if loo_errors is not None:
-            text += f"; leave-one-out error {min(loo_errors):.4g}, {len(loo_errors)} penalties"
+            text += _describe_choice("leave-one-out", min(loo_errors), len(loo_errors))
         elif alpha is not None and readout.is_ridge and alpha in errors:
             kind = "leave-one-out" if is_loo else "validation"
-            text += f"; {kind} error {errors[alpha]:.4g}, {len(errors)} penalties"
+            text += _describe_choice(kind, errors[alpha], len(errors))
         self.print_decision(text)
 
     def print_ensemble(
@@ -96,6 +96,12 @@ class FitReport:
         if seconds := self._seconds.get("final network"):
             gains = f"weight {final_weight:.2g}" if final_weight else "not used, gains too little"
             print_line(self.description, f"final network: {gains}; {seconds}")
+
+
+def _describe_choice(kind, error, n_penalties):
+    """Return the error of the penalty that was chosen, and among how many."""
+    noun = "penalty" if n_penalties == 1 else "penalties"
+    return f"; {kind} error {error:.4g}, {n_penalties} {noun}"
 
 
 def describe_layer(units: Units, layer: Any) -> str:

@@ -136,7 +136,9 @@ class IncrementalNetwork(BufferedNetwork):
 
         The readout becomes that of a fit without them, up to rounding. Once the hidden layer is
         fixed it does not change, even if it was chosen for these samples: a removed sample stays a
-        centre. Before that, samples are removed from the buffer, without a trace. The
+        centre. Before that, samples are removed from the buffer, and the layer that is fixed later
+        does not depend on them. The provisional layer of earlier predictions may contain them until
+        it is chosen again, after half as many changes as it had samples. The
         probabilities of a classifier and the intervals of a regressor are calibrated on a random
         sample of 512 training samples. If some of them are removed, only samples that are added
         later replace them; the fewer there are, the closer the probabilities are to 1 / n_classes.

@@ -194,8 +194,7 @@ class Ridge(Linear):
             )  # fmt: skip
         if scores is None:
             return {}
-        is_base = self.has_given_sample
-        fitted = target.calibrate(scores, sample, job, training.layer, is_base=is_base)
+        fitted = target.calibrate(scores, sample, job, training.layer)
         return fitted | ({"left_out_": scores} if self.sample else {})
 
     def _train_by_loo(self, training, alphas):

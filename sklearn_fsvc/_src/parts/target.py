@@ -23,8 +23,12 @@ class TargetSpec(Part, ABC):
     ----------
     scores_uncovered_by_center : bool
         Whether `center_outputs` is implemented.
+    is_base_estimator : bool
+        Whether an ensemble fits the network: the ensemble warns about y, once, and maps scores. It
+        sets an attribute of the network, which a `fit` from outside the package keeps, too.
     """
 
+    is_base_estimator: bool = False
     scores_uncovered_by_center: ClassVar[bool] = False
 
     # Parameters of regressors and of classifiers: see `NumericTarget` and `ClassTarget`.
@@ -49,10 +53,6 @@ class TargetSpec(Part, ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise TypeError or ValueError for an invalid hyperparameter."""
-
-    def without_warnings(self) -> Self:
-        """Return the specification for a base estimator: the ensemble warns about y, once."""
-        return self
 
     @abstractmethod
     def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
@@ -216,17 +216,14 @@ class TargetSpec(Part, ABC):
         """Return the `RowSample` whose scores `calibrate` is given; of a subset `rows`."""
         return sample_unmerged(job, samples, ROWS, rows)
 
-    def may_map_scores(self, n_samples: int) -> bool:
-        """Return whether `calibrate` may map scores, for a `draw_sample` of this many samples."""
+    def may_map_scores(self, n_samples: int, sample: RowSample | None = None) -> bool:
+        """Return whether `calibrate` may map scores of this many samples, those of `sample`."""
         return False
 
-    def calibrate(
-        self, left_out: Any, sample: Any, job: Job, layer: Any, *, is_base: bool = False
-    ) -> dict[str, Any]:
+    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         """Return fitted attributes that are computed from the `HeldOutScores` of a `RowSample`.
 
-        The scores are those of the leading units of the layer. `is_base` is whether they are those
-        of a base estimator of an ensemble, which does not map scores.
+        The scores are those of the leading units of the layer.
         """
         return {}
 

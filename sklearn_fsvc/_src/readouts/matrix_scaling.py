@@ -82,7 +82,7 @@ def fit_matrix_scaling(
         return None
     w = w / w.mean()
     loss = -_of_labels(log_probabilities(calibration, x), y)
-    n_coefs = _count_coefs(scores.shape[1])
+    n_coefs = _count_coefs(len(np.unique(y)))
     # Akaike's criterion. The second test is cheaper: no log-loss is negative.
     if w @ loss < n_coefs:
         return None
@@ -103,27 +103,34 @@ def fit_matrix_scaling(
     return MatrixScaling(matrix / largest, mapped / largest)
 
 
-def min_samples(n_classes: int) -> int:
-    """Return the number of samples with fewer of which there is no map."""
-    return max(_MIN_SAMPLES, _MIN_SAMPLES_PER_COEF * _count_coefs(n_classes))
+def may_have_map(n_classes: int, n_samples: int, n_present: int = 3) -> bool:
+    """Return whether there may be a map of the scores of classes, of which `n_present` occur."""
+    return 3 <= n_present <= n_classes <= _MAX_CLASSES and n_samples >= _min_samples(n_present)
+
+
+def _min_samples(n_present):
+    return max(_MIN_SAMPLES, _MIN_SAMPLES_PER_COEF * _count_coefs(n_present))
 
 
 def _count_coefs(n_classes):
-    """Return the number of coefficients, without those that change no probability."""
+    """Return the number of coefficients, without those that change no probability.
+
+    Those of classes that do not occur, such as some of a list of `classes`, are not counted.
+    """
     return n_classes * (n_classes - 1)
 
 
 def _may_be_mapped(scores, codes, weight):
-    """Return whether the classes are neither too few nor too many for the samples."""
+    """Return whether there are enough samples, and none of a class that they lack is expected."""
     n_classes = scores.shape[1]
-    n_samples = min_samples(n_classes)
-    if not 3 <= n_classes <= _MAX_CLASSES or len(weight) < n_samples:
+    is_absent = np.bincount(codes, minlength=n_classes) == 0
+    n_present = int(np.count_nonzero(~is_absent))
+    if not may_have_map(n_classes, len(weight), n_present):
         return False
     # The number of samples of equal weights whose means vary as much (L. Kish 1965).
-    if weight.sum() ** 2 < n_samples * (weight @ weight):
+    if weight.sum() ** 2 < _min_samples(n_present) * (weight @ weight):
         return False
     # A class that X_val lacks, or a rare one: the map would never predict it.
-    is_absent = np.bincount(codes, minlength=n_classes) == 0
     return not (is_absent & (weight @ scores > _MAX_EXPECTED * weight.mean())).any()
 
 

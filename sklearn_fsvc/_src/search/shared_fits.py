@@ -305,9 +305,14 @@ class SharedPass:
         needs_loo = self.plan.needs_probabilities and builder.target.needs_loo_scores
         n_samples = len(samples) if rows is None else len(rows)
         # Each network decides by itself whether its classes are masked, as in a fit of its own.
-        if needs_loo or builder.target.may_map_scores(n_samples):
+        may_map_scores = builder.target.may_map_scores
+        if needs_loo or may_map_scores(n_samples):
             sample = builder.target.draw_sample(job, samples, rows)
-            loo_of = partial(SampledLOO, job, sample=sample, units=units, center_outputs=outputs)
+            # Of unequal weights there are more rows than of equal ones.
+            if needs_loo or may_map_scores(sample.n_rows, sample):
+                loo_of = partial(
+                    SampledLOO, job, sample=sample, units=units, center_outputs=outputs
+                )
         if self._leaves_out(samples):
             search_of = self._search_by_loo(samples, outputs)
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of, search_of)

@@ -269,8 +269,9 @@ class TrainingSet:
                     readout, sample=self.sample, folds=self.folds,
                     validation_sample=self.validation_sample,
                 )  # fmt: skip
-            return Parts(units, parts.target.without_warnings(), readout)
+            return Parts(units, parts.target, readout)
 
+        network.is_base_estimator = True  # as of `TargetSpec`
         data = self.samples.X, self.y, self.samples.weight
         groups, validation = self.samples.groups, self.validation
         with propagate_callbacks(fit_task.context, network):
@@ -281,6 +282,7 @@ class TrainingSet:
                 network._fit(*data, groups, validation, set_stacking_inputs)
         # Rows of a source have feature names, but the arrays that are scored have none.
         vars(network).pop("feature_names_in_", None)
+        vars(network).pop("is_base_estimator", None)
         left_out = getattr(network, "left_out_", None)
         if left_out is None:
             return self._compute_left_out(network)
@@ -291,7 +293,7 @@ class TrainingSet:
         """Return the same in one more pass, for networks whose fit does not return them.
 
         That is so if `alpha` is chosen from a list: then no Gram matrix is kept. And if `fit` is
-        that of a user's subclass. Both may have mapped the scores of the network, which is undone.
+        that of a user's subclass.
         """
         parts, X = parts_of(network), self.samples.X
         samples, scale = parts.target.encode(X, self.y, self.samples.weight).with_unit_weights()
@@ -308,20 +310,9 @@ class TrainingSet:
                 center_outputs=outputs,
             )  # fmt: skip
             solution, scores = loo.solve(alpha, is_last=True)
-            if (drawn := self.validation_sample) is not None:
-                oof_scores = scores.oof_scores
-                scores = score_validation(job, layer, drawn, solution, alpha, outputs, oof_scores)
-            if hasattr(network, "matrix_scaling_"):
-                calibrated = parts.target.calibrate(
-                    scores, drawn or sample, job, layer, is_base=True
-                )
-                readout = parts.readout.solved(
-                    job.engine, solution, parts.target, layer.hidden_dtype, **calibrated
-                )
-                del network.matrix_scaling_
-                for name, value in readout.fitted.items():
-                    setattr(network, name, value)
-            return scores
+            if (drawn := self.validation_sample) is None:
+                return scores
+            return score_validation(job, layer, drawn, solution, alpha, outputs, scores.oof_scores)
 
 
 def overrides_fit(network: Any) -> bool:

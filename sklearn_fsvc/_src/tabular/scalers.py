@@ -31,26 +31,22 @@ class RankScaler(QuantileTransformer):
 
     scikit-learn's transformer maps the smallest value to 0 and the largest to 1, even if most
     samples have that value: it is then as far as possible from all others. Here equal samples have
-    the middle of their ranks (Conover, 1999). `n_quantiles` is limited to the number of samples
-    without a warning.
+    the middle of their ranks (Conover, 1999), also if some are rounded to float32, where 0.1 is
+    another number than in float64. `n_quantiles` is limited to the number of samples without a
+    warning.
 
     Attributes
     ----------
     ends_ : ndarray of shape (2, n_features)
         Midranks of the smallest and of the largest value of each feature.
-    dtype_ : dtype
-        float32 or float64, that of the samples in `fit`. New samples are compared with them in the
-        lower precision of both: 0.1 in float32 and in float64 are different numbers.
     """
 
     n_quantiles: int
-    dtype_: Any = np.dtype(np.float64)  # of models of earlier versions, which do not have it
 
     def fit(self, X: Any, y: Any = None) -> "RankScaler":
         self._validate_params()
         table, n_quantiles = X, self.n_quantiles
         X = validate_data(self, table, dtype=_DTYPES, ensure_all_finite="allow-nan")
-        self.dtype_ = X.dtype
         # Keep differences of values finite. Clipped values have the same rank.
         bound = np.finfo(X.dtype).max / 4
         X = np.clip(X, -bound, bound)
@@ -92,16 +88,18 @@ class RankScaler(QuantileTransformer):
 
     def _check_inputs(self, X, *args, **kwargs):
         X = super()._check_inputs(X, *args, **kwargs)
-        dtype = min(np.result_type(X, np.float32), self.dtype_)
-        with np.errstate(over="ignore"):  # infinity has the rank of the largest value
-            return X.astype(dtype, copy=False)
+        return X.astype(np.result_type(X, np.float32), copy=False)
 
     def _transform_col(self, X_col, quantiles, inverse):
         # numpy.interp starts its search at the interval of the previous value: sorted values take a
         # fifth of the time (20,000 samples), sorting included, and have the same ranks.
         order, ranks = np.argsort(X_col), np.empty_like(X_col)
-        quantiles = round_to(X_col.dtype, quantiles)
-        ranks[order] = super()._transform_col(X_col[order], quantiles, inverse)
+        values = _match_quantiles(X_col[order], quantiles)
+        # The slope between quantiles, a difference of ranks by one of values, must not overflow.
+        exponent = max(0, 1000 - np.frexp(np.abs(quantiles).max())[1])
+        with np.errstate(over="ignore"):
+            values, quantiles = np.ldexp(values, exponent), np.ldexp(quantiles, exponent)
+        ranks[order] = super()._transform_col(values, quantiles, inverse)
         return ranks
 
 
@@ -157,10 +155,35 @@ class RankOrValueScaler(RankScaler):
         return super().transform(X) if scaler is None else scaler.transform(X)
 
 
-def round_to(dtype: npt.DTypeLike, values: npt.NDArray) -> npt.NDArray:
-    """Return values in a floating-point dtype, and the largest number for those beyond it."""
-    limits = np.finfo(dtype)
-    return np.clip(values, limits.min, limits.max).astype(dtype)
+def _match_quantiles(values, quantiles):
+    """Return the values in float64; those that differ from a quantile by rounding are equal to it.
+
+    The one is the other in float32. The dtypes of the columns do not tell which are rounded: a
+    column of float32 is converted to float64 beside one of int64.
+    """
+    values = values.astype(np.float64)
+    with np.errstate(over="ignore"):
+        in_float32, (exact, rounded) = values.astype(np.float32), nonzero_and_rounded(quantiles)
+    above = np.searchsorted(quantiles, values)
+    above, below = np.minimum(above, len(quantiles) - 1), np.maximum(above - 1, 0)
+
+    def is_rounded(k):
+        return (in_float32 == exact[k]) | (values == rounded[k])
+
+    is_above = (values == quantiles[above]) | is_rounded(above)
+    values = np.where(is_rounded(below) & ~is_above, quantiles[below], values)
+    return np.where(is_above, quantiles[above], values)
+
+
+def nonzero_and_rounded(quantiles: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return the quantiles as they are and in float32, both in float64, with NaN for 0.
+
+    Very small numbers are 0 in float32, and not equal.
+    """
+    with np.errstate(over="ignore"):
+        rounded = quantiles.astype(np.float32).astype(np.float64)
+    exact = quantiles.astype(np.float64)
+    return np.where(exact == 0, np.nan, exact), np.where(rounded == 0, np.nan, rounded)
 
 
 def combine_scores(ranks: npt.ArrayLike) -> npt.NDArray:

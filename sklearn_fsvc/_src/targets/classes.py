@@ -19,8 +19,8 @@ from ..parts.base import UNSET
 from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.calibration import Calibration
-from ..readouts.matrix_scaling import min_samples
-from ..readouts.row_sample import PRIOR_ROWS, ROWS
+from ..readouts.matrix_scaling import may_have_map
+from ..readouts.row_sample import PRIOR_ROWS, RowSample
 from ..utils.parameters import is_option, make_generator
 from .encoding import OneHotTargets, validate_weights
 from .labels import Labels, join_labels
@@ -341,15 +341,20 @@ class ClassTarget(TargetSpec):
         codes, weight = samples.targets.codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
         outputs = self.labels.split_samples(scores, codes, weight)
-        return self.labels.calibrate(outputs, maps_scores=True)
+        return self.labels.calibrate(
+            outputs,
+            is_rounded=layer.quantizer is not None,
+            maps_scores=not self.is_base_estimator,
+        )
 
-    def may_map_scores(self, n_samples: int) -> bool:
-        n_classes = (len(classes) for classes in self.labels.classes_per_output)
-        return any(n > 2 and min(n_samples, ROWS) >= min_samples(n) for n in n_classes)
+    def may_map_scores(self, n_samples: int, sample: RowSample | None = None) -> bool:
+        sizes = [len(classes) for classes in self.labels.classes_per_output]
+        if sample is None:
+            return any(may_have_map(size, n_samples) for size in sizes)
+        are_present = np.split(sample.rows.sums.any(axis=0), np.cumsum(sizes)[:-1])
+        return any(may_have_map(len(p), n_samples, int(p.sum())) for p in are_present)
 
-    def calibrate(
-        self, left_out: Any, sample: Any, job: Job, layer: Any, *, is_base: bool = False
-    ) -> dict[str, Any]:
+    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
         class_weights = sample.rows.sums * left_out.is_known[:, None]
         # The few scores that are known may all be right by chance, as in a small sample. A prior,
@@ -360,7 +365,7 @@ class ClassTarget(TargetSpec):
             outputs,
             prior_rows,
             is_rounded=layer.quantizer is not None,
-            maps_scores=not is_base,
+            maps_scores=not self.is_base_estimator,
         )
 
     def conformity_scores(

@@ -1,6 +1,6 @@
 """The target of a regressor: y of one or several outputs, transformed and standardised."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -66,14 +66,11 @@ class NumericTarget(TargetSpec):
     ----------
     uncertainty, target_transform
         Parameters of `RBFRegressor`.
-    warns_of_tails : bool
-        Whether a fit warns about heavy-tailed y.
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
         Mean and standard deviation of transformed y.
     """
 
     uncertainty: Any
-    warns_of_tails: bool = True
     target_transformer_: Any = UNSET
     target_mean_: npt.NDArray = UNSET
     target_scale_: npt.NDArray = UNSET
@@ -123,9 +120,6 @@ class NumericTarget(TargetSpec):
                 "TransformedTargetRegressor, and transform the ends of intervals."
             )
 
-    def without_warnings(self) -> Self:
-        return replace(self, warns_of_tails=False)
-
     # From y to samples with targets and weights.
 
     def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
@@ -150,7 +144,7 @@ class NumericTarget(TargetSpec):
                     kinds[k] = choose_kind(X_rows, Y[:, k])
         elif self.target_transform is not None:
             kinds = [self.target_transform] * targets.n_outputs
-        elif self.warns_of_tails:
+        elif not self.is_base_estimator:
             for k in find_heavy_tails(targets, weight):
                 warn_heavy_tail(self.owner, k, targets.n_outputs)
         return kinds
@@ -317,9 +311,7 @@ class NumericTarget(TargetSpec):
 
     # Residuals of transformed y, by which predictions are averaged.
 
-    def calibrate(
-        self, left_out: Any, sample: Any, job: Job, layer: Any, *, is_base: bool = False
-    ) -> dict[str, Any]:
+    def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
         known = np.flatnonzero(left_out.is_known)
         scores, Y, weight = left_out.scores[known], sample.targets[known], sample.rows.weight[known]
         fitted = fit_residual_distribution(

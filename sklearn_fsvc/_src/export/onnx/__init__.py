@@ -72,8 +72,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     ValueError, TypeError
         For a custom kernel whose function has no ONNX operator here, for labels that are
         neither strings nor integers, for X with other features, for float32 X if y is beyond the
-        range of float32, for units on patches of images, for columns of dates or text, and for
-        numbers of other dtypes, such as float16.
+        range of float32, for units on patches of images, for columns of dates or text, also of
+        dates as categories, and for numbers of other dtypes, such as float16.
 
     Notes
     -----
@@ -121,6 +121,7 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     if options is None and is_classifier(model):
         options = {"zipmap": False}
     if hasattr(X, "columns"):
+        converters.check_categories(model, X)
         kwargs.setdefault("initial_types", converters.column_types(X))
     elif hasattr(X, "dtype"):
         converters.check_dtype("X", X.dtype)

@@ -18,6 +18,9 @@ from skl2onnx.common.data_types import (
 from sklearn.utils.validation import check_is_fitted
 
 from ...layers import DTYPES
+from ...tabular.categories import CategoryEncoder
+from ...tabular.table_transformer import TableTransformer
+from ..unwrap import steps_of
 from .graph import GraphBuilder
 from .layers import add_layer
 from .outputs import (
@@ -46,6 +49,29 @@ def check_dtype(name: str, dtype: npt.DTypeLike) -> None:
             f"{name} has the dtype {dtype}, which skl2onnx does not support; convert it to one of "
             f"{', '.join(_NUMERIC_DTYPES)}."
         )
+
+
+def check_categories(model: Any, table: Any) -> None:
+    """Raise TypeError for dates or durations that are categories: onnxruntime takes no such arrays.
+
+    If they are numerical features, the converter of their transformer raises.
+    """
+    parts = [
+        part
+        for step in steps_of(model)
+        if isinstance(step, TableTransformer)
+        for part in step.transformers_
+    ]
+    positions = {
+        j for _, step, columns in parts if isinstance(step, CategoryEncoder) for j in columns
+    }
+    for j, name in enumerate(table.columns):
+        dtype = np.asarray(table[name]).dtype
+        if j in positions and dtype.kind in "mM":
+            raise TypeError(
+                f"Column {name!r} of X ({dtype}) holds dates or durations as categories, which "
+                "onnxruntime does not accept; convert the column to text, astype(str), before fit."
+            )
 
 
 def column_types(table: Any) -> list[tuple[str, Any]]:

@@ -20,7 +20,7 @@ from ...tabular.scalers import (
     RankOrValueScaler,
     RankScaler,
     ValueScaler,
-    round_to,
+    nonzero_and_rounded,
 )
 from ...tabular.table_transformer import TableTransformer
 from ...tabular.text import TextEncoder
@@ -285,24 +285,31 @@ def _add_imputation(graph, imputer, X, dtype):
 
 def _add_rank_scores(graph, scaler, X, dtype):
     """Add `RankScaler.transform`."""
-    compared = min(dtype, scaler.dtype_)
-    X = X if compared == dtype else graph.cast(X, compared)
-    X = graph.cast(X, np.float64)
-    quantiles = round_to(compared, scaler.quantiles_).astype(np.float64)
+    X, quantiles = graph.cast(X, np.float64), scaler.quantiles_.astype(np.float64)
     X = graph.add("Max", graph.add("Min", X, quantiles[-1]), quantiles[0])
     position = add_search(graph, quantiles, X)
 
     def lookup(table):
         return graph.add("Gather", flatten_sorted(table), position)
 
+    def following(table):
+        return lookup(np.append(table[1:], table[-1:], axis=0))
+
     # Between two quantiles ranks are interpolated.
     references = np.broadcast_to(scaler.references_[:, None], quantiles.shape)
     step = 1 / max(len(quantiles) - 1, 1)
     gaps = np.diff(quantiles, axis=0, append=quantiles[-1:])
-    low = lookup(quantiles)
+    low, midranks = lookup(quantiles), _midranks(quantiles)
     share = graph.add("Div", graph.add("Sub", X, low), lookup(np.where(gaps > 0, gaps, 1)))
-    between = graph.add("Add", lookup(references), graph.add("Mul", share, np.float64(step)))
-    ranks = graph.add("Where", graph.add("Equal", X, low), lookup(_midranks(quantiles)), between)
+    ranks = graph.add("Add", lookup(references), graph.add("Mul", share, np.float64(step)))
+    # As `RankScaler`: values that differ from a quantile by rounding have its rank.
+    in_float32 = graph.cast(graph.cast(X, np.float32), np.float64)
+    exact, rounded = nonzero_and_rounded(quantiles)
+    for at in (lookup, following):
+        pairs = (in_float32, at(exact)), (X, at(rounded))
+        is_rounded = graph.add("Or", *(graph.add("Equal", *pair) for pair in pairs))
+        ranks = graph.add("Where", is_rounded, at(midranks), ranks)
+    ranks = graph.add("Where", graph.add("Equal", X, low), lookup(midranks), ranks)
     ranks = graph.add("Min", graph.add("Max", ranks, scaler.ends_[0]), scaler.ends_[1])
     return _add_combined_scores(graph, graph.cast(ranks, np.float32))
 
