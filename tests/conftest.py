@@ -113,7 +113,8 @@ def pytest_collection_modifyitems(config, items):
         return
     variants = defaultdict(list)
     for item in items:
-        variants[item.nodeid.partition("[")[0]].append(item)
+        if item.get_closest_marker("exhaustive") is None:  # else there may be none left
+            variants[item.nodeid.partition("[")[0]].append(item)
     for name, items_of_test in variants.items():
         if not any(part in name for part in NOT_THINNED):
             items_of_test.sort(key=lambda item: crc32(item.nodeid.encode()))
