@@ -96,9 +96,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("namespace_engine", [n for n in tested if n in ("jit", "cuda")])
 
 
-# Tests with several variants are thinned, those with many more, except where each of them is about
-# something else.
-MANY = 8
+# Tests with several variants are thinned, except where each of them is about something else.
 NOT_THINNED = (
     "sklearn", "scikit_learn", "invalid", "bad_input", "errors", "golden", "tests/documentation/",
     "tests/utils/", "tests/test_architecture",
@@ -106,7 +104,7 @@ NOT_THINNED = (
 
 
 def pytest_collection_modifyitems(config, items):
-    """Mark two thirds of the variants of a test exhaustive, one of two, and three quarters of many.
+    """Mark three quarters of the variants of a test exhaustive, or all but one of two or three.
 
     A bug seldom fails one variant alone. A hash of the names decides, so that nearly all values of
     each parameter remain. Where an engine of a GPU is required, all variants are tested.
@@ -115,12 +113,12 @@ def pytest_collection_modifyitems(config, items):
         return
     variants = defaultdict(list)
     for item in items:
-        variants[item.nodeid.partition("[")[0]].append(item)
+        if item.get_closest_marker("exhaustive") is None:  # else there may be none left
+            variants[item.nodeid.partition("[")[0]].append(item)
     for name, items_of_test in variants.items():
         if not any(part in name for part in NOT_THINNED):
             items_of_test.sort(key=lambda item: crc32(item.nodeid.encode()))
-            n = len(items_of_test)
-            for item in items_of_test[: n * 3 // 4 if n >= MANY else n * 2 // 3]:
+            for item in items_of_test[: len(items_of_test) * 3 // 4]:
                 item.add_marker(pytest.mark.exhaustive)
 
 

@@ -93,11 +93,14 @@ def outputs(estimator, X, y):
 
 
 ESTIMATORS = [
-    RBFClassifier(300, selection="random", device="jit", random_state=0),
-    TanhClassifier(300, device="jit", random_state=0),
+    RBFClassifier(
+        300, selection="random", feature_weights=None, kernel="laplacian", device="jit",
+        random_state=0,
+    ),
+    TanhClassifier(300, feature_weights=None, device="jit", random_state=0),
     RBFProjector(300, selection="random", device="jit", random_state=0),
     TanhProjector(300, device="jit", random_state=0),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)

@@ -269,7 +269,7 @@ def test_unknown_lengths_and_columns_in_blocks(data):
 
 
 def test_a_search_equals_that_on_arrays(data):
-    X, y = data
+    X, y = data[0], data[1] > 0
     sizes = {"n_hidden": [10, 30]}
     rbf = RBFClassifier(selection_radius=0.8, kernel="laplacian", radius=1.0)
     for model, grid in ((TanhClassifier(), sizes | {"alpha": [1.0, "auto"]}), (rbf, sizes)):

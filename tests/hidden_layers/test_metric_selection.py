@@ -250,7 +250,7 @@ def test_parameters_without_a_map(parameters, n):
 
 
 def test_a_rule_over_single_features_is_not_mapped(device):
-    X, _ = halfspace(600)
+    X, _ = halfspace(400)
     for y in ((X[:, 0] > 0) & (X[:, 1] > -0.5), np.abs(X[:, :3]).max(axis=1) < 1):
         for classifier in (RBFClassifier, TanhClassifier):
             model = classifier(100, random_state=0, device=device).fit(X, y)

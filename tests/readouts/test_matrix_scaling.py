@@ -175,7 +175,8 @@ def test_each_of_several_outputs_is_mapped(network):
 
 def test_base_estimators_of_ensembles_are_not_mapped():
     """Their scores would not be those by which the final estimator weighs them."""
-    ensemble = StackedClassifier(random_state=0).fit(X_TRAIN, Y_TRAIN)
+    pair = list(zip(("rbf", "tanh"), NETWORKS, strict=True))
+    ensemble = StackedClassifier(pair, random_state=0).fit(X_TRAIN, Y_TRAIN)
     networks = ensemble.estimators_
     assert not any(hasattr(network, "matrix_scaling_") for network in networks)
     assert ensemble.score(X_TEST, Y_TEST) > 0.9

@@ -11,6 +11,7 @@ from search.comparing import load
 from sklearn_fsvc._src.data import streaming
 from sklearn_fsvc._src.readouts import cross_validation
 from sklearn_fsvc._src.search import shared_fits
+from sklearn_fsvc._src.targets import labels
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,6 +48,15 @@ def weight():
     """Sample weights of 200 samples, a third of them 0."""
     rng = np.random.default_rng(1)
     return rng.random(200) * (rng.random(200) > 0.33)
+
+
+@pytest.fixture
+def without_maps(monkeypatch):
+    """Do not map scores, which takes most of the time of small fits of three and more classes.
+
+    The tests of networks, outputs and splits have maps, and so do those of `matrix_scaling`.
+    """
+    monkeypatch.setattr(labels, "fit_matrix_scaling", lambda *_: None)
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ from sklearn_fsvc._src.readouts import loo_penalty, penalty_search
 from sklearn_fsvc._src.search import networks
 from sklearn_fsvc.kernels import Laplacian
 
+pytestmark = pytest.mark.usefixtures("without_maps")
+
 GIVEN = {"feature_weights": None, "radius": 5.0, "kernel": "gaussian"}
 NETWORKS = {
     "tanh": (TANH, {}),

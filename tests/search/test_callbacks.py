@@ -12,6 +12,8 @@ from callback_recorder import Recorder
 from search.comparing import TANH
 from sklearn_fsvc import HiddenSizeSearchCV
 
+pytestmark = pytest.mark.usefixtures("without_maps")
+
 callback = pytest.importorskip("sklearn.callback")
 
 GRID = {"n_hidden": [10, 20], "alpha": [0.1, 1.0]}

@@ -30,6 +30,8 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.search import shared_fits
 
+pytestmark = pytest.mark.usefixtures("without_maps")
+
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
 @pytest.mark.parametrize("error_score", [np.nan, -1.0])

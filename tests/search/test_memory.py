@@ -10,6 +10,8 @@ from search.comparing import assert_same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.search.cached_estimator import FitCache
 
+pytestmark = pytest.mark.usefixtures("without_maps")
+
 N, LIMIT = 10_000, 4 * MIB
 RBF = RBFClassifier(
     20, selection="random", radius=8.0, kernel="laplacian", feature_weights=None, alpha=1.0,

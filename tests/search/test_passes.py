@@ -15,6 +15,8 @@ from search.comparing import (
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 
+pytestmark = pytest.mark.usefixtures("without_maps")
+
 
 def test_all_splits_share_one_pass(digits, work):
     """The largest network is evaluated once for the statistics, and once for the scores."""

@@ -22,6 +22,8 @@ from search.comparing import (
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
 from sklearn_fsvc._src.search import cached_estimator
 
+pytestmark = pytest.mark.usefixtures("without_maps")
+
 # Its centres are novel samples.
 RBF = RBFClassifier(
     kernel="laplacian", radius=20.0, feature_weights=None, alpha=1.0, random_state=0

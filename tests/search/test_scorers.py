@@ -26,6 +26,8 @@ from search.comparing import (
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
 
+pytestmark = pytest.mark.usefixtures("without_maps")
+
 
 @pytest.mark.parametrize(
     ("scoring", "refit"),

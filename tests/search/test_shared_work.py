@@ -24,6 +24,8 @@ from search.comparing import (
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 
+pytestmark = pytest.mark.usefixtures("without_maps")
+
 
 def test_steps_are_fitted_once_for_each_split(digits):
     fits = []

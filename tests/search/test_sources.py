@@ -14,6 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from fake_sources import ChunkFunction, SliceableFile, batches
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier, TanhRegressor
 
+pytestmark = pytest.mark.usefixtures("without_maps")
+
 SMALL = {"random_state": 0, "device": "jit"}
 GRID = {"n_hidden": [10, 30], "alpha": [0.2, "auto"]}
 SHUFFLED = KFold(3, shuffle=True, random_state=0)

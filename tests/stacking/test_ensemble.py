@@ -174,7 +174,7 @@ def test_blocks(data):
 
 
 def test_memory_limit(rng):
-    X, y = rng.normal(size=(5000, 20)).astype(np.float32), rng.integers(0, 4, 5000)
+    X, y = rng.normal(size=(4000, 20)).astype(np.float32), rng.integers(0, 2, 4000)
     estimators = pair(RBFClassifier, TanhClassifier, 250)
     unlimited = StackedClassifier(estimators, device="jit", random_state=0)
     model = clone(unlimited).set_params(max_memory=3 * MIB)

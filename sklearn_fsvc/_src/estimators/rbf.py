@@ -184,10 +184,10 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.model_selection import train_test_split
     >>> from sklearn_fsvc import RBFClassifier
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = load_digits(n_class=5, return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     >>> clf = RBFClassifier(random_state=0).fit(X_train, y_train)
-    >>> bool(clf.score(X_test, y_test) > 0.97)
+    >>> bool(clf.score(X_test, y_test) > 0.98)
     True
 
     The search history is an attribute:
@@ -347,15 +347,15 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.model_selection import cross_val_score
     >>> from sklearn_fsvc import RBFRegressor, make_tabular_pipeline
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = make_tabular_pipeline(RBFRegressor(random_state=0, uncertainty=True))
-    >>> bool(cross_val_score(model, X, y, cv=3).mean() > 0.45)
+    >>> model = model.fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.5)
     True
-    >>> y_mean, y_std = model.fit(X, y).predict(X[:3], return_std=True)
+    >>> y_mean, y_std = model.predict(X[300:], return_std=True)
     >>> y_std.shape
-    (3,)
+    (142,)
     """
 
     __module__ = "sklearn_fsvc"  # the name in pickles

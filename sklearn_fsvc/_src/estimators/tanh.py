@@ -101,10 +101,10 @@ class TanhClassifier(NetworkClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.model_selection import train_test_split
     >>> from sklearn_fsvc import TanhClassifier
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = load_digits(n_class=5, return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     >>> clf = TanhClassifier(n_hidden=800, random_state=0).fit(X_train, y_train)
-    >>> bool(clf.score(X_test, y_test) > 0.97)
+    >>> bool(clf.score(X_test, y_test) > 0.98)
     True
 
     Sparse data, such as bag-of-words features, stays sparse:
