@@ -1,6 +1,5 @@
 """Exact Shapley values of networks whose units are products over the features."""
 
-from copy import copy
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.memory_plan import host_memory_limit
 from ..data.rows import take_rows
 from ..data.validation import to_host
+from ..estimators.state import EstimatorMixin
 from ..layers import RBFLayer
 from ..parts.composition import parts_of
 from ..stacking.ensemble import StackedEnsemble
@@ -174,7 +174,8 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     True
     """
     steps, network = network_of(estimator)
-    network = copy(network)  # another thread may fit it
+    if isinstance(network, EstimatorMixin):
+        network = network._snapshot()  # solved; another thread may fit it
     members, intercept, target = _weighted_networks(network)
     players = Players.of(steps, network)
     table, limit = X, host_memory_limit(network.max_memory)
