@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.memory_plan import host_memory_limit
 from ..data.rows import take_rows
 from ..data.validation import to_host
-from ..estimators.state import EstimatorMixin
 from ..layers import RBFLayer
 from ..parts.composition import parts_of
 from ..stacking.ensemble import StackedEnsemble
@@ -174,8 +173,6 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     True
     """
     steps, network = network_of(estimator)
-    if isinstance(network, EstimatorMixin):
-        network = network._snapshot()  # solved; another thread may fit it
     members, intercept, target = _weighted_networks(network)
     players = Players.of(steps, network)
     table, limit = X, host_memory_limit(network.max_memory)
