@@ -116,6 +116,13 @@ def test_classifier_predicts_the_same(name, tmp_path):
     assert_same_classifier(model, X_TEST.astype(dtype), tmp_path)
 
 
+def test_buffered_samples_of_partial_fit():
+    model = RBFClassifier(20, **GIVEN).partial_fit(X, Y)
+    text = to_c(model)
+    model.solve()
+    assert text == to_c(model)
+
+
 @pytest.mark.parametrize("dtype", ["u1", "f4"])
 def test_classifier_on_the_data_of_the_paper(fsvc_data, dtype, tmp_path):
     X, y, X_test, _ = fsvc_data("optd64")

@@ -322,7 +322,9 @@ def test_targets_beyond_float32():
 def test_incremental_fits():
     model = TanhClassifier(50, alpha=1.0, random_state=0)
     model.partial_fit(X[:300], Y[:300], classes=range(10)).partial_fit(X[300:], Y[300:])
-    np.testing.assert_array_equal(onnx_outputs(model, X_NEW)["label"], model.predict(X_NEW))
+    outputs = onnx_outputs(model, X_NEW)
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X_NEW), atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -63,6 +63,12 @@ class TestFeatureWeights:
         bars = self.bars(FeatureWeightsDisplay.from_estimator(model))
         assert bars == pytest.approx({"x0": 5 / 8, "x1": 0.0, "x2": 1 / 8, "x3": 2 / 8})
 
+    def test_buffered_samples_of_partial_fit(self):
+        weights = [1.0, 2.0, 0.0, 1.0]
+        model = RBFClassifier(5, feature_weights=weights, alpha=1.0, random_state=0)
+        bars = self.bars(FeatureWeightsDisplay.from_estimator(model.partial_fit(IRIS, SPECIES)))
+        assert bars == self.bars(FeatureWeightsDisplay.from_estimator(model.solve()))
+
     def test_combinations_of_a_linear_map(self):
         """Singular vectors times singular values; the features are standardised."""
         U = np.linalg.qr([[1.0, 0], [-2, 0], [0, 1], [0, 3]])[0]

@@ -96,6 +96,14 @@ def test_equal_features_have_equal_values():
     np.testing.assert_allclose(explanation.values[:, 0], explanation.values[:, 4], rtol=1e-10)
 
 
+def test_partial_fit_is_solved():
+    """With all samples, and with the penalty that was set after the last prediction."""
+    model = RBFClassifier(20, alpha=0.1, **LAPLACIAN).partial_fit(IRIS, CODES)
+    for alpha in (0.1, 10.0):
+        values = shapley_values(model.set_params(alpha=alpha), IRIS[::30], IRIS[:9])
+        np.testing.assert_allclose(values.scores, model.decision_function(IRIS[::30]), atol=1e-6)
+
+
 def test_columns_of_a_table():
     """A column is known with all its features: ranks, indicators, categories, parts of dates."""
     rng = np.random.default_rng(0)

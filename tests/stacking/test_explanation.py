@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
@@ -120,6 +121,20 @@ def test_final_estimator(large_data):
     assert model.final_weight_ > 0
     explanation = check(model, X, numbers, np.zeros(len(X), int), np.ones(len(X)))
     np.testing.assert_allclose(explanation.scores, model.predict(X))
+
+
+@pytest.mark.parametrize("model", [RBFRegressor(25, **RBF), two_rbf(RBFRegressor)])
+def test_transformed_target(data, model):
+    """Predictions and targets are in the unit of y, and scores predict transformed y."""
+    X, _, numbers = data
+    y = np.exp(np.column_stack([numbers, -numbers]))
+    model = clone(model).set_params(target_transform="log").fit(X, y)
+    explanation = model.explain(X, output=1)
+    np.testing.assert_allclose(explanation.predictions, model.predict(X)[:, 1])
+    np.testing.assert_allclose(explanation.targets, y[explanation.support, 1])
+    low, high = np.log(y[:, 1].min()), np.log(y[:, 1].max())
+    residuals = np.clip(explanation.scores[:, None] + model.smearing_[:, 1], low, high)
+    np.testing.assert_allclose(np.exp(residuals).mean(axis=1), explanation.predictions, rtol=1e-4)
 
 
 def test_blocks(data, monkeypatch):

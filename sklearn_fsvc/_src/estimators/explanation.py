@@ -24,7 +24,8 @@ class Explanation:
     Attributes
     ----------
     predictions : ndarray of shape (n_samples,)
-        The explained predictions: classes, or numbers.
+        The explained predictions: classes, or numbers, of which `scores` are the transformed ones
+        if y is transformed.
     units : ndarray of int of shape (n_samples, n) or None
         Indices of the hidden units with the largest contributions by absolute value, the largest
         first; their centres are ``centers_[units]``. None for an ensemble, whose networks have
@@ -145,8 +146,10 @@ class ExplainMixin(Network):
         n = check_positive_integer("n", n)
         check_output(output, self._parts().target.n_columns)
         with self._open_prediction(X, "explain") as run:
-            select = run.parts.target.select_decision
-            explainer = _Explainer(run, n, output, lambda rows, scores: select(scores, output))
+            select, readout = run.parts.target.select_decision, run.parts.readout
+            explainer = _Explainer(
+                run, n, output, lambda rows, scores: select(scores, output, readout)
+            )
             return explainer.explanation()
 
     def _explain_decision(

@@ -9,6 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimators.state import EstimatorMixin
 from ..layers import PatchLayer
 from ..parts.composition import layer_of, parts_of
 
@@ -68,8 +69,9 @@ def unwrap(model: Any) -> tuple[Any, InputTransform]:
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
     *scalers, network = (step for step in steps_of(model) if step not in (None, "passthrough"))
+    if isinstance(network, EstimatorMixin):
+        network = network._snapshot()  # with the layer and the readout that `partial_fit` lacks
     _check_supported(scalers, network)
-    network = network._snapshot()
     if scalers:
         transform = InputTransform.of_scaler(scalers[0])
     else:

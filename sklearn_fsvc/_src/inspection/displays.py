@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimators.state import EstimatorMixin
 from ..stacking.ensemble import StackedEnsemble
 from ..utils.parameters import check_positive_integer
 
@@ -425,10 +426,13 @@ def axes_for(ax: Any, shape: tuple[int, ...] = (), size: tuple[float, float] = (
 
 
 def network_of(estimator: Any) -> tuple[Pipeline | None, Any]:
-    """Return the steps before the network of a pipeline, None without one, and the network."""
-    if isinstance(estimator, Pipeline):
-        return estimator[:-1], estimator[-1]
-    return None, estimator
+    """Return the steps before the network of a pipeline, None without one, and the network.
+
+    The network is a copy that no other thread changes, with its readout solved.
+    """
+    is_pipeline = isinstance(estimator, Pipeline)
+    steps, network = (estimator[:-1], estimator[-1]) if is_pipeline else (None, estimator)
+    return steps, network._snapshot() if isinstance(network, EstimatorMixin) else network
 
 
 def format_value(value: Any, sign: str = "") -> str:

@@ -1,6 +1,5 @@
 """Exact Shapley values of networks whose units are products over the features."""
 
-from copy import copy
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -174,7 +173,6 @@ def shapley_values(estimator: Any, X: Any, background: Any) -> ShapleyValues:
     True
     """
     steps, network = network_of(estimator)
-    network = copy(network)  # another thread may fit it
     members, intercept, target = _weighted_networks(network)
     players = Players.of(steps, network)
     table, limit = X, host_memory_limit(network.max_memory)

@@ -135,6 +135,10 @@ class TargetSpec(Part, ABC):
         """Return y for the base estimators of an ensemble with this specification, as fitted."""
         return y
 
+    def invert_base_target(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return y of the ensemble, (n_samples, n_columns), for that of a base estimator."""
+        return y
+
     @abstractmethod
     def score_coefficients(
         self, W: Any, b: Any, dtype: Any, matrices: Any = None
@@ -169,8 +173,10 @@ class TargetSpec(Part, ABC):
         """Return the number of columns of y."""
 
     @abstractmethod
-    def select_decision(self, scores: Any, output: int) -> tuple[Any, Any, Any]:
+    def select_decision(self, scores: Any, output: int, readout: Any) -> tuple[Any, Any, Any]:
         """Return the predictions of one column of y, and the scores that decide them.
+
+        `readout` has the attributes that `format_output` needs.
 
         Returns
         -------

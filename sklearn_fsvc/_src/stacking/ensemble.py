@@ -223,10 +223,10 @@ class StackedEnsemble(EstimatorMixin, CallbackMixin, _BaseComposition, metaclass
         contributions : ndarray of shape (n_samples, n_networks), float64
             One column for each of `estimators_`, and a last one for `final_estimator_`, if there is
             one. Together with ``(1 - final_weight_) * intercept_``, minus ``score_offset_`` of a
-            classifier, they add up to the prediction, or to the score of the predicted class. With
-            `matrix_scaling_`, these are mapped ones, and its last column is added. For two classes,
-            all of these are those of the second, times -1 for the first. `explain` of
-            an RBF base estimator lists training samples.
+            classifier, they add up to the prediction, transformed if y is, or to the score of the
+            predicted class. With `matrix_scaling_`, these are mapped ones, and its last column is
+            added. For two classes, all of these are those of the second, times -1 for the first.
+            `explain` of an RBF base estimator lists training samples.
 
         Raises
         ------

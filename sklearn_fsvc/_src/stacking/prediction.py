@@ -94,7 +94,7 @@ class StackedPrediction:
         target = self.parts.target
         check_output(output, target.n_columns)
         networks = centered_networks(self.parts.base.named_estimators_)
-        support, center_targets = _centers(networks.values(), output)
+        support, center_targets = _centers(networks.values(), target, output)
         n, limit = min(n, len(support)), self.parts.base.memory_limit
         n_values = _CONTRIBUTIONS if limit is None else min(_CONTRIBUTIONS, limit // 64)
         prediction = self._in_blocks(max(1, n_values // len(support)))
@@ -136,7 +136,9 @@ class StackedPrediction:
         """Yield blocks of samples and the `Decision` about one column of y for each block."""
         for _, X in self._blocks():
             scores = np.stack(list(self._weighted_scores(X)))
-            decided = self.parts.target.select_decision(self._add_up(scores), output)
+            decided = self.parts.target.select_decision(
+                self._add_up(scores), output, self.parts.weighting
+            )
             predictions, columns, signs = decided
             scores = self.parts.map_scores(scores)
             contributions = (signs * scores[:, np.arange(len(columns)), columns]).T
@@ -221,13 +223,14 @@ def centered_networks(networks: dict[str, Any]) -> dict[int, Any]:
     return found
 
 
-def _centers(networks, output):
+def _centers(networks, target, output):
     """Return the row numbers of all centres, ascending, and their y of shape (n_centers,)."""
     rows, targets = [], []
     for parts in map(parts_of, networks):
         of_network = np.asarray(parts.target.center_targets(parts.units))
         rows.append(parts.units.support)
-        targets.append(of_network.reshape(len(of_network), -1)[:, output])
+        of_network = of_network.reshape(len(of_network), -1)
+        targets.append(target.invert_base_target(of_network)[:, output])
     support, first = np.unique(np.concatenate(rows), return_index=True)
     return support, np.concatenate(targets)[first]
 

@@ -290,7 +290,7 @@ class ClassTarget(TargetSpec):
         return len(self.labels.classes_per_output)
 
     def select_decision(
-        self, scores: Any, output: int
+        self, scores: Any, output: int, readout: Any
     ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
         labels = self.labels
         parts, codes = labels.split_scores(scores), labels.predict_codes(scores)[:, output]

@@ -222,6 +222,9 @@ class NumericTarget(TargetSpec):
     def base_target(self, y: Any, samples: Samples) -> Any:
         return y if self.transformer is None else self._reshaped(samples.targets.numbers())
 
+    def invert_base_target(self, y: npt.NDArray) -> npt.NDArray:
+        return y if self.transformer is None else self.transformer.inverse_transform(y)
+
     # From outputs of the readout to predictions.
 
     def score_coefficients(
@@ -293,17 +296,15 @@ class NumericTarget(TargetSpec):
         return np.size(self.target_mean_)
 
     def select_decision(
-        self, scores: Any, output: int
+        self, scores: Any, output: int, readout: Any
     ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
-        columns = np.full(len(scores), output)
-        return scores[:, output], columns, np.ones(len(scores))
+        predictions = self.format_output("predict", scores, readout).reshape(scores.shape)
+        return predictions[:, output], np.full(len(scores), output), np.ones(len(scores))
 
     # Targets of the centres of RBF units.
 
     def center_attributes(self, samples: Samples, rows: Any) -> dict[str, Any]:
-        y = samples.targets.numbers(rows)
-        if self.transformer is not None:
-            y = self.transformer.inverse_transform(y)
+        y = self.invert_base_target(samples.targets.numbers(rows))
         return {"center_targets_": self._reshaped(y)}
 
     def center_targets(self, units: Units) -> Any:

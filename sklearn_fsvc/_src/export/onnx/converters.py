@@ -244,4 +244,5 @@ def _check_range(model: Any, dtype: npt.DTypeLike) -> None:
 
 def _outputs_probabilities(scope, model):
     returns_scores = scope.get_options(model, {"raw_scores": False})["raw_scores"]
-    return hasattr(model, "temperature_") and not returns_scores
+    # After `partial_fit` only the solved model has a temperature.
+    return not returns_scores and hasattr(model._snapshot(), "temperature_")
