@@ -68,6 +68,18 @@ def nearest_point(X):
     return np.square(X[:, None] - POINTS).sum(axis=2).argmin(axis=1)
 
 
+def random_tree(X, depth=5):
+    """Return the classes of a decision tree whose columns and thresholds are random."""
+    rng, node = np.random.default_rng(2), np.zeros(len(X), int)
+    for level in range(depth):
+        columns, thresholds = (
+            rng.integers(X.shape[1], size=2**level),
+            rng.uniform(-0.5, 0.5, 2**level),
+        )
+        node = 2 * node + (X[np.arange(len(X)), columns[node]] > thresholds[node])
+    return rng.permutation(2**depth)[node] % 2
+
+
 RULES = {
     "a > b": Rule(uniform(10), lambda X: X[:, 0] > X[:, 1]),
     "abs(a - b) < abs(c - d)": Rule(
@@ -84,6 +96,8 @@ RULES = {
     "largest of 5 weighted sums": Rule(normal(20), lambda X: (X @ WEIGHTS).argmax(axis=1)),
     "nearest of 5 points": Rule(normal(6), nearest_point),
     "4 of 7 columns > 0": Rule(uniform(9), lambda X: (X[:, :7] > 0).sum(axis=1) >= 4),
+    "decision tree of depth 5": Rule(uniform(8), random_tree),
+    "largest of |a| to |d| < 0.84": Rule(uniform(8), lambda X: abs(X[:, :4]).max(axis=1) < 0.84),
     "a b c > 0, of 10 columns": Rule(normal(10), lambda X: X[:, :3].prod(axis=1) > 0),
     "a b c > 0, of 20 columns": Rule(normal(20), lambda X: X[:, :3].prod(axis=1) > 0),
     "a b c > 0, of 30 columns": Rule(normal(30), lambda X: X[:, :3].prod(axis=1) > 0),

@@ -83,7 +83,8 @@ def test_the_error_that_selects_the_penalty_is_named(capsys, model, options, kin
 
 @pytest.mark.parametrize(("alpha", "noun"), [("loo", "penalties"), ([0.1], "penalty")])
 def test_leave_one_out_errors(lines_of, alpha, noun):
-    model = TanhRegressor(30, alpha=alpha, feature_weights="map", random_state=0, verbose=1)
+    A = np.eye(X.shape[1])
+    model = TanhRegressor(30, alpha=alpha, feature_weights=A, random_state=0, verbose=1)
     layer, readout = lines_of(model.fit, X, Y)
     assert layer == (
         "[TanhRegressor fit] hidden layer: 30 units (tanh), linear map of the features"

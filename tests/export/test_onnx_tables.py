@@ -196,6 +196,18 @@ def test_interactions_of_numerical_features(dtype):
         assert f"numerical_interactions__{name}" in check_features(model, X, 1.0 * y, new)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_thresholds_of_numerical_features(dtype):
+    X = np.random.default_rng(0).uniform(-1, 1, size=(N, 4)).astype(dtype)
+    model = make_tabular_pipeline(RBFRegressor(**FIXED))
+    y = 1.0 * ((X[:, :3] > 0.2).sum(axis=1) > 1)
+    new = np.vstack([X[:9], np.full(4, np.nan), np.full(4, 2.0**100)]).astype(dtype)
+    names = check_features(model, X, y, new)
+    encoder = model["preprocessing"].named_transformers_["thresholds"]["encode"]
+    assert len(encoder.thresholds_) == 3
+    assert {f"thresholds__{name}" for name in encoder.get_feature_names_out()} <= set(names)
+
+
 def test_polars():
     columns = ["age", "income", "color", "member"]
     frames = [frame[columns].astype(object).where(frame.notna(), None) for frame in (TABLE, NEW)]

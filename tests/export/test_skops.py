@@ -127,9 +127,12 @@ def test_every_trusted_type_is_needed():
     learning = TanhClassifier(10, **FIXED).partial_fit(X, Y, classes=range(3)).solve()
     given = TanhClassifier(layer=FROZEN, **FIXED)
     sparse = given.partial_fit(csr_array(X), Y, classes=range(3))
+    rows = np.arange(300.0)[:, None]
+    indicators = make_tabular_pipeline(TanhClassifier(10, **GIVEN)).fit(rows, rows[:, 0] > 99)
     models = [
         learning,
         sparse,
+        indicators,
         RBFClassifier(5, **FIXED).fit(X, Y),
         *(fitted(n)[0] for n in MAKERS),
     ]

@@ -44,6 +44,8 @@ TRUSTED = (
     "sklearn_fsvc._src.tabular.scalers.median",
     "sklearn_fsvc._src.tabular.text.TextEncoder",
     "sklearn_fsvc._src.tabular.table_transformer.TableTransformer",
+    "sklearn_fsvc._src.tabular.thresholds.Threshold",
+    "sklearn_fsvc._src.tabular.thresholds.ThresholdEncoder",
     "sklearn_fsvc._src.targets.transforms.MedianScaler",
     "sklearn_fsvc._src.targets.transforms.ShiftedLog",
     "sklearn_fsvc._src.targets.transforms.TargetTransformer",

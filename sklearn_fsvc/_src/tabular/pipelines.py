@@ -100,11 +100,11 @@ def make_tabular_pipeline(
         Its steps are "preprocessing", and the estimator under the name of its class in lower
         case, as in `make_pipeline`. "preprocessing" is a `ColumnTransformer` of "numerical" (steps
         "impute" and "ranks"), "categorical", "datetime" (steps "encode", "impute" and "ranks"),
-        "text", "missing", a `MissingIndicator`, "interactions", "numerical_interactions" (steps
-        "impute" and "encode"), and "values" (steps "impute" and "scale"). If metadata routing is
-        enabled, `X_val` of `fit` is preprocessed (``transform_input=["X_val"]``); a given network
-        has to request it: ``set_fit_request(X_val=True, y_val=True)``. Otherwise `fit` refuses
-        validation samples.
+        "text", "missing", a `MissingIndicator`, "interactions", "numerical_interactions" and
+        "thresholds" (steps "impute" and "encode"), and "values" (steps "impute" and "scale"). If
+        metadata routing is enabled, `X_val` of `fit` is preprocessed
+        (``transform_input=["X_val"]``); a given network has to request it:
+        ``set_fit_request(X_val=True, y_val=True)``. Otherwise `fit` refuses validation samples.
 
     Raises
     ------
@@ -226,6 +226,15 @@ def make_tabular_pipeline(
     that at least. There are none for more than 64 columns and for transformers.
     ``set_params(preprocessing__numerical_interactions="drop")`` removes them.
 
+    **Thresholds of numerical features** are for rules such as "at least two of three values are too
+    high". The features are indicators of values above a threshold, at which the target jumps: the
+    splits of 12 decision trees concentrate within 2 % of the samples, and the mean targets of the
+    nearest tenths below and above it, of samples that did not fit the tree, differ by at least 65 %
+    of the difference between both sides. Up to 10 are added, if they lower the leave-one-out error
+    of a kernel ridge regression by 15 %. There are none of columns with fewer than 32 distinct
+    values, for fewer than 200 samples, for more than 64 columns, and for transformers.
+    ``set_params(preprocessing__thresholds="drop")`` removes them.
+
     All features are float32. Do not use the pipeline for images of uint8: networks compare
     their pixels exactly, and faster, without it.
 
@@ -305,6 +314,7 @@ def _make_preprocessing(task, features):
     from .numerical_interactions import NumericalInteractionEncoder
     from .scalers import MIN_RANKED, MedianImputer, RankOrValueScaler, RankScaler, ValueScaler
     from .table_transformer import TableTransformer
+    from .thresholds import ThresholdEncoder
 
     numerical, categorical, datetime, text = (
         ColumnSelector(kind, features) for kind in ("numerical", "categorical", "datetime", "text")
@@ -318,7 +328,11 @@ def _make_preprocessing(task, features):
     # Of fewer samples, the numerical features of regressors are values already.
     with_values = ColumnSelector("numerical", features, MIN_RANKED)
     dates = [("encode", DatetimeEncoder()), *ranks()]
-    pairs = [("impute", MedianImputer()), ("encode", NumericalInteractionEncoder(task))]
+
+    def encoded(encoder):
+        steps = [("impute", MedianImputer()), ("encode", encoder(task))]
+        return Pipeline(steps) if task else "drop"
+
     # A part of its own, since the ranks would scale the indicators.
     missing = MissingIndicator(error_on_new=False, sparse=False)
     # The indicator of an empty column would be constant, and another constant in `predict`.
@@ -331,7 +345,8 @@ def _make_preprocessing(task, features):
             ("text", TextEncoder(), text),
             ("missing", missing, not_empty),
             ("interactions", InteractionEncoder(task) if task else "drop", categorical),
-            ("numerical_interactions", Pipeline(pairs) if task else "drop", numerical),
+            ("numerical_interactions", encoded(NumericalInteractionEncoder), numerical),
+            ("thresholds", encoded(ThresholdEncoder), numerical),
             ("values", values if task else "drop", with_values),
         ]
     )

@@ -24,6 +24,7 @@ from ...tabular.scalers import (
 )
 from ...tabular.table_transformer import TableTransformer
 from ...tabular.text import TextEncoder
+from ...tabular.thresholds import ThresholdEncoder
 from ..unwrap import steps_of
 from .graph import ML_DOMAIN, GraphBuilder, add_rational, add_search, flatten_sorted, int64
 
@@ -378,6 +379,14 @@ def _add_pairs(graph, encoder, X, dtype):
     return _add_rank_scores(graph, encoder.scaler_, H, np.dtype(np.float64))
 
 
+def _add_indicators(graph, encoder, X, dtype):
+    """Add `ThresholdEncoder.transform`, with at least one threshold."""
+    columns, values = (np.array(each) for each in zip(*encoder.thresholds_, strict=True))
+    X = graph.cast(graph.add("Gather", X, columns, axis=1), np.float64)
+    H = graph.cast(graph.add("Greater", X, values), np.float64)
+    return _add_rank_scores(graph, encoder.scaler_, H, np.dtype(np.float64))
+
+
 # Type of a step -> function of the graph, the fitted step, the name of X and its dtype, which
 # returns the name of the output.
 _NUMERICAL_STEPS: dict[type, Callable[..., str]] = {
@@ -385,5 +394,6 @@ _NUMERICAL_STEPS: dict[type, Callable[..., str]] = {
     NumericalInteractionEncoder: _add_pairs,
     RankOrValueScaler: _add_ranks_or_values,
     RankScaler: _add_rank_scores,
+    ThresholdEncoder: _add_indicators,
     ValueScaler: _add_values,
 }
