@@ -56,6 +56,7 @@ def test_columns_that_only_get_more_weight(monkeypatch):
     wide = np.hstack([A[:, None], RNG.normal(size=(2 * N, 20))])[:N]
     y = A[:N] + 0.2 * RNG.normal(size=N)
     monkeypatch.setattr(thresholds, "_MIN_JUMP", -1.0)
+    monkeypatch.setattr(thresholds, "_MIN_CONCENTRATION", 0.0)
     assert fitted(wide, y).thresholds_ == []
 
 
@@ -107,8 +108,13 @@ def test_columns_of_few_values():
     assert fitted(np.floor(X[:N] * 50), y[:N]).thresholds_ != []
 
 
-def test_numbers_of_samples_and_columns():
+def test_numbers_of_samples_columns_and_outputs():
     y, _ = JUMPS["interval"]
+    for n_outputs, n_found in [(30, 2), (31, 0)]:
+        encoder = ThresholdEncoder("regression").fit(
+            X[:300], np.tile(1.0 * y[:300, None], n_outputs)
+        )
+        assert len(encoder.thresholds_) == n_found
     assert fitted(X[:199], y[:199]).thresholds_ == []
     assert fitted(X[:300], y[:300]).thresholds_ != []
     wide = np.hstack([X[:300]] * 9)
