@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import NotFittedError
@@ -193,7 +193,10 @@ def test_the_layer_is_that_of_fit(case):
     for part in np.array_split(np.arange(N), 7):
         model.partial_fit(X[part], case.y[part], **case.options)
     model.solve(fix_layer=True)
-    np.testing.assert_array_equal(layer_of(model).units, layer_of(fitted).units)
+    # Numeric targets are standardised in two steps, which rounds them in another way.
+    tolerance = 1e-5 if is_regressor(model) else 0
+    units = [layer_of(each).units for each in (model, fitted)]
+    np.testing.assert_allclose(*units, rtol=tolerance, atol=tolerance)
     if "Tanh" in type(model).__name__:  # RBF networks use leave-one-out errors
         # The errors differ a little, since the six validation folds are not those of fit.
         min_errors = [each.search_results_["error"].min() for each in (model, fitted)]
