@@ -20,10 +20,10 @@ _SAMPLES, _MIN_SAMPLES = 4096, 200
 _MAX_OUTPUTS = 30
 # A column of fewer distinct values needs no threshold: they are far apart.
 _MIN_VALUES = 32
-# Trees whose splits are candidates: first a few, and more if they find thresholds. These have to
-# lower the leave-one-out error of a kernel ridge regression by a factor, which is 0.93 to 1.02 on
-# datasets without jumps. Few trees find a part of the thresholds, which lowers the error by less.
-_FIRST_TREES, _FIRST_FACTOR, _N_TREES, _MAX_FACTOR = 12, 0.92, 48, 0.87
+# (number of trees, factor): the splits of the trees are candidates, and the thresholds must lower
+# the leave-one-out error of a kernel ridge regression by the factor, which is 0.93 to 1.02 on
+# datasets without jumps. A few trees show whether there are thresholds, and more find all of them.
+_STAGES = (12, 0.92), (48, 0.87)
 # Their depth, the samples of a leaf, and the fraction of the samples that fit each.
 _MAX_DEPTH, _MIN_LEAF, _BAG = 7, 10, 0.6
 # The samples next to a split: this fraction of those on each side, but at least so many.
@@ -37,7 +37,7 @@ _MIN_COLUMN, _MIN_CONCENTRATION, _MIN_TOTAL = 0.02, 0.25, 0.05
 _MIN_JUMP = 0.65
 # Maximum numbers of thresholds.
 _MAX_PER_COLUMN, _MAX_THRESHOLDS = 3, 10
-# Samples and units of that regression, and its penalties.
+# Samples and units of the ridge regression, and its penalties.
 _RIDGE_SAMPLES, _RIDGE_UNITS, _PENALTIES = 1500, 300, np.logspace(-4, 1, 6)
 
 
@@ -48,16 +48,23 @@ class Threshold(NamedTuple):
     value: float
 
 
-class _Split(NamedTuple):
-    """A split of a node of a tree, by ranks of distinct values."""
+class _Splits(NamedTuple):
+    """Splits of trees, of shape (n_splits,) each.
 
-    column: int
-    threshold: float
-    decrease: float  # of the squared error
-    # Inner products of the differences of the mean targets, times a number of samples: of the local
-    # difference and that of both sides, and of the latter with itself.
-    local: float
-    total: float
+    `local` and `total` are inner products of differences of the mean target, times a number of
+    samples: of the difference next to the split and that of both sides, and of the latter with
+    itself.
+    """
+
+    column: npt.NDArray
+    rank: npt.NDArray  # of the threshold, among the distinct values of the column
+    decrease: npt.NDArray  # of the squared error
+    local: npt.NDArray
+    total: npt.NDArray
+
+    def taken(self, indices: Any) -> "_Splits":
+        """Return some of the splits."""
+        return _Splits(*(each[indices] for each in self))
 
 
 class ThresholdEncoder(TransformerMixin, BaseEstimator):
@@ -137,7 +144,7 @@ def _select(X, Y):
     ranks = np.column_stack([np.searchsorted(v, x) for v, x in zip(values, X.T, strict=True)])
     columns = [j for j, v in enumerate(values) if len(v) >= _MIN_VALUES]
     thresholds: list[Threshold] = []
-    for n_trees, factor in (_FIRST_TREES, _FIRST_FACTOR), (_N_TREES, _MAX_FACTOR):
+    for n_trees, factor in _STAGES:
         candidates = _candidates(ranks, Y, columns, n_trees)
         thresholds = [Threshold(j, _between(values[j], rank)) for j, rank, _ in candidates]
         is_enough = sum(decrease for *_, decrease in candidates) > _MIN_TOTAL
@@ -148,31 +155,39 @@ def _select(X, Y):
 
 def _candidates(ranks, Y, columns, n_trees):
     """Return (column, rank, relative decrease of the squared error) of up to 10 thresholds."""
-    splits = np.array(_splits(ranks, Y, n_trees)).reshape(-1, len(_Split._fields))
-    decrease, found = splits[:, 2].sum(), []
+    splits = _grow_trees(ranks, Y, n_trees)
+    decrease, found = splits.decrease.sum(), []
     for j in columns:
-        own = splits[splits[:, 0] == j]
-        least = _MIN_CONCENTRATION * own[:, 2].sum()
-        if not own[:, 2].sum() > _MIN_COLUMN * decrease:
-            continue
-        positions = np.searchsorted(np.sort(ranks[:, j]), own[:, 1], side="right") / len(ranks)
-        order = np.argsort(positions, kind="stable")
-        own, positions = own[order], positions[order]
-        for _ in range(_MAX_PER_COLUMN):
-            inside = _densest(positions, own[:, 2])
-            part = own[inside]
-            if not part[:, 2].sum() > least:
-                break
-            if part[:, 3].sum() > _MIN_JUMP * part[:, 4].sum():
-                median = np.searchsorted(np.cumsum(part[:, 2]), part[:, 2].sum() / 2)
-                rank = part[min(median, len(part) - 1), 1]
-                found.append((j, int(rank), part[:, 2].sum() / decrease))
-            centre = (positions[inside][0] + positions[inside][-1]) / 2
-            is_far = abs(positions - centre) > _DISTANCE
-            own, positions = own[is_far], positions[is_far]
-            if not len(own):
-                break
+        own = splits.taken(splits.column == j)
+        if own.decrease.sum() > _MIN_COLUMN * decrease:
+            for rank, explained in _jumps(own, np.sort(ranks[:, j])):
+                found.append((j, rank, explained / decrease))
     return sorted(found, key=lambda each: -each[2])[:_MAX_THRESHOLDS]
+
+
+def _jumps(splits, ranks):
+    """Return (rank, decrease of the squared error) where splits of a column show a jump.
+
+    `ranks` are those of the samples, sorted.
+    """
+    least, found = _MIN_CONCENTRATION * splits.decrease.sum(), []
+    splits = splits.taken(np.argsort(splits.rank, kind="stable"))
+    positions = np.searchsorted(ranks, splits.rank, side="right") / len(ranks)
+    for _ in range(_MAX_PER_COLUMN):
+        near = _densest(positions, splits.decrease)
+        densest = splits.taken(near)
+        if not densest.decrease.sum() > least:
+            break
+        if densest.local.sum() > _MIN_JUMP * densest.total.sum():
+            sums = np.cumsum(densest.decrease)
+            median = min(np.searchsorted(sums, sums[-1] / 2), len(sums) - 1)
+            found.append((int(densest.rank[median]), sums[-1]))
+        centre = (positions[near][0] + positions[near][-1]) / 2
+        is_far = abs(positions - centre) > _DISTANCE
+        splits, positions = splits.taken(is_far), positions[is_far]
+        if not len(positions):
+            break
+    return found
 
 
 def _densest(positions, decrease):
@@ -183,8 +198,8 @@ def _densest(positions, decrease):
     return slice(start, stops[start])
 
 
-def _splits(ranks, Y, n_trees):
-    """Return the splits of trees, with jumps of the target for samples that did not fit them."""
+def _grow_trees(ranks, Y, n_trees):
+    """Return the `_Splits` of trees, with differences for samples that did not fit the tree."""
     # Imported here: it takes long, and transformers do not need it.
     from sklearn.tree import DecisionTreeRegressor
 
@@ -208,12 +223,12 @@ def _splits(ranks, Y, n_trees):
             below, above = rows[:n_below], rows[n_below:]
             remaining += [(left, below), (right, above)]
             decrease = errors[node] - errors[left] - errors[right]
-            splits.append(_Split(column, threshold, decrease, *_jump(Y[below], Y[above])))
-    return splits
+            splits.append((column, threshold, decrease, *_differences(Y[below], Y[above])))
+    return _Splits(*np.array(splits).reshape(-1, len(_Splits._fields)).T)
 
 
-def _jump(below, above):
-    """Return `local` and `total` of `_Split`, for the targets in the order of the column."""
+def _differences(below, above):
+    """Return `local` and `total` of `_Splits`, for the targets in the order of the column."""
     if min(len(below), len(above)) < 2 * _MIN_LOCAL:
         return 0.0, 0.0
     n, m = (max(_MIN_LOCAL, int(_LOCAL * len(side))) for side in (below, above))
