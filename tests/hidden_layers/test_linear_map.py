@@ -107,24 +107,34 @@ def learn_with_errors(monkeypatch, errors):
         return learn(make_samples(300), weights=np.arange(1.0, 13)), transformations
 
 
-def test_each_round_must_lower_the_error(monkeypatch):
-    """The search ends with the first map that does not, and at the maximum number of rounds."""
-    deviations = make_samples(300).X[np.sort(np.concatenate(split_of(make_samples(300))))].std(0)
-    for errors, n_maps, best in [
-        ([4.0, 3.97], 1, None), ([4.0, 3.95], 2, 1), ([4.0, 3.0, 2.98], 2, 1),
-        ([4.0, 3.0, 2.9, 3.5], 3, 2), ([4.0, 3.0, 2.0, 1.0, 0.5], 4, 4),
-    ]:  # fmt: skip
-        A, (weights, *maps) = learn_with_errors(monkeypatch, [*errors, 3.95, 3.95])
-        assert len(maps) == n_maps
-        # The first network has the weights that are continued, of features with equal deviations.
-        np.testing.assert_allclose(
-            weights, np.arange(1, 13) * deviations / max(np.arange(1, 13) * deviations)
-        )
-        if best is None:
-            assert A is None
-        else:
-            expected = maps[best - 1] / deviations[:, None]
-            np.testing.assert_allclose(A, expected / np.abs(expected).max(), rtol=1e-9)
+# Validation errors: of the network with weights; of maps until one is not lower by 1 %; if the
+# first one is, of two networks with updated weights, and of maps after these. Then the index of the
+# best transformation.
+@pytest.mark.parametrize(
+    "errors, best",
+    [
+        ([4.0, 3.97], None),
+        ([4.0, 3.95, 3.95, 9.0, 9.0, 3.97], 1),
+        ([4.0, 3.0, 2.98, 9.0, 9.0, 2.5, 2.49], 5),
+        ([4.0, 3.0, 2.98, 9.0, 9.0, 3.5, 3.4, 3.39], 1),
+        ([4.0, 3.0, 2.0, 1.0, 0.5, 9.0, 9.0, 3.5, 2.5, 1.5, 0.6], 4),
+    ],
+)
+def test_each_round_must_lower_the_error(monkeypatch, errors, best):
+    samples = make_samples(300)
+    deviations = samples.X[np.sort(np.concatenate(split_of(samples)))].std(axis=0)
+    A, transformations = learn_with_errors(monkeypatch, [*errors, 0.0])
+    assert len(transformations) == len(errors)
+    is_vector = [np.ndim(R) == 1 for R in transformations]
+    assert is_vector == [k == 0 or error == 9 for k, error in enumerate(errors)]
+    # The first network has the weights that are continued, of features with equal deviations.
+    weights = np.arange(1, 13) * deviations
+    np.testing.assert_allclose(transformations[0], weights / weights.max())
+    if best is None:
+        assert A is None
+    else:
+        expected = transformations[best] / deviations[:, None]
+        np.testing.assert_allclose(A, expected / np.abs(expected).max(), rtol=1e-9)
 
 
 def test_a_round_is_the_published_formula(monkeypatch):

@@ -7,7 +7,8 @@ M^(1/2)``. The networks have Laplacian units of Euclidean distances, which are i
 rotations.
 
 Rounds begin at feature weights that were selected before: with many irrelevant features, a network
-without weights finds no combinations.
+without weights finds no combinations. If maps of these weights improve the network, rounds with
+weights that the diagonal of M has updated are compared.
 """
 
 from dataclasses import dataclass, replace
@@ -35,9 +36,12 @@ from .ordered_samples import OrderedSamples
 from .parameters import importances_of
 from .radius import typical_distance
 
-# Maximum numbers of centres of a network, and of rounds. Maps of networks of 1000 centres are no
-# better in stacked ensembles on 26 datasets.
-_MAX_CENTERS, _MAX_ROUNDS = 500, 4
+# Maximum number of centres of a network. Maps of networks of 1000 centres are no better in stacked
+# ensembles on 26 datasets.
+_MAX_CENTERS = 500
+# Maximum number of rounds of the whole matrix, and numbers of rounds of its diagonal before them.
+# Two of these lead to better maps if many features are irrelevant, and to worse ones if none is.
+_MAX_ROUNDS, _DIAGONAL_ROUNDS = 4, (0, 2)
 # A further round must lower the error by this factor, because each overfits a little more.
 MAX_FACTOR = 0.99
 
@@ -91,23 +95,46 @@ def learn_map(
     original = invert_weights(data.equalising)
     R = original if weights is None else weights / np.abs(weights).max() * original
     R = R / (np.abs(R).max() or 1)  # so that squares of huge or tiny weights are finite and not 0
-    network, best = data.fit_network(R), None
+    network = data.fit_network(R)
+    best, lowest = None, factor * network.error
+    for n_diagonal in _DIAGONAL_ROUNDS:
+        for A, error in _rounds(data, R, network, factor, n_diagonal):
+            if error < lowest:
+                best, lowest = A, error
+        if best is None:  # most targets
+            return None
+    return data.map_of(best)
+
+
+def _rounds(data, R, network, factor, n_diagonal):
+    """Yield maps and their errors as long as each is lower than the last one.
+
+    Rounds begin at the `network` of samples ``x R``; in the first ones, only the diagonal of M is
+    used.
+    """
     lowest = factor * network.error
-    for _ in range(_MAX_ROUNDS):
+    for number in range(n_diagonal + _MAX_ROUNDS):
         M = _pull_back(R, network.gradient_outer_product())
         if not 0 < np.abs(M).max() < np.inf:
-            break
-        R = matrix_root(M)
+            return
+        is_map = number >= n_diagonal
+        R = matrix_root(M) if is_map else diagonal_root(M)
         network = data.fit_network(R)
-        if not network.error < lowest:
-            break
-        best, lowest = R, MAX_FACTOR * network.error
-    return None if best is None else data.map_of(best)
+        if is_map and not network.error < lowest:
+            return
+        if is_map:
+            yield R, network.error
+            lowest = MAX_FACTOR * network.error
 
 
 def _pull_back(R, M):
     """Return the AGOP with respect to x, given that with respect to ``x R``: the chain rule."""
     return R[:, None] * M * R if R.ndim == 1 else R @ M @ R
+
+
+def diagonal_root(M):
+    """Return the square root of the diagonal of a matrix, scaled to a maximum of 1."""
+    return np.sqrt(np.maximum(M.diagonal(), 0) / M.diagonal().max())
 
 
 def matrix_root(M):
