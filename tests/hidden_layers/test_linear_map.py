@@ -111,7 +111,7 @@ def learn_with_errors(monkeypatch, errors):
 # first one is, of two networks with updated weights, and of maps after these. Then the index of the
 # best transformation.
 @pytest.mark.parametrize(
-    "errors, best",
+    ("errors", "best"),
     [
         ([4.0, 3.97], None),
         ([4.0, 3.95, 3.95, 9.0, 9.0, 3.97], 1),
