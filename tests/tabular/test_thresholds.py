@@ -73,7 +73,7 @@ def test_features():
     """By hand: a value at the threshold is not above it."""
     rows = np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 4.0]])
     found = [Threshold(1, 5.0), Threshold(0, 1.5)]
-    np.testing.assert_array_equal(thresholds._indicators(rows, found), [[0, 0], [1, 1], [0, 1]])
+    np.testing.assert_array_equal(ThresholdEncoder._compute(rows, found), [[0, 0], [1, 1], [0, 1]])
 
 
 def test_names_and_origins():

@@ -63,7 +63,38 @@ class Interaction(NamedTuple):
         return (a - self.first) * (b - self.second)
 
 
-class NumericalInteractionEncoder(TransformerMixin, BaseEstimator):
+class RankedFeatureEncoder(TransformerMixin, BaseEstimator):
+    """Base class: features that are computed from numerical columns, and scaled by ranks.
+
+    Subclasses select them in `fit` and have a property `_features`.
+    """
+
+    def __init__(self, task: str | None = "classification"):
+        self.task = task
+
+    def _select_features(self, X: Any, y: Any, select: Any, min_samples: int = 0) -> list[Any]:
+        """Return the features ``select(X, Y)``, and fit `scaler_`; none if there are no targets."""
+        X = validate_data(self, X, dtype=np.float64)
+        self.scaler_ = None
+        is_suitable = len(X) >= min_samples and X.shape[1] <= MAX_FEATURES
+        if y is None or self.task is None or not is_suitable:
+            return []
+        Y, _ = encode_target(y, self.task)
+        features = select(X, Y)
+        if features:
+            self.scaler_ = RankScaler(random_state=0).fit(self._compute(X, features))
+        return features
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features, of shape (n_samples, n_features)."""
+        check_is_fitted(self, "scaler_")
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        if self.scaler_ is None:
+            return np.empty((len(X), 0), np.float32)
+        return self.scaler_.transform(self._compute(X, self._features))
+
+
+class NumericalInteractionEncoder(RankedFeatureEncoder):
     """Features of pairs of numerical columns, for pairs that interact.
 
     Candidates are the equality of two columns that share a set of values, the difference of two
@@ -88,27 +119,13 @@ class NumericalInteractionEncoder(TransformerMixin, BaseEstimator):
         None without interactions.
     """
 
-    def __init__(self, task: str | None = "classification"):
-        self.task = task
-
     def fit(self, X: Any, y: Any = None) -> "NumericalInteractionEncoder":
-        X = validate_data(self, X, dtype=np.float64)
-        self.interactions_: list[Interaction] = []
-        self.scaler_ = None
-        if y is not None and self.task is not None and 2 <= X.shape[1] <= MAX_FEATURES:
-            Y, _ = encode_target(y, self.task)
-            self.interactions_ = _select(X, Y)
-        if self.interactions_:
-            self.scaler_ = RankScaler(random_state=0).fit(self._compute(X))
+        self.interactions_: list[Interaction] = self._select_features(X, y, _select)
         return self
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features, of shape (n_samples, n_interactions)."""
-        check_is_fitted(self, "interactions_")
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        if self.scaler_ is None:
-            return np.empty((len(X), 0), np.float32)
-        return self.scaler_.transform(self._compute(X))
+    @property
+    def _features(self):
+        return self.interactions_
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "a-b" and "a==b"."""
@@ -121,9 +138,10 @@ class NumericalInteractionEncoder(TransformerMixin, BaseEstimator):
         """Return for each feature the two columns that it is computed from."""
         return [(each.i, each.j) for each in self.interactions_]
 
-    def _compute(self, X):
+    @staticmethod
+    def _compute(X, interactions):
         with np.errstate(over="ignore", invalid="ignore"):
-            H = np.stack([each.compute(X) for each in self.interactions_], axis=1)
+            H = np.stack([each.compute(X) for each in interactions], axis=1)
         # Differences and products of huge values.
         return np.nan_to_num(H)
 

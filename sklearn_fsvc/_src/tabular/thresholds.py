@@ -4,15 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import resample
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.columns import input_names, unique_names
 from ..data.validation import to_dense
-from .numerical_interactions import MAX_FEATURES
+from .numerical_interactions import RankedFeatureEncoder
 from .scalers import RankScaler
-from .target_means import encode_target
 
 # Thresholds are learned from this many samples at most, and from no fewer than the second number.
 _SAMPLES, _MIN_SAMPLES = 4096, 200
@@ -67,7 +64,7 @@ class _Splits(NamedTuple):
         return _Splits(*(each[indices] for each in self))
 
 
-class ThresholdEncoder(TransformerMixin, BaseEstimator):
+class ThresholdEncoder(RankedFeatureEncoder):
     """Indicators of numerical columns above thresholds, if the target jumps there.
 
     Examples are rules such as "four of seven columns are positive". A network needs many units for
@@ -93,28 +90,13 @@ class ThresholdEncoder(TransformerMixin, BaseEstimator):
         None without thresholds.
     """
 
-    def __init__(self, task: str | None = "classification"):
-        self.task = task
-
     def fit(self, X: Any, y: Any = None) -> "ThresholdEncoder":
-        X = validate_data(self, X, dtype=np.float64)
-        self.thresholds_: list[Threshold] = []
-        self.scaler_ = None
-        is_suitable = len(X) >= _MIN_SAMPLES and X.shape[1] <= MAX_FEATURES
-        if y is not None and self.task is not None and is_suitable:
-            Y, _ = encode_target(y, self.task)
-            self.thresholds_ = _select(X, Y)
-        if self.thresholds_:
-            self.scaler_ = RankScaler(random_state=0).fit(_indicators(X, self.thresholds_))
+        self.thresholds_: list[Threshold] = self._select_features(X, y, _select, _MIN_SAMPLES)
         return self
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features, of shape (n_samples, n_thresholds)."""
-        check_is_fitted(self, "thresholds_")
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        if self.scaler_ is None:
-            return np.empty((len(X), 0), np.float32)
-        return self.scaler_.transform(_indicators(X, self.thresholds_))
+    @property
+    def _features(self):
+        return self.thresholds_
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "a>2.5"."""
@@ -125,11 +107,10 @@ class ThresholdEncoder(TransformerMixin, BaseEstimator):
         """Return for each feature the column that it is computed from."""
         return [(each.column,) for each in self.thresholds_]
 
-
-def _indicators(X, thresholds):
-    """Return whether the values are above each threshold, (n_samples, n_thresholds), float64."""
-    columns, values = [each.column for each in thresholds], [each.value for each in thresholds]
-    return (X[:, columns] > values).astype(float)
+    @staticmethod
+    def _compute(X, thresholds):
+        columns, values = [each.column for each in thresholds], [each.value for each in thresholds]
+        return (X[:, columns] > values).astype(float)
 
 
 def _select(X, Y):
@@ -253,7 +234,7 @@ def _error_factor(X, Y, thresholds):
     if len(X) > _RIDGE_SAMPLES:
         X, Y = resample(X, Y, replace=False, n_samples=_RIDGE_SAMPLES, random_state=0)
     scores = RankScaler(random_state=0).fit_transform(X)
-    indicators = RankScaler(random_state=0).fit_transform(_indicators(X, thresholds))
+    indicators = RankScaler(random_state=0).fit_transform(ThresholdEncoder._compute(X, thresholds))
     columns = [each.column for each in thresholds]
     with_columns, with_indicators = (
         _error(np.hstack([scores, further]), Y) for further in (scores[:, columns], indicators)
