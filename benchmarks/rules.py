@@ -97,7 +97,7 @@ RULES = {
     "nearest of 5 points": Rule(normal(6), nearest_point),
     "4 of 7 columns > 0": Rule(uniform(9), lambda X: (X[:, :7] > 0).sum(axis=1) >= 4),
     "decision tree of depth 5": Rule(uniform(8), random_tree),
-    "largest of |a| to |d| < 0.84": Rule(uniform(8), lambda X: abs(X[:, :4]).max(axis=1) < 0.84),
+    "abs(a), ..., abs(d) < 0.84": Rule(uniform(8), lambda X: abs(X[:, :4]).max(axis=1) < 0.84),
     "a b c > 0, of 10 columns": Rule(normal(10), lambda X: X[:, :3].prod(axis=1) > 0),
     "a b c > 0, of 20 columns": Rule(normal(20), lambda X: X[:, :3].prod(axis=1) > 0),
     "a b c > 0, of 30 columns": Rule(normal(30), lambda X: X[:, :3].prod(axis=1) > 0),
