@@ -74,9 +74,9 @@ class ThresholdEncoder(RankedFeatureEncoder):
     has a threshold where its splits concentrate, and where the means of the target immediately
     below and above, of samples that did not fit the tree, differ nearly as much as those of all
     samples on both sides, as in a regression discontinuity design (D. L. Thistlethwaite and D. T.
-    Campbell, Journal of Educational Psychology 51, 1960). Up to 10 thresholds are used, if the indicators lower the leave-one-out
-    error of a kernel ridge regression by 13 %, compared with the columns instead of the indicators.
-    They are scaled by ranks.
+    Campbell, Journal of Educational Psychology 51, 1960). Up to 10 thresholds are used, if the
+    indicators lower the leave-one-out error of a kernel ridge regression by 13 %, compared with
+    the columns instead of the indicators. They are scaled by ranks.
 
     Parameters
     ----------
