@@ -96,9 +96,10 @@ def learn_map(
     R = original if weights is None else weights / np.abs(weights).max() * original
     R = R / (np.abs(R).max() or 1)  # so that squares of huge or tiny weights are finite and not 0
     network = data.fit_network(R)
+    M = _pull_back(R, network.gradient_outer_product())
     best, lowest = None, factor * network.error
     for n_diagonal in _DIAGONAL_ROUNDS:
-        for A, error in _rounds(data, R, network, factor, n_diagonal):
+        for A, error in _rounds(data, M, factor * network.error, n_diagonal):
             if error < lowest:
                 best, lowest = A, error
         if best is None:  # most targets
@@ -106,15 +107,12 @@ def learn_map(
     return data.map_of(best)
 
 
-def _rounds(data, R, network, factor, n_diagonal):
-    """Yield maps and their errors as long as each is lower than the last one.
+def _rounds(data, M, lowest, n_diagonal):
+    """Yield maps and their errors as long as each is lower than the last one, `lowest` at first.
 
-    Rounds begin at the `network` of samples ``x R``; in the first ones, only the diagonal of M is
-    used.
+    M is the AGOP of the first round. In `n_diagonal` rounds, only its diagonal is used.
     """
-    lowest = factor * network.error
     for number in range(n_diagonal + _MAX_ROUNDS):
-        M = _pull_back(R, network.gradient_outer_product())
         if not 0 < np.abs(M).max() < np.inf:
             return
         is_map = number >= n_diagonal
@@ -125,6 +123,7 @@ def _rounds(data, R, network, factor, n_diagonal):
         if is_map:
             yield R, network.error
             lowest = MAX_FACTOR * network.error
+        M = _pull_back(R, network.gradient_outer_product())
 
 
 def _pull_back(R, M):

@@ -73,7 +73,7 @@ class RankedFeatureEncoder(TransformerMixin, BaseEstimator):
         self.task = task
 
     def _select_features(self, X: Any, y: Any, select: Any, min_samples: int = 0) -> list[Any]:
-        """Return the features ``select(X, Y)``, and fit `scaler_`; none if there are no targets."""
+        """Return ``select(X, Y)``, and fit `scaler_` to the features; empty without a target."""
         X = validate_data(self, X, dtype=np.float64)
         self.scaler_ = None
         is_suitable = len(X) >= min_samples and X.shape[1] <= MAX_FEATURES
