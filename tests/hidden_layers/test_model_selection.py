@@ -191,7 +191,7 @@ def test_more_units_than_those_of_the_proxy_change_no_selection(selection):
             selection_radius=radius,
             selection=selection,
         )
-        for n, radius in ((150, None), (400, 0.3))
+        for n, radius in ((200, None), (400, 0.3))  # 200: as many as the proxy has at most
     )
     assert few[:2] == many[:2]
     np.testing.assert_array_equal(few[2], many[2])

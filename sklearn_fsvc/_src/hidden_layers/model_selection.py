@@ -37,6 +37,7 @@ from ..data.job import Job
 from ..data.memory_plan import check_fits
 from ..data.samples import Samples
 from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
+from ..layers import RBFLayer
 from ..readouts.penalty_search import SearchHistory
 from .centers import START_ALPHA, RBFParameters
 from .feature_weights import invert_weights, learn_weights, required_factor
@@ -187,17 +188,14 @@ def select_units(
             space = replace(space, kernels=(LAPLACIAN,))
     unweighted = proxy.center_layer(parameters, weights, parameters.n_units)
     layer, error = proxy.select_layer(unweighted, weights, space)
+    candidates = [_Candidate(layer, weights, importances)]
     if space.tries_gaussian:
-        layer, weights = proxy.select_gaussian(
-            unweighted, layer, error, weights, unlearned, parameters.n_units
-        )
-    mapped = proxy.learn_map(weights, random) if space.tries_map else None
-    if mapped:
-        candidate, A = proxy.gaussian_of_map(unweighted, mapped.weights)
-        errors = proxy.errors_of_large([(layer, weights), (candidate, A)], parameters.n_units)
-        if errors[1] < proxy.map_factor * errors[0]:
-            layer, weights, importances = candidate, A, mapped.importances
-    return SelectedUnits(layer.metric, layer.kernel, layer.radius, weights, importances)
+        candidates += proxy.gaussian_candidates(unweighted, candidates[0], error, unlearned)
+    if space.tries_map:
+        candidates += proxy.map_candidates(unweighted, weights, random)
+    best = proxy.best_of_large(candidates, parameters.n_units)
+    layer = best.layer
+    return SelectedUnits(layer.metric, layer.kernel, layer.radius, best.weights, best.importances)
 
 
 def select_feature_weights(
@@ -275,6 +273,25 @@ class SelectedWeights:
     best: FeatureWeights
     unlearned: npt.NDArray | None
     refined: FeatureWeights | None = None
+
+
+class _Candidate(NamedTuple):
+    """Units that are compared with others in a larger network.
+
+    Parameters
+    ----------
+    layer : RBFLayer
+        Its units are multiplied by the weights.
+    weights : ndarray or None
+    importances : ndarray or None
+    factor : float
+        By which the error must be less than that of the best units so far.
+    """
+
+    layer: RBFLayer
+    weights: npt.NDArray | None
+    importances: npt.NDArray | None
+    factor: float = 1.0
 
 
 class _ProxySearch(ProxyNetworks):
@@ -415,42 +432,57 @@ class _ProxySearch(ProxyNetworks):
         # not with one that is narrower or wider by orders of magnitude.
         return (layers[0], errors[0]) if self.predicts_nothing(error) else (best, error)
 
-    def select_gaussian(
-        self, unweighted, incumbent, incumbent_error, incumbent_weights, further_weights, max_units
-    ):
-        """Return Gaussian units of Euclidean distances and their weights, or the incumbent ones.
+    def gaussian_candidates(self, unweighted, incumbent, incumbent_error, further_weights):
+        """Return the best Gaussian units of Euclidean distances, if they are better; a list.
 
         Parameters
         ----------
         unweighted : RBFLayer
             Its units are samples without weights.
-        incumbent : RBFLayer
+        incumbent : _Candidate
             The best units so far, of another kernel or metric: at these centres, with weights.
         incumbent_error : float
-        incumbent_weights : ndarray or None
         further_weights : list of (ndarray or None)
             Further candidates for the weights of the Gaussian units.
-        max_units : int or None
-            Of the larger network.
-
-        Returns
-        -------
-        layer : RBFLayer
-        weights : ndarray or None
         """
-        unweighted, best = replace(unweighted, metric="euclidean", kernel=GAUSSIAN), None
+        unweighted, best = replace(unweighted, metric="euclidean", kernel=GAUSSIAN), []
         error = incumbent_error  # the least one, of small networks
-        for unscaled in [incumbent_weights, *further_weights]:
+        for unscaled in [incumbent.weights, *further_weights]:
             weights = self.scaled_weights(unweighted, unscaled)
-            candidate, candidate_error = self._best_gaussian(unweighted, weights, incumbent_error)
-            if candidate_error < error:
-                best, error = (candidate, weights), candidate_error
-        if best is not None:
-            pairs = [(incumbent, incumbent_weights), best]
-            errors = self.errors_of_large(pairs, max_units)
-            if errors[1] < (1 - _MIN_GAUSSIAN_GAIN) * errors[0]:
-                return best
-        return incumbent, incumbent_weights
+            layer, layer_error = self._best_gaussian(unweighted, weights, incumbent_error)
+            if layer_error < error:
+                factor = 1 - _MIN_GAUSSIAN_GAIN
+                best = [_Candidate(layer, weights, incumbent.importances, factor)]
+                error = layer_error
+        return best
+
+    def map_candidates(self, unweighted, weights, random):
+        """Return Gaussian units after a linear map that continues the weights, if it is promising.
+
+        A list of one candidate or none.
+        """
+        mapped = self.learn_map(weights, random)
+        if mapped is None:
+            return []
+        unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
+        A = self.scaled_weights(unweighted, mapped.weights)
+        layer, _ = self._best_gaussian(unweighted, A, np.inf)
+        return [_Candidate(layer, A, mapped.importances, self.map_factor)]
+
+    def best_of_large(self, candidates, max_units):
+        """Return the best candidate in a larger network of `max_units` or fewer.
+
+        Each must be better than those before it by its factor.
+        """
+        if len(candidates) == 1:
+            return candidates[0]
+        pairs = [(candidate.layer, candidate.weights) for candidate in candidates]
+        errors = self.errors_of_large(pairs, max_units)
+        best, lowest = candidates[0], errors[0]
+        for candidate, error in zip(candidates[1:], errors[1:], strict=True):
+            if error < candidate.factor * lowest:
+                best, lowest = candidate, error
+        return best
 
     def learn_map(self, weights, random, is_required=False):
         """Return a linear map that continues the weights, and importances, if it is promising.
@@ -488,12 +520,6 @@ class _ProxySearch(ProxyNetworks):
         """Return the factor by which a linear map must reduce the error."""
         gains = _MIN_MAP_GAIN_OF_FEW if self.has_few_samples else _MIN_MAP_GAIN
         return 1 - gains[self.samples.targets.is_binary]
-
-    def gaussian_of_map(self, unweighted, A):
-        """Return Gaussian units of mapped samples, and the map, scaled if that is necessary."""
-        unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
-        A = self.scaled_weights(unweighted, A)
-        return self._best_gaussian(unweighted, A, np.inf)[0], A
 
     def _best_gaussian(self, unweighted, weights, incumbent_error):
         """Return the layer of the best width, and its error."""

@@ -1,11 +1,15 @@
 """Feature weights that minimise a leave-one-out error: automatic relevance determination.
 
-The network has Laplacian units ``H_ij = exp(-sum_k v_k |x_ik - c_jk|)``, centred at the first
+The network has Laplacian units ``H_ij = exp(-sum_k v_k |x_ik - c_jk|)``, centred at some of the
 samples, and a ridge readout. Its leave-one-out residuals are known without training it again,
 ``e_i = (y_i - W h_i) / (1 - s_i)`` with the leverages ``s_i = h_i' (H'H + alpha I)^-1 h_i`` (PRESS;
 D. M. Allen, Technometrics 16, 1974). The sum of their squares is minimised over the logarithms of
 the weights v and of alpha by its gradient, as G. C. Cawley and N. L. C. Talbot (JMLR 8, 2007) do
 for kernel ridge regression.
+
+The minimum depends on the centres, which are few. So each evaluation has other centres, and the
+result is the mean of the later points, as in stochastic gradient descent with averaging (B. T.
+Polyak and A. B. Juditsky, SIAM Journal on Control and Optimization 30, 1992).
 
 Mean squared gradients, from which `feature_weights` starts, depend on a network that predicts well.
 Where that of equal weights does not, as for the product of the signs of three features of twenty,
@@ -65,8 +69,6 @@ _ALPHAS = (1e-3, 1e2)
 # Changes of the logarithms of all weights and of alpha: in the first step, at most, and their
 # factors while signs of derivatives stay the same, and when they change.
 _FIRST_STEP, _MAX_STEP, _GROWTH, _SHRINKAGE = 0.3, 1.0, 1.3, 0.5
-# Value of the logarithm of an error that cannot be computed.
-_REFUSED = 1e3
 # Leverages are at most this, since rounding may make them 1 or larger.
 _MAX_LEVERAGE = 0.999
 
@@ -129,13 +131,13 @@ def minimise_error(
 
 
 def minimise_by_signs(
-    evaluate: Callable[[npt.NDArray], tuple[float, npt.NDArray]],
+    gradient_at: Callable[[npt.NDArray, int], npt.NDArray | None],
     start: npt.NDArray,
     lower: npt.NDArray,
     upper: npt.NDArray,
     n_evaluations: int,
 ) -> npt.NDArray:
-    """Return the point with the lowest value of a function of several variables, by few steps.
+    """Return the mean of the later points of a descent of a function with random errors.
 
     Resilient propagation without backtracking (iRprop-; C. Igel and M. Huesken, Neurocomputing 50,
     2003): each variable has a step of its own in the direction of the sign of its derivative, which
@@ -143,31 +145,34 @@ def minimise_by_signs(
     have derivatives of different orders of magnitude, and need steps of about the same size. A line
     search (L-BFGS-B) also evaluates weights that are far too large.
 
+    The function may be another one in each evaluation, such as an error of other samples.
+
     Parameters
     ----------
-    evaluate : callable
-        ``evaluate(point)`` returns the value and the gradient; the value is `_REFUSED` if it cannot
-        be computed.
+    gradient_at : callable
+        ``gradient_at(point, i)`` returns the gradient in the i-th evaluation; None if it cannot be
+        computed.
     start, lower, upper : ndarray of shape (n_variables,)
         The first point, and bounds.
     n_evaluations : int
     """
+    points: list[npt.NDArray] = []
     point, step = start, np.full(len(start), _FIRST_STEP)
-    best, lowest, best_gradient = start, np.inf, np.zeros(len(start))
-    previous = np.zeros(len(start))
-    for _ in range(n_evaluations):
-        value, gradient = evaluate(point)
-        if value >= _REFUSED:  # too far: half the way from the best point
+    gradient = previous = np.zeros(len(start))
+    for i in range(n_evaluations):
+        found = gradient_at(point, i)
+        if found is None:  # too far: half the way from the last point
             step, previous = _SHRINKAGE * step, np.zeros(len(start))
-            point, gradient = best, best_gradient
-        elif value < lowest:
-            best, lowest, best_gradient = point, value, gradient
+            point = points[-1] if points else start
+        else:
+            gradient = found
+            points.append(point)
         agreement = previous * gradient
         step = np.minimum(np.where(agreement > 0, _GROWTH * step, step), _MAX_STEP)
         step = np.where(agreement < 0, _SHRINKAGE * step, step)
         previous = np.where(agreement < 0, 0.0, gradient)
         point = np.clip(point - np.sign(previous) * step, lower, upper)
-    return best
+    return np.mean(points[len(points) // 2 :], axis=0) if points else start
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +230,7 @@ class _Problem:
         return self.job.engine
 
     def descend(self, first: npt.NDArray, n_evaluations: int) -> npt.NDArray:
-        """Return the weights v (n_features,) with the lowest error, from a first guess."""
+        """Return weights v (n_features,) with a lower error, from a first guess."""
         ordered = OrderedSamples(
             self.engine, self.X, np.arange(len(self.X)), weights=first.astype(np.float32)
         )
@@ -240,39 +245,42 @@ class _Problem:
             v[varies] = np.exp(point[:-1])
             return v
 
-        def evaluate(point):
+        def gradient_at(point, i):
             v = weights_at(point)
-            error, gradient = self.evaluate(v, math.exp(point[-1]))
-            return error, np.append(gradient[:-1][varies] * v[varies], gradient[-1])
+            gradient = self.gradient(v, math.exp(point[-1]), i)
+            if gradient is None:
+                return None
+            return np.append(gradient[:-1][varies] * v[varies], gradient[-1])
 
-        return weights_at(minimise_by_signs(evaluate, start, lower, upper, n_evaluations))
+        return weights_at(minimise_by_signs(gradient_at, start, lower, upper, n_evaluations))
 
-    def evaluate(self, v: npt.NDArray, alpha: float) -> tuple[float, npt.NDArray]:
-        """Return the logarithm of the error, and its derivatives.
+    def gradient(self, v: npt.NDArray, alpha: float, i: int) -> npt.NDArray | None:
+        """Return the derivatives of the error; None if they cannot be computed.
 
         Parameters
         ----------
         v : ndarray of shape (n_features,)
         alpha : float
+        i : int
+            The number of the evaluation, on which the centres depend.
 
         Returns
         -------
-        error : float
-        gradient : ndarray of shape (n_features + 1,), float64
+        ndarray of shape (n_features + 1,), float64
             With respect to v, and to the logarithm of alpha.
         """
         self.job.check_stop()
         algebra, xp, Y = self.engine.algebra, self.engine.xp, self.Y
-        H = self._activations(v)
+        C = self._centers(i)
+        H = self._activations(C, v)
         inverse = self._inverse(H, alpha)
         if inverse is None:
-            return _REFUSED, np.zeros(len(v) + 1)
+            return None
         Q = algebra.multiply(H, inverse)
         W = algebra.multiply_transposed(Q, Y)  # (n_units, n_outputs)
         residuals = Y - algebra.multiply(H, W)
         leverage = xp.minimum(xp.einsum("ij,ij->i", Q, H), np.float32(_MAX_LEVERAGE))[:, None]
         loo = residuals / (1 - leverage)
-        error = float((loo * loo).sum(dtype=np.float64))
         # The derivatives of the error with respect to the residuals, and to the leverages.
         U = 2 * loo / (1 - leverage)
         s = (U * loo).sum(axis=1)[:, None]
@@ -288,18 +296,20 @@ class _Problem:
         algebra.gemm(G.T, W, (algebra.multiply(H, P) - U).T)
         algebra.gemm(G.T, P, residuals.T, -1.0)
         G *= H
-        C = self.X[: self.n_units]
         by_weight = -self.engine.difference_sums(self.X, C, G).sum(axis=0)
-        gradient = np.append(self.engine.to_host(by_weight), alpha * by_alpha) / error
-        if not (0 < error < math.inf and np.isfinite(gradient).all()):
-            return _REFUSED, np.zeros(len(v) + 1)
-        return math.log(error), gradient
+        gradient = np.append(self.engine.to_host(by_weight), alpha * by_alpha)
+        return gradient if np.isfinite(gradient).all() else None
 
-    def _activations(self, v):
+    def _centers(self, i):
+        """Return the next `n_units` samples in each evaluation, and then the first ones again."""
+        first = i % (len(self.X) // self.n_units) * self.n_units
+        return self.X[first : first + self.n_units]
+
+    def _activations(self, C, v):
         """Return H, with rows multiplied by the roots of the sample weights."""
-        engine, v = self.engine, v.astype(np.float32)
-        X = self.X * engine.xp.asarray(v)
-        units = engine.to_host(X[: self.n_units])
+        engine = self.engine
+        v = engine.xp.asarray(v, np.float32)
+        X, units = self.X * v, engine.to_host(C * v)
         layer = RBFLayer(units, 1.0, "manhattan", LAPLACIAN)
         H = engine.hidden(engine.prepare(layer), X)
         return H if self.root is None else H * self.root
