@@ -1,5 +1,7 @@
 """Selection of the metric, and of feature weights for tanh units, by the error of smooth units."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -15,7 +17,7 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc._src.hidden_layers.model_selection import _ProxySearch
+from sklearn_fsvc._src.hidden_layers.model_selection import _Candidate, _ProxySearch
 from sklearn_fsvc._src.parts.composition import parts_of
 
 GAUSSIAN = "euclidean", "gaussian"
@@ -105,6 +107,26 @@ def test_the_larger_network_decides(monkeypatch):
     assert model.fit(X, y).metric_ == "manhattan"
     monkeypatch.setattr(_ProxySearch, "errors_of_large", lambda *_: [1.0, 0.92])
     assert model.fit(X, y).metric_ == "euclidean"
+
+
+@pytest.mark.parametrize(
+    ("errors", "selected"),
+    [
+        ((1.0, 0.94, 0.93), 0),
+        ((1.0, 0.92, 0.86), 1),
+        ((1.0, 0.92, 0.84), 2),
+        ((1.0, 0.94, 0.91), 2),
+    ],
+)
+def test_candidates_must_be_better_than_the_best_before_them(errors, selected):
+    candidates = [
+        _Candidate(layer, None, None, factor)
+        for layer, factor in (("a", 1.0), ("b", 0.93), ("c", 0.92))
+    ]
+    proxy = SimpleNamespace(errors_of_large=lambda pairs, max_units: errors[: len(pairs)])
+    best = _ProxySearch.best_of_large(proxy, candidates, 10)
+    assert best is candidates[selected]
+    assert _ProxySearch.best_of_large(None, candidates[:1], 10) is candidates[0]  # none is trained
 
 
 @pytest.mark.parametrize(
