@@ -393,7 +393,7 @@ def generators():
 
 
 def rules():
-    of = grouped("rules: 4000 training samples", "zen4_2cores")
+    of = grouped("rules: 4000 training samples", CORES)
     rows = [
         [name, *best_in_bold(list(scores.values()), "{:.1f}".format)] for name, scores in of.items()
     ]
