@@ -433,7 +433,9 @@ class _ProxySearch(ProxyNetworks):
         return (layers[0], errors[0]) if self.predicts_nothing(error) else (best, error)
 
     def gaussian_candidates(self, unweighted, incumbent, incumbent_error, further_weights):
-        """Return the best Gaussian units of Euclidean distances, if they are better; a list.
+        """Return the best Gaussian units of Euclidean distances, if small networks prefer them.
+
+        A list of one candidate or none.
 
         Parameters
         ----------
@@ -445,16 +447,16 @@ class _ProxySearch(ProxyNetworks):
         further_weights : list of (ndarray or None)
             Further candidates for the weights of the Gaussian units.
         """
-        unweighted, best = replace(unweighted, metric="euclidean", kernel=GAUSSIAN), []
-        error = incumbent_error  # the least one, of small networks
-        for unscaled in [incumbent.weights, *further_weights]:
-            weights = self.scaled_weights(unweighted, unscaled)
-            layer, layer_error = self._best_gaussian(unweighted, weights, incumbent_error)
-            if layer_error < error:
-                factor = 1 - _MIN_GAUSSIAN_GAIN
-                best = [_Candidate(layer, weights, incumbent.importances, factor)]
-                error = layer_error
-        return best
+        layer, weights, error = min(
+            (
+                self._best_gaussian(unweighted, unscaled, incumbent_error)
+                for unscaled in [incumbent.weights, *further_weights]
+            ),
+            key=lambda found: found[-1],
+        )
+        if not error < incumbent_error:
+            return []
+        return [_Candidate(layer, weights, incumbent.importances, 1 - _MIN_GAUSSIAN_GAIN)]
 
     def map_candidates(self, unweighted, weights, random):
         """Return Gaussian units after a linear map that continues the weights, if it is promising.
@@ -464,9 +466,7 @@ class _ProxySearch(ProxyNetworks):
         mapped = self.learn_map(weights, random)
         if mapped is None:
             return []
-        unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
-        A = self.scaled_weights(unweighted, mapped.weights)
-        layer, _ = self._best_gaussian(unweighted, A, np.inf)
+        layer, A, _ = self._best_gaussian(unweighted, mapped.weights, np.inf)
         return [_Candidate(layer, A, mapped.importances, self.map_factor)]
 
     def best_of_large(self, candidates, max_units):
@@ -521,15 +521,18 @@ class _ProxySearch(ProxyNetworks):
         gains = _MIN_MAP_GAIN_OF_FEW if self.has_few_samples else _MIN_MAP_GAIN
         return 1 - gains[self.samples.targets.is_binary]
 
-    def _best_gaussian(self, unweighted, weights, incumbent_error):
-        """Return the layer of the best width, and its error."""
+    def _best_gaussian(self, unweighted, unscaled, incumbent_error):
+        """Return the Gaussian layer of the best width, the weights after scaling, and the error."""
+        unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
+        weights = self.scaled_weights(unweighted, unscaled)
         layer, distance = self.weighted(unweighted, weights)
         layers = _gaussian_layers(layer, distance, _GAUSSIAN_WIDTHS)
         errors = self.errors(layers)
         error, layer = min(errors), layers[int(np.argmin(errors))]
         if error > _PROMISING * incumbent_error:
-            return layer, error
-        return self._select_width(layer, error, [layer.radius / 2, layer.radius * 2])
+            return layer, weights, error
+        layer, error = self._select_width(layer, error, [layer.radius / 2, layer.radius * 2])
+        return layer, weights, error
 
     def _select_width(self, layer, error, radii):
         """Return the layer with the radius of the least error, its own or one of these."""
