@@ -651,7 +651,7 @@ def test_masked_values_of_tables_and_images_raise():
 def test_nan_is_named_with_assume_finite(model):
     X = np.random.default_rng(0).normal(size=(60, 3))
     bad = X.copy()
-    bad[4, 2] = np.nan
+    bad[[4, 5], 2] = np.nan  # not both are held out
     fitted = clone(model).fit(X, X[:, 0])
     with config_context(assume_finite=True):
         with pytest.raises(ValueError, match="X contains NaN in row 4, column 2; remove or impute"):

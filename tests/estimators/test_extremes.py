@@ -202,7 +202,9 @@ def test_predict_names_the_sample_that_overflows(n_copies, device):
     X = np.tile(make_samples(np.float32), (1, n_copies))
     X[5, 2] = -3e38
     projector = TanhProjector(30, scale=1.0, device=device, random_state=0).fit(X)
-    classifier = TanhClassifier(30, scale=1.0, device=device, random_state=0).fit(X, X[:, 0] > 0)
+    classifier = TanhClassifier(
+        30, scale=1.0, feature_weights=None, device=device, random_state=0
+    ).fit(X, X[:, 0] > 0)
     projector.hidden_intercept_[3] = classifier.hidden_intercept_[3] = np.nan
     out = np.zeros((len(X), 31), np.float32)[:, :-1]
     methods = [classifier.predict, classifier.decision_function]

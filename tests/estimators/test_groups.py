@@ -70,7 +70,11 @@ def test_feature_weights_are_validated_by_groups():
     X[:, 2] = groups + 0.01 * X[:, 1]
     model = RBFRegressor(100, kernel="laplacian", random_state=0)
     plain, grouped = clone(model).fit(X, y), clone(model).fit(X, y, groups=groups)
-    errors = [fitted.search_results_["error"].min() for fitted in (plain, grouped)]
+    errors = []
+    for fitted in (plain, grouped):
+        # The mean over splits is the first row with the width that was selected.
+        results = fitted.search_results_
+        errors.append(results["error"][np.argmax(results["radius"] == fitted.radius_)])
     assert errors[0] < 0.2
     assert errors[1] > 0.5
 

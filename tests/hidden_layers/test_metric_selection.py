@@ -17,7 +17,7 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc._src.hidden_layers.model_selection import _Candidate, _ProxySearch
+from sklearn_fsvc._src.hidden_layers.proxy_search import Candidate, ProxySearch
 from sklearn_fsvc._src.parts.composition import parts_of
 
 GAUSSIAN = "euclidean", "gaussian"
@@ -103,9 +103,9 @@ def test_random_targets(rng):
 def test_the_larger_network_decides(monkeypatch):
     X, y = linear(400)
     model = RBFRegressor(100, feature_weights=None, alpha=1.0, random_state=0)
-    monkeypatch.setattr(_ProxySearch, "errors_of_large", lambda *_: [1.0, 0.94])
+    monkeypatch.setattr(ProxySearch, "errors_of_large", lambda *_: [1.0, 0.94])
     assert model.fit(X, y).metric_ == "manhattan"
-    monkeypatch.setattr(_ProxySearch, "errors_of_large", lambda *_: [1.0, 0.92])
+    monkeypatch.setattr(ProxySearch, "errors_of_large", lambda *_: [1.0, 0.92])
     assert model.fit(X, y).metric_ == "euclidean"
 
 
@@ -120,13 +120,13 @@ def test_the_larger_network_decides(monkeypatch):
 )
 def test_candidates_must_be_better_than_the_best_before_them(errors, selected):
     candidates = [
-        _Candidate(layer, None, None, factor)
+        Candidate(layer, None, None, factor)
         for layer, factor in (("a", 1.0), ("b", 0.93), ("c", 0.92))
     ]
     proxy = SimpleNamespace(errors_of_large=lambda pairs, max_units: errors[: len(pairs)])
-    best = _ProxySearch.best_of_large(proxy, candidates, 10)
+    best = ProxySearch.best_of_large(proxy, candidates, 10)
     assert best is candidates[selected]
-    assert _ProxySearch.best_of_large(None, candidates[:1], 10) is candidates[0]  # none is trained
+    assert ProxySearch.best_of_large(None, candidates[:1], 10) is candidates[0]  # none is trained
 
 
 @pytest.mark.parametrize(
@@ -153,13 +153,13 @@ def test_weights_that_harm_smooth_units(monkeypatch):
     """Of a linear function of all features, Laplacian units learn weights that hide some."""
     X, y = linear(700)
     wrong = np.where(np.arange(60) < 30, 1.0, 0.05)
-    module = "sklearn_fsvc._src.hidden_layers.model_selection"
+    module = "sklearn_fsvc._src.hidden_layers.proxy_search"
     monkeypatch.setattr(f"{module}.learn_weights", lambda *_: (np.ones(60), wrong))
     monkeypatch.setattr(f"{module}.minimise_error", lambda *_: None)
     # The Laplacian units prefer them.
-    errors = _ProxySearch.errors
+    errors = ProxySearch.errors
     monkeypatch.setattr(
-        _ProxySearch, "errors",
+        ProxySearch, "errors",
         lambda self, layers, *args, **options: [
             0.0 if layer.kernel.name == "laplacian" and layer.weights is not None
             and layer.weights[-1] < 0.1 else error

@@ -12,7 +12,7 @@ from sklearn_fsvc import RBFRegressor
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.jit import JitEngine
-from sklearn_fsvc._src.hidden_layers import feature_weights, model_selection, proxy_networks
+from sklearn_fsvc._src.hidden_layers import feature_weights, proxy_networks, proxy_search
 from sklearn_fsvc._src.hidden_layers.centers import RBFParameters
 from sklearn_fsvc._src.hidden_layers.model_selection import SearchSpace, select_units
 from sklearn_fsvc._src.hidden_layers.proxy_networks import apply_weights
@@ -26,7 +26,7 @@ JIT = get_engine("jit")
 TRIANGULAR, LAPLACIAN = KERNELS["triangular"], KERNELS["laplacian"]
 
 
-def make_samples(n=600, seed=0, n_useless=0):
+def make_samples(n=800, seed=0, n_useless=0):
     """Return samples of two classes that depend on two features, and `n_useless` others."""
     X = np.random.default_rng(seed).normal(size=(n, 2 + n_useless))
     return samples_of(X, (X[:, 0] * X[:, 1] > 0).astype(int))
@@ -104,7 +104,7 @@ def test_widths_are_multiples_of_the_median_distance():
     samples = make_samples()
     *_, history = select(samples, SearchSpace((LAPLACIAN,), None))
     d = naive.distances(samples.X, samples.X, "manhattan")
-    median = np.median(d[np.triu_indices(600, 1)])
+    median = np.median(d[np.triu_indices(len(d), 1)])
     radii = sorted({row["radius"] for row in history.rows})
     np.testing.assert_allclose(radii, 0.7 * median * np.array([0.5, 1, 2]), rtol=0.05)
 
@@ -145,8 +145,8 @@ def test_few_relevant_features_of_many():
 def test_learned_weights_are_not_used_if_they_harm(monkeypatch):
     """Learned weights are validated, and those of the least leave-one-out error, too."""
     wrong = np.array([1e-6, 1e-6, 1.0, 1.0])
-    monkeypatch.setattr(model_selection, "learn_weights", lambda *_: (np.ones(4), wrong))
-    monkeypatch.setattr(model_selection, "minimise_error", lambda *_: wrong)
+    monkeypatch.setattr(proxy_search, "learn_weights", lambda *_: (np.ones(4), wrong))
+    monkeypatch.setattr(proxy_search, "minimise_error", lambda *_: wrong)
     samples = make_samples(n_useless=2)
     assert select(samples, SearchSpace((LAPLACIAN,), None, "learned"))[2] is None
     given = np.array([1.0, 1, 0.1, 0.1])
@@ -160,8 +160,8 @@ def test_equal_deviations_are_used_if_they_help(monkeypatch):
     def learn(*args):
         return feature_weights.learn_weights(*args)[0], np.array([0.0, 0, 1, 1])
 
-    monkeypatch.setattr(model_selection, "learn_weights", learn)
-    monkeypatch.setattr(model_selection, "minimise_error", lambda *_: None)
+    monkeypatch.setattr(proxy_search, "learn_weights", learn)
+    monkeypatch.setattr(proxy_search, "minimise_error", lambda *_: None)
     samples = make_samples(n_useless=2)
     samples.X[:, :2] /= 1000
     weights = select(samples, SearchSpace((LAPLACIAN,), None, "learned"))[2]
@@ -175,9 +175,9 @@ def test_weights_are_learned_from_training_samples_only(monkeypatch):
         training_rows.append(rows)
         return np.ones(2), np.ones(2)
 
-    monkeypatch.setattr(model_selection, "learn_weights", learn)
+    monkeypatch.setattr(proxy_search, "learn_weights", learn)
     select(make_samples(), SearchSpace((LAPLACIAN,), None, "learned"))
-    assert len(training_rows[0]) == 500
+    assert len(training_rows[0]) == 667
 
 
 @pytest.mark.parametrize("selection", ["per_class", "random"])
@@ -220,7 +220,7 @@ def test_every_device_selects_the_same(engine):
 
 
 def test_samples_of_weight_0_are_ignored(rng):
-    samples, keep = make_samples(), rng.random(600) < 0.7
+    samples, keep = make_samples(), rng.random(800) < 0.7
     wrong_targets = OneHotTargets.of_column(np.where(keep, samples.targets.class_codes, 0), 2)
     with_wrong_labels = replace(samples, targets=wrong_targets, weight=keep.astype(float))
     without = samples_of(samples.X[keep], samples.targets.class_codes[keep])

@@ -88,9 +88,9 @@ def test_feature_weights_are_learned_once(rng):
         "map": TanhRegressor(50, feature_weights="map"),
         "none": RBFRegressor(20, feature_weights=None),
     }.items():  # fmt: skip
-        before = set(shared)
+        before = set(shared.get(0, {}))
         training_set.fit(network.set_params(random_state=0), NO_CALLBACKS, shared)
-        learned += [(name, *key) for key in set(shared) - before]
+        learned += [(name, *key) for key in set(shared[0]) - before]
         fitted[name] = network
     assert learned == [
         ("first", "manhattan", False), ("refined", "manhattan", True),
@@ -99,9 +99,11 @@ def test_feature_weights_are_learned_once(rng):
     first = fitted["first"].feature_weights_
     assert first.argmax() < 2
     for name in ("second", "tanh"):
-        assert fitted[name].feature_weights_ is first
+        np.testing.assert_array_equal(fitted[name].feature_weights_, first)
         importances = fitted[name].feature_importances_
-        assert importances is fitted["first"].feature_importances_
+        np.testing.assert_array_equal(importances, fitted["first"].feature_importances_)
+    assert list(shared) == [0, 1, 2, 3, 4]  # five splits, each with the same kinds of weights
+    assert len({tuple(of_split) for of_split in shared.values()}) == 1
     assert (fitted["euclidean"].feature_weights_ != first).any()
     assert fitted["none"].feature_weights_ is None
     assert not any("left_out_" in vars(network) for network in fitted.values())

@@ -16,7 +16,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.engines.threads import n_threads
-from sklearn_fsvc._src.hidden_layers import model_selection
+from sklearn_fsvc._src.hidden_layers import proxy_search
 from sklearn_fsvc._src.stacking import parts
 from sklearn_fsvc._src.stacking.base_estimators import TrainingSet
 from stacking.ensembles import classifier, regressor
@@ -102,20 +102,21 @@ def test_each_fit_uses_its_share_of_the_threads(data, before_each_fit, monkeypat
 
 def test_feature_weights_are_learned_once_for_each_metric(data, monkeypatch):
     X, _, y = data
-    metrics, learn = [], model_selection.learn_weights
+    metrics, learn = [], proxy_search.learn_weights
 
     def learn_weights(job, samples, metric, *args):
         metrics.append(metric)
         return learn(job, samples, metric, *args)
 
-    monkeypatch.setattr(model_selection, "learn_weights", learn_weights)
+    monkeypatch.setattr(proxy_search, "learn_weights", learn_weights)
     estimators = [
         *((metric, RBFRegressor(20, metric=metric, kernel="gaussian", alpha=1.0))
           for metric in METRICS),
         ("tanh", TanhRegressor(20, alpha=1.0)),
     ]  # fmt: skip
     StackedRegressor(estimators, random_state=0).fit(X, y)
-    assert sorted(metrics) == ["euclidean", "manhattan"]
+    # Once for each of five splits.
+    assert sorted(metrics) == 5 * ["euclidean"] + 5 * ["manhattan"]
 
 
 def with_shared_weights():

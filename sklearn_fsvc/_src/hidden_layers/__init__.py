@@ -6,5 +6,6 @@
   `active_candidates`, at a `radius`.
 - Weights of tanh units: `random_weights`, `class_directions` and `linear_units`, of a `scale`.
 - Weights of features: `feature_weights`, `relevance`, and the `linear_map`.
-- Hyperparameters that are "auto": `model_selection`, by `proxy_networks`.
+- Hyperparameters that are "auto": `model_selection`, by a `proxy_search` on each of several splits,
+  whose candidates are evaluated by `proxy_networks`.
 """

@@ -128,7 +128,8 @@ def _rounds(data, M, lowest, n_diagonal):
 
 def _pull_back(R, M):
     """Return the AGOP with respect to x, given that with respect to ``x R``: the chain rule."""
-    return R[:, None] * M * R if R.ndim == 1 else R @ M @ R
+    with np.errstate(over="ignore", invalid="ignore"):  # `_rounds` ends if M is not finite
+        return R[:, None] * M * R if R.ndim == 1 else R @ M @ R
 
 
 def diagonal_root(M):

@@ -1,85 +1,29 @@
 """Selection of feature weights, kernel, width and metric of RBF units by validation error.
 
-The candidates are evaluated on small proxy networks: RBF networks with a ridge readout, on a
-subset of the samples and with a subset of these as centres. What is best for them is used for the
-whole layer; on 24 datasets, a selection with all centres and all samples was no better. A proxy
-network never has more units than the layer, because the fewer the units, the wider they should
-be. If the layer has many more units than the proxy, that makes no difference.
-
-The search is greedy, one group of parameters after another:
-
-1. Feature weights: the candidates (none, equal standard deviations, learned weights) are compared
-   with Laplacian units at their natural radius. Weights that minimise a leave-one-out error (see
-   `relevance`) replace them if they are much better, and so does a linear map that is requested.
-2. Kernels: each candidate is evaluated at the first of its widths.
-3. Widths: the best kernel is evaluated at its other widths; if the narrowest or the widest one is
-   best, the search continues in that direction as long as the error falls. If no network predicts
-   anything, the first candidate is selected: the Laplacian kernel at its natural radius.
-4. Metrics: Gaussian units of Euclidean distances, with and without learned weights, are compared
-   with the best units of Manhattan distances. They suit smooth targets: linear ones, or functions
-   of the distance from a point. Small networks prefer them too often, so the best ones must also
-   be better in a larger network.
-5. Linear maps, if they are optional: rounds of the whole matrix continue the weights. If the first
-   reduces the error of small networks, Gaussian units of mapped samples are compared with the best
-   units so far, in larger networks. They suit functions of a few linear combinations of features,
-   and are worse for others, so they must be clearly better.
-
-Each network is evaluated with its best ridge penalty.
+With many samples, one split into training and validation samples selects them: see `proxy_search`.
+With few, the error on the validation samples of one split depends on chance. Each of several splits
+selects, all of them evaluate what was selected, and the lowest mean error decides. Weights are the
+mean of those that were learned on each split, and radii are multiples of the natural radius.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..data.job import Job
-from ..data.memory_plan import check_fits
 from ..data.samples import Samples
-from ..kernels import GAUSSIAN, LAPLACIAN, Kernel
-from ..layers import RBFLayer
+from ..kernels import LAPLACIAN, Kernel
 from ..readouts.penalty_search import SearchHistory
 from .centers import START_ALPHA, RBFParameters
-from .feature_weights import invert_weights, learn_weights, required_factor
-from .linear_map import MAX_FACTOR, learn_map, map_bytes
-from .parameters import MAX_MAP_FEATURES, importances_of
-from .proxy_networks import FEW_UNITS, MAX_UNITS, ProxyNetworks
-from .relevance import minimise_error, sizes_for, suits_refinement
+from .proxy_networks import FEW_UNITS, MIN_PREDICTED
+from .proxy_search import Candidate, FeatureWeights, ProxySearch, SelectedWeights
 
-# Minimum relative decrease of the validation error for refined weights to be selected. In
-# classification it is the second number, or the third as a fraction of the error of the mean of
-# the targets: refined weights help small proxy networks even where they harm a layer of thousands
-# of units.
-_MIN_GAIN, _MIN_CLASS_GAIN, _MIN_CLASS_VARIANCE = 0.03, 0.2, 0.05
-# Weights are selected for tanh units only if the error of smooth units is less than this multiple
-# of that with other weights.
+# Feature weights other than the best are selected for tanh units only if the error of smooth units
+# is less than this multiple of that of the best.
 _SMOOTH_FACTOR = 0.9
-# Minimum relative decrease in the small network before the large one is trained.
-_MIN_QUICK_GAIN, _MIN_QUICK_CLASS_GAIN = 0.02, 0.1
-# The descent starts at learned weights if they reduce the error of the equalising ones by this
-# fraction.
-_MIN_START_GAIN = 0.03
-# An error above this fraction of that of the mean of the targets means that little is predicted.
-_HARDLY_PREDICTED = 0.9
-# Widths of Gaussian units, as multiples of their natural radius: the first suits most datasets,
-# the second linear targets. Others are tried if the error is less than this multiple of that of
-# units of Manhattan distances.
-_GAUSSIAN_WIDTHS, _PROMISING = (1.5, 6.0), 1.25
-# Widths of the smooth units that stand for tanh units, as multiples of their natural radius.
-_SMOOTH_WIDTHS = 1.0, 6.0
-# Minimum relative decrease of the error of a larger network: small networks select Gaussian units
-# too often.
-_MIN_GAUSSIAN_GAIN = 0.07
-# Minimum relative decreases of the errors for a linear map: of the first round in small networks,
-# and of the units that are selected, for numeric targets and for classes. Maps with a smaller
-# decrease make as many datasets worse as better. With few samples per feature, errors are noisy,
-# and a map has many coefficients.
-_MIN_ROUND_GAIN = {False: 0.05, True: 0.2}
-_MIN_MAP_GAIN, _MIN_MAP_GAIN_OF_FEW = {False: 0.08, True: 0.3}, {False: 0.3, True: 0.5}
-# Minimum numbers of training samples, in total and per feature, for a linear map.
-_MIN_MAP_SAMPLES, _MIN_SAMPLES_PER_FEATURE = 200, 5
-# Maximum number of widths beyond those that are tried first.
-_MAX_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -110,9 +54,14 @@ class SearchSpace:
     tries_map: bool = False
 
     @property
+    def has_given_layer(self) -> bool:
+        """Whether nothing but weights is left to select."""
+        return len(self.kernels) == 1 and self.radius is not None
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is left to select."""
-        return len(self.kernels) == 1 and self.radius is not None and not self.weights_method
+        return self.has_given_layer and not self.weights_method
 
 
 class SelectedUnits(NamedTuple):
@@ -163,39 +112,25 @@ def select_units(
     history : SearchHistory
         Each trial is added to it.
     shared : dict, optional
-        (metric, is_refined) -> `SelectedWeights` that were found for the same samples before. They
-        are used instead of learning them again; new ones are added.
+        For each split, (metric, is_refined) -> `SelectedWeights` that were found for the same
+        samples before. They are used instead of learning them again; new ones are added.
     """
-    importances, unlearned = None, []
     if space.is_empty:
         radius: Any = space.radius
         return SelectedUnits(parameters.selection_metric, space.kernels[0], radius, weights)
     job = job.named(f"{job.description}, choice")
-    proxy = _ProxySearch.of(job, samples, random, history, shared)
-    if space.weights_method is not None:
-        seed = int(random.integers(2**31))
-        is_refined = space.weights_method == "refined"
-        selected = proxy.select_weights(parameters, weights, seed, is_refined)
-        weights, importances = selected.refined or selected.best
-        mapped = None
-        if space.weights_method == "map":
-            mapped = proxy.better_map(parameters, weights, random)
-            weights, importances = mapped or (weights, importances)
-        if weights is not selected.unlearned and proxy.has_few_samples:
-            unlearned = [selected.unlearned]
-        if selected.refined and not mapped and LAPLACIAN in space.kernels:
-            # The weights minimise the error of Laplacian units.
-            space = replace(space, kernels=(LAPLACIAN,))
-    unweighted = proxy.center_layer(parameters, weights, parameters.n_units)
-    layer, error = proxy.select_layer(unweighted, weights, space)
-    candidates = [_Candidate(layer, weights, importances)]
-    if space.tries_gaussian:
-        candidates += proxy.gaussian_candidates(unweighted, candidates[0], error, unlearned)
-    if space.tries_map:
-        candidates += proxy.map_candidates(unweighted, weights, random)
-    best = proxy.best_of_large(candidates, parameters.n_units)
-    layer = best.layer
-    return SelectedUnits(layer.metric, layer.kernel, layer.radius, best.weights, best.importances)
+    splits = [
+        _UnitSplit(proxy, parameters, weights, space, generator)
+        for proxy, generator in ProxySearch.of_splits(job, samples, random, history, shared)
+    ]
+    if len(splits) == 1:
+        return splits[0].selected_units
+    choice, errors = _best_over_splits(splits)
+    found = _mean_weights([split.weights_of(choice.kind) for split in splits])
+    layer, scaled = splits[0].layer_of(choice, found.weights)
+    if not space.has_given_layer:  # else Laplacian units were evaluated in its place
+        history.add_mean(layer, [split.layer_of_choice(choice) for split in splits], errors)
+    return SelectedUnits(layer.metric, layer.kernel, layer.radius, scaled, found.importances)
 
 
 def select_feature_weights(
@@ -205,7 +140,7 @@ def select_feature_weights(
     shared: dict[Any, Any] | None,
     method: str,
     tries_map: bool,
-) -> "FeatureWeights":
+) -> FeatureWeights:
     """Return feature weights, or a linear map, for units other than RBF units.
 
     Weights are learned, equalising, or None: the candidate with the lowest validation error of
@@ -215,360 +150,232 @@ def select_feature_weights(
     smooth units are clearly better. Other parameters are as in `select_units`.
     """
     job = job.named(f"{job.description}, weights")
-    proxy = _ProxySearch.of(job, samples, random, SearchHistory(START_ALPHA), shared)
-    seed, centers_seed = map(int, random.integers(2**31, size=2))
-    parameters = RBFParameters(
-        n_units=FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
-    )
-    candidates = proxy.select_weights(parameters, None, seed, is_refined=method == "refined")
-    best, refined, unlearned = candidates.best, candidates.refined, candidates.unlearned
-    if method == "refined" and refined:
-        return refined
-    others = [refined] if refined else []
-    if best.weights is not unlearned and proxy.has_few_samples:
-        others.append(FeatureWeights(unlearned, best.importances))
-    selected, error = best, proxy.smooth_error(parameters, best.weights) if others else 0.0
-    for other in others:
-        if proxy.smooth_error(parameters, other.weights) < _SMOOTH_FACTOR * error:
-            selected = other
-            break
-    if method == "map":
-        return proxy.learn_map(selected.weights, random, is_required=True) or selected
-    mapped = proxy.learn_map(selected.weights, random) if tries_map else None
-    if mapped:
-        errors = [proxy.smooth_error(parameters, each.weights) for each in (selected, mapped)]
-        if errors[1] < proxy.map_factor * errors[0]:
-            return mapped
-    return selected
+    history = SearchHistory(START_ALPHA)
+    splits = [
+        _WeightSplit(proxy, generator, method, tries_map)
+        for proxy, generator in ProxySearch.of_splits(job, samples, random, history, shared)
+    ]
+    kind = splits[0].choice if len(splits) == 1 else _best_over_splits(splits)[0]
+    return _mean_weights([split.weights_of(kind) for split in splits])
 
 
-class FeatureWeights(NamedTuple):
-    """Feature weights, or a linear map, that were selected.
+class _Choice(NamedTuple):
+    """Hyperparameters that one split selects, and others evaluate.
 
     Parameters
     ----------
-    weights : ndarray or None
-    importances : ndarray
-        Of what was learned, whether or not it was selected.
+    kind : str
+        Of the weights: as of `Candidate`.
+    metric : str
+    kernel : Kernel
+    width : float
+        Multiple of the natural radius.
     """
 
-    weights: npt.NDArray | None
-    importances: npt.NDArray
+    kind: str
+    metric: str
+    kernel: Kernel
+    width: float
 
 
-@dataclass(frozen=True)
-class SelectedWeights:
-    """The best feature weights of several kinds.
+class _Split:
+    """The feature weights that are found on one split of the samples, by kind."""
 
-    Parameters
-    ----------
-    best : FeatureWeights
-        Of those that are given, equalising, or learned by gradients.
-    unlearned : ndarray or None
-        The best ones that are not learned: those given, or weights of equal standard deviations.
-    refined : FeatureWeights or None
-        Weights that minimise a leave-one-out error of Laplacian units, if they are better.
-    """
+    proxy: ProxySearch
+    weights: SelectedWeights
+    map: FeatureWeights | None = None
 
-    best: FeatureWeights
-    unlearned: npt.NDArray | None
-    refined: FeatureWeights | None = None
-
-
-class _Candidate(NamedTuple):
-    """Units that are compared with others in a larger network.
-
-    Parameters
-    ----------
-    layer : RBFLayer
-        Its units are multiplied by the weights.
-    weights : ndarray or None
-    importances : ndarray or None
-    factor : float
-        By which the error must be less than that of the best units so far.
-    """
-
-    layer: RBFLayer
-    weights: npt.NDArray | None
-    importances: npt.NDArray | None
-    factor: float = 1.0
+    def weights_of(self, kind):
+        """Return the weights of a kind that were found, or the most similar ones."""
+        if kind != "map":
+            return self.weights.of(kind)
+        if self.map:
+            return self.map
+        weights, importances = self.weights.of("refined")
+        assert weights is not None  # they are learned
+        return FeatureWeights(np.diag(weights), importances)
 
 
-class _ProxySearch(ProxyNetworks):
-    """The search for hyperparameters whose proxy networks have the least error."""
+class _UnitSplit(_Split):
+    """The selection of RBF units on one split, and the errors of what other splits select."""
 
-    def select_weights(self, parameters, given, seed, is_refined):
-        """Return the `SelectedWeights`; with refined ones in any case if `is_refined`.
+    def __init__(self, proxy, parameters, given, space, random):
+        self.proxy, self.parameters, self.space = proxy, parameters, space
+        self.weights, self.kind = SelectedWeights.only(given), "given"
+        if space.weights_method is not None:
+            self._select_weights(given, random)
+        weights = self.weights_of(self.kind).weights
+        self.unweighted = proxy.center_layer(parameters, weights, parameters.n_units)
+        self.best = self._select_units(weights, random)
 
-        Candidates are learned and compared with Laplacian units at random centres, whatever units
-        the layer has: of all kernels, these depend least on their width.
-        """
-        if given is not None:  # estimators that share weights are given none
-            return self._select_weights(parameters, given, seed, is_refined)
-        # Weights depend on the metric and the samples only, so an ensemble learns them once.
-        key = parameters.selection_metric, is_refined
-        if key not in self.shared:
-            self.shared[key] = self._select_weights(parameters, given, seed, is_refined)
-        return self.shared[key]
+    def _select_weights(self, given, random):
+        proxy, parameters, method = self.proxy, self.parameters, self.space.weights_method
+        seed = int(random.integers(2**31))
+        self.weights = proxy.select_weights(parameters, given, seed, method == "refined")
+        self.kind = self.weights.best_or_refined
+        if method == "map":
+            self.map = proxy.better_map(parameters, self.weights_of(self.kind).weights, random)
+            self.kind = "map" if self.map else self.kind
 
-    def _select_weights(self, parameters, given, seed, is_refined):
-        """Return the best of the given, the equalising and the learned weights."""
-        equalising, learned = learn_weights(
-            self.job, self.samples, parameters.selection_metric, LAPLACIAN, seed, self.training
-        )
-        error_of = self._error_by_weights(parameters, given)
-        given_error = error_of(given)
-        equalising_error = error_of(equalising, given_error)
-        unlearned, lowest = given, given_error
-        if equalising_error < given_error:
-            unlearned, lowest = equalising, equalising_error
-        learned_error = error_of(learned, lowest)
-        best, factor = unlearned, required_factor(len(self.training), len(equalising))
-        if learned_error < factor * lowest and not self.predicts_nothing(learned_error):
-            best, lowest = learned, learned_error
-        # Learned weights that are hardly better than equal ones may lead to a worse minimum.
-        is_better = learned_error < (1 - _MIN_START_GAIN) * equalising_error
-        start = learned if is_better else equalising
-        refined = self._refine(error_of, start, equalising, seed, lowest, is_refined)
-        importances = importances_of(learned, invert_weights(equalising))
-        return SelectedWeights(FeatureWeights(best, importances), unlearned, refined)
-
-    def _error_by_weights(self, parameters, given):
-        """Return a function of weights, and of the lowest error so far, that returns an error."""
-        # The radius is replaced below; a number avoids that it is estimated.
-        at_random = replace(parameters, selection="random", kernel=LAPLACIAN, radius=1.0)
-        max_units = max(FEW_UNITS, parameters.n_units or MAX_UNITS)
-        unweighted = replace(self.center_layer(at_random, given, max_units), kernel=LAPLACIAN)
-
-        def error_of(weights, lowest=np.inf):
-            layer, distance = self.weighted(unweighted, weights)
-            # Weights change the distances, and the natural radius with them.
-            layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
-            (error,) = self.errors([layer], lowest)
-            return error
-
-        return error_of
-
-    def _refine(self, error_of, start, equalising, seed, lowest, is_required):
-        """Return weights that minimise a leave-one-out error, or None if they are not much better.
-
-        The descents begin at `start`. `lowest` is the lowest validation error of other weights. If
-        `is_required`, weights are returned whenever there are enough samples to find them.
-        """
-        n_outputs = self.samples.targets.n_outputs
-        if not suits_refinement(len(self.training), len(start), n_outputs):
-            return None
-        sizes, refined, best = self._fitting_sizes(len(start), is_required), None, np.inf
-        # If nothing is predicted, a small network would not find anything, either.
-        if is_required or lowest > _HARDLY_PREDICTED * self.mean_error:
-            sizes = sizes[-1:]
-        maxima = self._maximum_errors(lowest)
-        maxima = maxima[len(maxima) - len(sizes) :]  # the last network decides
-        for size, maximum in zip(sizes, maxima, strict=True):
-            weights = minimise_error(
-                self.job, self.samples, self.training, seed, start, equalising, size
-            )
-            if weights is None:
-                return None
-            error = error_of(weights, lowest)
-            # Both must be better: one alone may be by chance.
-            if not (is_required or error < maximum):
-                return None
-            if error < best:
-                importances = importances_of(weights, invert_weights(equalising))
-                refined, best = FeatureWeights(weights, importances), error
-        return refined
-
-    def _fitting_sizes(self, n_features, is_required):
-        """Return the sizes of the networks of `_refine` that fit in memory.
-
-        If none does and weights are required, raise.
-        """
-        n_samples, n_outputs = len(self.training), self.samples.targets.n_outputs
-        sizes, limit = sizes_for(n_samples), self.job.memory_limit
-        needed = [size.needed_bytes(n_samples, n_features, n_outputs) for size in sizes]
-        if is_required:
-            remedy = 'set feature_weights="learned"'
-            check_fits("refining feature weights", needed[0], limit, remedy)
-        return [size for size, n_bytes in zip(sizes, needed, strict=True) if n_bytes <= limit]
-
-    def smooth_error(self, parameters: RBFParameters, weights: npt.NDArray | None) -> float:
-        """Return the error of Gaussian units, whose peak is smooth as tanh is.
-
-        Weights that suit the sharp peak of a Laplacian unit may be too rough for tanh units.
-        """
-        unweighted = self.center_layer(replace(parameters, radius=1.0), None, parameters.n_units)
-        unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
-        layer, distance = self.weighted(unweighted, self.scaled_weights(unweighted, weights))
-        layers = _gaussian_layers(layer, distance, _SMOOTH_WIDTHS)
-        return min(self.errors(layers, with_small_penalties=False))
-
-    def _maximum_errors(self, lowest):
-        """Return the maximum errors of refined weights of a small and a large network."""
-        if not self.samples.targets.is_binary:
-            return (1 - _MIN_QUICK_GAIN) * lowest, (1 - _MIN_GAIN) * lowest
-        gain = min(_MIN_CLASS_GAIN * lowest, _MIN_CLASS_VARIANCE * self.mean_error)
-        return (1 - _MIN_QUICK_CLASS_GAIN) * lowest, lowest - gain
-
-    def select_layer(self, unweighted, weights, space):
-        """Return the proxy layer with the lowest error over kernels and widths, and the error.
-
-        The error is infinite if there is one candidate only.
-        """
-        # All candidates share the centres, so that one pass over the samples evaluates them all.
-        layer, distance = self.weighted(unweighted, weights)
-        widths = {kernel: _widths(kernel, distance, space.radius) for kernel in space.kernels}
-        layers = [
-            replace(layer, kernel=kernel, radius=radii[0]) for kernel, radii in widths.items()
-        ]
-        if len(layers) == len(widths[layers[0].kernel]) == 1:
-            return layers[0], np.inf
-        errors = self.errors(layers)
-        # The kernel that is best at its first width is best at all widths (26 of 26 datasets).
-        best, error = layers[int(np.argmin(errors))], min(errors)
-        if space.radius is None:
-            best, error = self._select_width(best, error, widths[best.kernel][1:])
-        # A final network of all samples may still predict something with the natural width, but
-        # not with one that is narrower or wider by orders of magnitude.
-        return (layers[0], errors[0]) if self.predicts_nothing(error) else (best, error)
-
-    def gaussian_candidates(self, unweighted, incumbent, incumbent_error, further_weights):
-        """Return the best Gaussian units of Euclidean distances, if small networks prefer them.
-
-        A list of one candidate or none.
-
-        Parameters
-        ----------
-        unweighted : RBFLayer
-            Its units are samples without weights.
-        incumbent : _Candidate
-            The best units so far, of another kernel or metric: at these centres, with weights.
-        incumbent_error : float
-        further_weights : list of (ndarray or None)
-            Further candidates for the weights of the Gaussian units.
-        """
-        layer, weights, error = min(
-            (
-                self._best_gaussian(unweighted, unscaled, incumbent_error)
-                for unscaled in [incumbent.weights, *further_weights]
-            ),
-            key=lambda found: found[-1],
-        )
-        if not error < incumbent_error:
-            return []
-        return [_Candidate(layer, weights, incumbent.importances, 1 - _MIN_GAUSSIAN_GAIN)]
-
-    def map_candidates(self, unweighted, weights, random):
-        """Return Gaussian units after a linear map that continues the weights, if it is promising.
-
-        A list of one candidate or none.
-        """
-        mapped = self.learn_map(weights, random)
-        if mapped is None:
-            return []
-        layer, A, _ = self._best_gaussian(unweighted, mapped.weights, np.inf)
-        return [_Candidate(layer, A, mapped.importances, self.map_factor)]
-
-    def best_of_large(self, candidates, max_units):
-        """Return the best candidate in a larger network of `max_units` or fewer.
-
-        Each must be better than those before it by its factor.
-        """
-        if len(candidates) == 1:
-            return candidates[0]
-        pairs = [(candidate.layer, candidate.weights) for candidate in candidates]
-        errors = self.errors_of_large(pairs, max_units)
-        best, lowest = candidates[0], errors[0]
-        for candidate, error in zip(candidates[1:], errors[1:], strict=True):
-            if error < candidate.factor * lowest:
-                best, lowest = candidate, error
-        return best
-
-    def learn_map(self, weights, random, is_required=False):
-        """Return a linear map that continues the weights, and importances, if it is promising.
-
-        None if it is not. If the map is not required, it must lower the error by more, and there
-        must be enough samples for its coefficients, and enough memory.
-        """
-        n_training, n_features = len(self.training), self.samples.X.shape[1]
-        needed = map_bytes(n_training + len(self.validation), n_features)
-        if is_required:
-            remedy = 'set feature_weights="learned"'
-            check_fits("learning a linear map", needed, self.job.memory_limit, remedy)
-            factor = min(MAX_FACTOR, required_factor(n_training, n_features))
-        else:
-            min_samples = max(_MIN_MAP_SAMPLES, _MIN_SAMPLES_PER_FEATURE * n_features)
-            has_samples = n_training >= min_samples and 1 < n_features <= MAX_MAP_FEATURES
-            if np.ndim(weights) == 2 or not has_samples or needed > self.job.memory_limit:
-                return None
-            factor = 1 - _MIN_ROUND_GAIN[self.samples.targets.is_binary]
-        split = self.training, self.validation
-        learned = learn_map(self.job, self.samples, weights, random, split, factor)
-        return FeatureWeights(*learned) if learned else None
-
-    def better_map(self, parameters, weights, random):
-        """Return the map of `learn_map` if Laplacian units are better with it; else None."""
-        mapped = self.learn_map(weights, random, is_required=True)
-        if mapped is None:
-            return None
-        error_of = self._error_by_weights(parameters, None)
-        error = error_of(weights)
-        return mapped if error_of(mapped.weights, error) < error else None
+    def _select_units(self, weights, random):
+        """Return the best candidate; `weights` are those of Manhattan distances."""
+        proxy, space, by_kind = self.proxy, self.space, {self.kind: weights}
+        if self.kind == "refined" and LAPLACIAN in space.kernels:
+            # The weights minimise the error of Laplacian units.
+            space = replace(space, kernels=(LAPLACIAN,))
+        layer, error = proxy.select_layer(self.unweighted, weights, space)
+        candidates = [Candidate(layer, weights, self.kind)]
+        if space.tries_gaussian:
+            if proxy.has_few_samples and space.weights_method is not None:
+                unlearned = self.weights.unlearned
+                by_kind[unlearned] = self.weights_of(unlearned).weights
+            candidates += proxy.gaussian_candidates(self.unweighted, by_kind, error)
+        if space.tries_map:
+            self.map = proxy.learn_map(weights, random)
+            if self.map:
+                candidates.append(proxy.map_candidate(self.unweighted, self.map.weights))
+        return proxy.best_of_large(candidates, self.parameters.n_units)
 
     @property
-    def map_factor(self):
-        """Return the factor by which a linear map must reduce the error."""
-        gains = _MIN_MAP_GAIN_OF_FEW if self.has_few_samples else _MIN_MAP_GAIN
-        return 1 - gains[self.samples.targets.is_binary]
+    def selected_units(self):
+        layer, kind = self.best.layer, self.best.kind
+        # Of what was learned, even if other weights were selected.
+        importances = self.weights_of(kind if kind == "map" else self.kind).importances
+        return SelectedUnits(
+            layer.metric, layer.kernel, layer.radius, self.best.weights, importances
+        )
 
-    def _best_gaussian(self, unweighted, unscaled, incumbent_error):
-        """Return the Gaussian layer of the best width, the weights after scaling, and the error."""
-        unweighted = replace(unweighted, metric="euclidean", kernel=GAUSSIAN)
-        weights = self.scaled_weights(unweighted, unscaled)
-        layer, distance = self.weighted(unweighted, weights)
-        layers = _gaussian_layers(layer, distance, _GAUSSIAN_WIDTHS)
-        errors = self.errors(layers)
-        error, layer = min(errors), layers[int(np.argmin(errors))]
-        if error > _PROMISING * incumbent_error:
-            return layer, weights, error
-        layer, error = self._select_width(layer, error, [layer.radius / 2, layer.radius * 2])
-        return layer, weights, error
+    @property
+    def choice(self):
+        layer, kind = self.best.layer, self.best.kind
+        natural, _ = self._natural_layer(layer.metric, layer.kernel, self.weights_of(kind).weights)
+        # Rounded, so that equal widths of several splits are the same choice.
+        width = float(f"{layer.radius / natural.radius:.6g}")
+        return _Choice(kind, layer.metric, layer.kernel, width)
 
-    def _select_width(self, layer, error, radii):
-        """Return the layer with the radius of the least error, its own or one of these."""
-        others = [replace(layer, radius=radius) for radius in radii]
-        layers, errors = [layer, *others], [error, *self.errors(others, error)]
-        best = int(np.argmin(errors))
-        radii = sorted(layer.radius for layer in layers)
-        return self._extend_widths(layers[best], errors[best], radii)
+    @property
+    def first_choices(self):
+        """Return the candidates if nothing is predicted: the first kernel and width."""
+        metric, kernel = self.parameters.selection_metric, self.space.kernels[0]
+        kinds = (
+            [self.kind] if self.space.weights_method == "refined" else self.weights.unlearned_kinds
+        )
+        return [_Choice(kind, metric, kernel, kernel.widths[0]) for kind in kinds]
 
-    def _extend_widths(self, layer, error, radii):
-        """Continue from the narrowest or the widest unit as long as the error falls; return both.
+    def error_of(self, choice):
+        """Return the validation error."""
+        if self.space.has_given_layer:
+            # Networks of the size that compared the weights: it does not depend on `n_units`.
+            return self._error_by_weights(self.weights_of(choice.kind).weights)
+        (error,) = self.proxy.errors([self.layer_of_choice(choice)])
+        return error
 
-        A target that oscillates in few features needs units far narrower than the distances
-        between samples.
-        """
-        # The last step of the grid at either end is repeated; inner widths have no factor.
-        factors = {radii[0]: radii[0] / radii[1], radii[-1]: radii[-1] / radii[-2]}
-        factor = factors.get(layer.radius)
-        for _ in range(_MAX_STEPS if factor else 0):
-            candidate = replace(layer, radius=layer.radius * factor)
-            (candidate_error,) = self.errors([candidate], error)
-            if not candidate_error < error:
-                break
-            layer, error = candidate, candidate_error
-        return layer, error
+    def layer_of_choice(self, choice):
+        """Return the proxy layer of a choice with the weights of this split."""
+        layer, _ = self.layer_of(choice, self.weights_of(choice.kind).weights)
+        return layer
+
+    def layer_of(self, choice, weights):
+        """Return the proxy layer of a choice with some weights, and the weights after scaling."""
+        layer, weights = self._natural_layer(choice.metric, choice.kernel, weights)
+        given = self.space.radius
+        radius = choice.width * layer.radius if given is None else given
+        return replace(layer, radius=float(radius)), weights
+
+    @cached_property
+    def _error_by_weights(self):
+        return self.proxy.error_by_weights(self.parameters, self.weights.of("given").weights)
+
+    def _natural_layer(self, metric, kernel, weights):
+        """Return the layer with its natural radius, and the weights after scaling."""
+        unweighted = replace(self.unweighted, metric=metric, kernel=kernel)
+        if metric != self.parameters.selection_metric:  # Gaussian units
+            weights = self.proxy.scaled_weights(unweighted, weights)
+        layer, distance = self.proxy.weighted(unweighted, weights)
+        return replace(layer, radius=kernel.natural_radius(distance)), weights
 
 
-def _gaussian_layers(layer, distance, widths):
-    """Return Gaussian layers of several widths, given the median distance of the samples."""
-    natural = GAUSSIAN.natural_radius(distance)
-    return [replace(layer, radius=natural * multiple) for multiple in widths]
+class _WeightSplit(_Split):
+    """The selection of weights for tanh units on one split, and the errors of other kinds."""
+
+    def __init__(self, proxy, random, method, tries_map):
+        seed, centers_seed = map(int, random.integers(2**31, size=2))
+        self.proxy = proxy
+        self.parameters = RBFParameters(
+            n_units=FEW_UNITS, selection="random", kernel=LAPLACIAN, random_state=centers_seed
+        )
+        self.weights = proxy.select_weights(self.parameters, None, seed, method == "refined")
+        if method == "refined" and self.weights.has_refined:
+            self.choice, self.first_choices = "refined", ["refined"]
+            return
+        self.choice, self.first_choices = self._select_kind(), self.weights.unlearned_kinds
+        if method == "map" or tries_map:
+            selected = self.weights_of(self.choice).weights
+            self.map = proxy.learn_map(selected, random, is_required=method == "map")
+            if self.map and (method == "map" or self._is_map_better()):
+                self.choice = "map"
+
+    def _select_kind(self):
+        """Return the best kind of weights, without a map."""
+        weights = self.weights
+        others = ["refined"] if weights.has_refined else []
+        if weights.best != weights.unlearned and self.proxy.has_few_samples:
+            others.append(weights.unlearned)
+        error = self.error_of(weights.best) if others else 0.0
+        for kind in others:
+            if self.error_of(kind) < _SMOOTH_FACTOR * error:
+                return kind
+        return weights.best
+
+    def _is_map_better(self):
+        without, with_map = (self.error_of(kind) for kind in (self.choice, "map"))
+        return with_map < self.proxy.map_factor * without
+
+    def error_of(self, kind):
+        """Return the validation error of smooth units."""
+        return self.proxy.smooth_error(self.parameters, self.weights_of(kind).weights)
 
 
-def _widths(kernel, distance, radius):
-    """Return the radii to try for a kernel, given the median distance; a given radius alone."""
-    if radius is not None:
-        return [radius]
-    natural = kernel.natural_radius(distance)
-    return [float(natural * multiple) for multiple in kernel.widths]
+def _best_over_splits(splits):
+    """Return the choice with the lowest mean error over the splits, and its errors.
+
+    The validation samples of one split are few, and what they select depends on chance.
+    """
+    choices = [split.choice for split in splits]
+    best, errors, is_predictive = _best_of(choices, splits)
+    if not is_predictive:  # differences between errors are noise
+        best, errors, _ = _best_of(splits[0].first_choices, splits)
+    return best, errors
+
+
+def _best_of(choices, splits):
+    """Return the best choice, its error on each split, and whether it predicts anything."""
+    distinct = [choice for i, choice in enumerate(choices) if choice not in choices[:i]]
+    errors = [[split.error_of(choice) for split in splits] for choice in distinct]
+    # Relative to the mean of the targets: splits with outliers would decide alone.
+    relative = np.mean(
+        np.divide(errors, [split.proxy.mean_error or 1.0 for split in splits]), axis=1
+    )
+    best = int(np.argmin(relative))
+    return distinct[best], errors[best], relative[best] < 1 - MIN_PREDICTED
+
+
+def _mean_weights(found):
+    """Return the mean of the weights that several splits found, and of their importances.
+
+    Each has a maximum of 1, and so has the result. Linear maps are symmetric positive semidefinite
+    in features of equal standard deviations, and the mean of such square roots is one, too (root
+    Euclidean mean; I. L. Dryden, A. Koloydenko and D. Zhou, Annals of Applied Statistics 3, 2009).
+    """
+    if len(found) == 1:
+        return found[0]
+    weights, importances = found[0]
+    if weights is not None:
+        weights = _scaled(np.mean([_scaled(each.weights) for each in found], axis=0))
+    if importances is not None:
+        importances = np.mean([each.importances for each in found], axis=0)
+    return FeatureWeights(weights, importances)
+
+
+def _scaled(weights):
+    return weights / np.abs(weights).max()

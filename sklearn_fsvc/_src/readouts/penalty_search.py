@@ -4,7 +4,7 @@ The squared error of a readout on a set of samples is a quadratic form in their 
 sample is read again, whatever penalties are evaluated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -69,17 +69,30 @@ class SearchHistory:
         ]
         self.is_loo = found.is_loo
 
+    def add_mean(self, layer: Any, trained: Sequence[Any], errors: Sequence[float]) -> None:
+        """Append a layer with the mean error of similar layers that were trained before.
+
+        Its penalty is their geometric mean.
+        """
+        rows = [self._best_row(each) for each in trained]
+        alpha = float(np.exp(np.mean([np.log(row["alpha"]) for row in rows])))
+        mean = {"n_units": rows[0]["n_units"], "alpha": alpha, "error": float(np.mean(errors))}
+        self.rows.append(layer.hyperparameters | mean)
+
     def best_alpha(self, layer: Any) -> float:
         """Return the penalty of the least error so far, or `start`.
 
         Of the networks that are most similar to the layer: other kernels need other penalties.
         """
+        return self._best_row(layer)["alpha"] if self.rows else self.start
+
+    def _best_row(self, layer):
         hyperparameters = layer.hyperparameters.items()
 
         def rank(row):
             return sum(row[name] != value for name, value in hyperparameters), row["error"]
 
-        return min(self.rows, key=rank)["alpha"] if self.rows else self.start
+        return min(self.rows, key=rank)
 
     def start_for_proxy(self, layer: Any) -> float:
         """Return the penalty with which to start a search for another small network."""
