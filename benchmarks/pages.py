@@ -24,7 +24,7 @@ PAGES = [
         "README.md",
         *(f"docs/{name}.rst" for name in (
             "index", "which", "benchmarks", "evaluate", "stacking", "distillation", "time_series",
-            "regression", "tables", "probabilities",
+            "regression", "tables", "probabilities", "automatic",
         )),
     )
 ]  # fmt: skip
@@ -52,7 +52,7 @@ SCALES = {
     "auc": (100, max, "{:.1f}".format),
 }
 # Results of whole networks; others are older, of another processor.
-CORES = "zen5_2cores"
+CORES, CORES_OF_SPLITS = "zen5_2cores", "xeon_2cores"
 MNIST = "MNIST, 60000 + 10000 images, beside RBFSampler"
 SAMPLER = "RBFSampler(4096) + RidgeClassifier, float32"
 PACKAGED = {
@@ -401,6 +401,24 @@ def rules():
     return rst(["rule", *models], rows)
 
 
+def splits():
+    sizes, tasks = (60, 150, 500), ("classification", "regression")
+    of = {
+        (task, n): grouped(f"splits: {n} samples, {task}", CORES_OF_SPLITS)
+        for task in tasks for n in sizes
+    }  # fmt: skip
+    rows = []
+    for name in of["classification", 60]:
+        method, comma, splits = name.partition(", ")
+        scores = [f"{of[task, n][name]['score, %']:.1f}" for task in tasks for n in sizes]
+        seconds = of["regression", 150][name]["fit, s"]
+        deviation = of["regression", 150][name]["between seeds, %"]
+        label = output_name(method, "``") + comma + splits
+        rows.append([label, *scores, f"{seconds:.2f} s", f"{deviation:.1f}" if splits else ""])
+    heads = [f"{METRICS[task]}, {n}" for task in tasks for n in sizes]
+    return rst(["", *heads, "fit, 150", "between seeds"], rows)
+
+
 def ordered_classes():
     n_samples = (500, 2000)
     of = [grouped(f"ordered classes: {n} samples", "zen4_2cores") for n in n_samples]
@@ -496,6 +514,7 @@ BLOCKS = {
     "time-series": time_series,
     "generators": generators,
     "rules": rules,
+    "splits": splits,
     "ordered-classes": ordered_classes,
     "front-tables": front_tables,
     "card-tables": card,

@@ -128,8 +128,11 @@ def select_units(
     choice, errors = _best_over_splits(splits)
     found = _mean_weights([split.weights_of(choice.kind) for split in splits])
     layer, scaled = splits[0].layer_of(choice, found.weights)
+    trained = [(split.layer_of_choice(choice), split.proxy.history) for split in splits]
+    for _, of_split in trained:
+        history.rows += of_split.rows
     if not space.has_given_layer:  # else Laplacian units were evaluated in its place
-        history.add_mean(layer, [split.layer_of_choice(choice) for split in splits], errors)
+        history.add_mean(layer, trained, errors)
     return SelectedUnits(layer.metric, layer.kernel, layer.radius, scaled, found.importances)
 
 

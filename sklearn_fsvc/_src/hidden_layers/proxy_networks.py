@@ -96,20 +96,22 @@ class ProxyNetworks:
     def of_splits(cls, job, samples, random, history, shared=None):
         """Return the networks, and a generator, of each of several splits.
 
-        The fewer the samples, the more splits. `shared` has a dict for each.
+        The fewer the samples, the more splits. `shared` has a dict for each. If there are several,
+        each has a history of its own.
         """
-        generators, shared = [random], {} if shared is None else shared
-        n_splits = _count_splits(samples)
-        if n_splits > 1:
-            # What is drawn for one split may depend on memory; others must not depend on that.
-            seeds = random.integers(2**31, size=n_splits)
-            generators = [np.random.default_rng(seed) for seed in seeds]
-            # Copy the samples once for all splits, if necessary.
-            samples, job = _read(job.single_device(), samples, samples.rows_with_weight)
-        return [
-            (cls.of(job, samples, generator, history, shared.setdefault(i, {})), generator)
-            for i, generator in enumerate(generators)
-        ]
+        shared, n_splits = {} if shared is None else shared, _count_splits(samples)
+        if n_splits == 1:
+            return [(cls.of(job, samples, random, history, shared.setdefault(0, {})), random)]
+        # Copy the samples once for all splits, if necessary.
+        samples, job = _read(job.single_device(), samples, samples.rows_with_weight)
+        splits = []
+        # What is drawn for one split may depend on memory; others must not depend on that.
+        for number, seed in enumerate(random.integers(2**31, size=n_splits)):
+            generator, own = np.random.default_rng(seed), replace(history, rows=[])
+            networks = cls.of(job, samples, generator, own, shared.setdefault(number, {}))
+            splits.append((networks, generator))
+        history.n_rows, history.n_samples = own.n_rows, own.n_samples
+        return splits
 
     @classmethod
     def of(cls, job, samples, random, history, shared=None):

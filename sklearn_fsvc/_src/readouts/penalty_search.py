@@ -69,12 +69,14 @@ class SearchHistory:
         ]
         self.is_loo = found.is_loo
 
-    def add_mean(self, layer: Any, trained: Sequence[Any], errors: Sequence[float]) -> None:
-        """Append a layer with the mean error of similar layers that were trained before.
+    def add_mean(
+        self, layer: Any, trained: Sequence[tuple[Any, "SearchHistory"]], errors: Sequence[float]
+    ) -> None:
+        """Append a layer with the mean error of similar layers, each with its own history.
 
         Its penalty is their geometric mean.
         """
-        rows = [self._best_row(each) for each in trained]
+        rows = [history._best_row(each) for each, history in trained]
         alpha = float(np.exp(np.mean([np.log(row["alpha"]) for row in rows])))
         mean = {"n_units": rows[0]["n_units"], "alpha": alpha, "error": float(np.mean(errors))}
         self.rows.append(layer.hyperparameters | mean)
