@@ -2,7 +2,7 @@
 
 python benchmarks/splits.py --data DIR [--samples 60,150,500] [--json FILE]
 
-Over the datasets in DIR (see `tabular.py`), three random subsets of the samples each, and three
+Over the datasets in DIR (see `tabular.py`), two random subsets of the samples each, and two
 seeds of the networks: mean accuracy or R2 in % on 1000 test samples, standard deviation between
 seeds, and median seconds of a fit, beside other methods of `tabular.py`, with the same
 preprocessing. R2 is at least -100.
@@ -23,7 +23,7 @@ from _tabular_methods import METHODS
 from sklearn_fsvc._src.hidden_layers import proxy_networks
 
 N_TEST = 1000
-NETWORKS, PEERS, SEEDS = ("rbf", "tanh", "stacked"), ("forest", "svc", "linear"), range(3)
+NETWORKS, PEERS, SEEDS = ("rbf", "tanh", "stacked"), ("forest", "svc", "linear"), range(2)
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def main():
     tables = [read_table(path) for path in find_tables(args.data)]
     for n_samples in map(int, args.samples.split(",")):
         results = defaultdict(lambda: defaultdict(list))
-        for table, subset in product(tables, range(3)):
+        for table, subset in product(tables, range(2)):
             for name, values in scores_of(table, n_samples, subset).items():
                 results[table.task][name].append(values)
         for task, by_method in results.items():

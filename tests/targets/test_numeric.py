@@ -48,7 +48,8 @@ def test_the_recommended_transform_reduces_the_error(cls, name):
         better.fit(X[part], y[part])
     assert better.target_transformer_.kinds == [kind]
     errors = [abs(m.predict(X[600:]) - y[600:]) for m in (plain, better)]
-    assert errors[1].mean() < 0.9 * errors[0].mean()
+    # The mean would be that of a few of the largest values.
+    assert np.median(errors[1]) < 0.5 * np.median(errors[0])
     assert np.median(errors[1]) < 0.6 * np.median(errors[0])
     predicted = better.predict(3 * X)
     rounding = 1e-12 * y[part].max()

@@ -58,6 +58,10 @@ class Job:
         engine.device_group = None
         return replace(self, engine=engine)
 
+    def on_host(self, engine: Engine) -> Self:
+        """Return the job with an engine of the host, of whose memory nothing is in use."""
+        return replace(self, engine=engine, reserved=0)
+
     def named(self, description: str) -> Self:
         """Return the job with another description of the work."""
         return replace(self, description=description)
