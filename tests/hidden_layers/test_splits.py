@@ -16,14 +16,15 @@ from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 
-def make_splits(n, n_of_weight_0=0, **changes):
+def make_splits(n, n_of_weight_0=0, shared=None, **changes):
     X = np.random.default_rng(0).normal(size=(n, 3))
     weight = np.arange(n) >= n_of_weight_0
     samples = Samples(
         X, OneHotTargets.of_column((X[:, 0] > 0).astype(int), 2), weight.astype(float)
     )
     job, random = Job(get_engine("jit")), np.random.default_rng(0)
-    return ProxySearch.of_splits(job, replace(samples, **changes), random, SearchHistory(0.1))
+    samples = replace(samples, **changes)
+    return ProxySearch.of_splits(job, samples, random, SearchHistory(0.1), shared)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,11 @@ def test_the_fewer_the_samples_the_more_splits(n, n_splits):
     assert len(make_splits(n + 100, 100)) == n_splits
     validation_sets = {tuple(proxy.validation) for proxy, _ in splits}
     assert n == 2 or len(validation_sets) == n_splits
+
+
+@pytest.mark.parametrize(("n", "n_splits"), [(100, 5), (250, 2), (251, 1)])
+def test_networks_of_ensembles_have_fewer_splits(n, n_splits):
+    assert len(make_splits(n, shared={})) == n_splits
 
 
 def test_given_validation_samples_are_the_only_split():

@@ -102,7 +102,7 @@ def test_feature_weights_are_learned_once(rng):
         np.testing.assert_array_equal(fitted[name].feature_weights_, first)
         importances = fitted[name].feature_importances_
         np.testing.assert_array_equal(importances, fitted["first"].feature_importances_)
-    assert list(shared) == [0, 1, 2, 3, 4]  # five splits, each with the same kinds of weights
+    assert list(shared) == [0, 1, 2, 3]  # four splits, each with the same kinds of weights
     assert len({tuple(of_split) for of_split in shared.values()}) == 1
     assert (fitted["euclidean"].feature_weights_ != first).any()
     assert fitted["none"].feature_weights_ is None

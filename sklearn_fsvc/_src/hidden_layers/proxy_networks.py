@@ -60,10 +60,11 @@ _FEW_SAMPLES_PER_FEATURE = 20
 MIN_PREDICTED = 0.01
 # Rows of targets that are summed at a time.
 _BLOCK_ROWS = 1024
-# The samples of all splits together, about, and the maximum number of splits. Of 26 datasets, RBF
-# networks of 60 to 500 samples are more accurate with several splits, and those of 1000 and 2000
-# about as accurate with one.
-_SPLIT_SAMPLES, _MAX_SPLITS = 1500, 5
+# The samples of all splits together, about, of a network and of each network of an ensemble, and the
+# maximum number of splits. On 26 datasets, networks of 60 to 500 samples are more accurate with
+# several splits, and those of 1000 and 2000 about as accurate with one. Networks of an ensemble have
+# different splits, so that it depends less on each: with 500 samples it gains nothing.
+_SPLIT_SAMPLES, _MEMBER_SPLIT_SAMPLES, _MAX_SPLITS = 1500, 500, 5
 # Maximum number of layers whose statistics are computed in one pass over the samples.
 _MAX_LAYERS = 8
 
@@ -98,10 +99,11 @@ class ProxyNetworks:
     def of_splits(cls, job, samples, random, history, shared=None):
         """Return the networks, and a generator, of each of several splits.
 
-        The fewer the samples, the more splits. `shared` has a dict for each. If there are several,
-        each has a history of its own.
+        The fewer the samples, the more splits, but fewer with `shared`, as of networks of an
+        ensemble, which has a dict for each. If there are several, each has a history of its own.
         """
-        shared, n_splits = {} if shared is None else shared, _count_splits(samples)
+        n_splits = _count_splits(samples, is_member=shared is not None)
+        shared = {} if shared is None else shared
         if n_splits == 1:
             return [(cls.of(job, samples, random, history, shared.setdefault(0, {})), random)]
         samples, job = _on_host(job.single_device(), samples)
@@ -269,12 +271,13 @@ class ProxyNetworks:
         return [self.errors([layer])[0] for layer in layers]  # of different units
 
 
-def _count_splits(samples):
+def _count_splits(samples, is_member):
     """Return the number of splits; given validation samples are the only ones."""
     n_samples = len(samples.rows_with_weight)
     if samples.validation is not None:
         return 1
-    return int(np.clip(_SPLIT_SAMPLES // max(1, n_samples), 1, _MAX_SPLITS))
+    total = _MEMBER_SPLIT_SAMPLES if is_member else _SPLIT_SAMPLES
+    return int(np.clip(total // max(1, n_samples), 1, _MAX_SPLITS))
 
 
 def _on_host(job, samples):
