@@ -60,10 +60,10 @@ _FEW_SAMPLES_PER_FEATURE = 20
 MIN_PREDICTED = 0.01
 # Rows of targets that are summed at a time.
 _BLOCK_ROWS = 1024
-# The samples of all splits together, about, of a network and of each network of an ensemble, and the
-# maximum number of splits. On 26 datasets, networks of 60 to 500 samples are more accurate with
-# several splits, and those of 1000 and 2000 about as accurate with one. Networks of an ensemble have
-# different splits, so that it depends less on each: with 500 samples it gains nothing.
+# The samples of all splits together, about, of a network and of each network of an ensemble, and
+# the maximum number of splits. On 26 datasets, networks of 60 to 500 samples are more accurate with
+# several splits, and those of 1000 and 2000 about as accurate with one. Networks of an ensemble
+# have different splits, so that it depends less on each: with 500 samples it gains nothing.
 _SPLIT_SAMPLES, _MEMBER_SPLIT_SAMPLES, _MAX_SPLITS = 1500, 500, 5
 # Maximum number of layers whose statistics are computed in one pass over the samples.
 _MAX_LAYERS = 8
