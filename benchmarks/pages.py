@@ -403,20 +403,25 @@ def rules():
 
 def splits():
     sizes, tasks = (60, 150, 500), ("classification", "regression")
+    names = {
+        "RBFClassifier": "RBF network", "TanhClassifier": "tanh network",
+        "StackedClassifier": "stacked ensemble", "RandomForest": "random forest",
+        "SVC": "SVC, SVR", "logistic regression": "logistic regression, ridge",
+    }  # fmt: skip
     of = {
         (task, n): grouped(f"splits: {n} samples, {task}", CORES_OF_SPLITS)
         for task in tasks for n in sizes
     }  # fmt: skip
     rows = []
-    for name in of["classification", 60]:
-        method, comma, splits = name.partition(", ")
-        scores = [f"{of[task, n][name]['score, %']:.1f}" for task in tasks for n in sizes]
-        seconds = of["regression", 150][name]["fit, s"]
-        deviation = of["regression", 150][name]["between seeds, %"]
-        label = output_name(method, "``") + comma + splits
-        rows.append([label, *scores, f"{seconds:.2f} s", f"{deviation:.1f}" if splits else ""])
-    heads = [f"{METRICS[task]}, {n}" for task in tasks for n in sizes]
-    return rst(["", *heads, "fit, 150", "between seeds"], rows)
+    for name, at_150 in of["regression", 150].items():
+        method, comma, count = name.partition(", ")
+        deviation = f"{at_150['between seeds, %']:.1f}" if count else ""
+        scores = [f"{scores[name]['score, %']:.1f}" for scores in of.values()]
+        rows.append([
+            names[method] + comma + count, *scores, f"{at_150['fit, s']:.2f} s", deviation
+        ])  # fmt: skip
+    heads = [f"{METRICS[task]}, {n}" for task, n in of]
+    return rst(["", *heads, "fit, 150", "R² between seeds, 150"], rows)
 
 
 def ordered_classes():

@@ -111,8 +111,9 @@ SHARED = read_entries(
         History of the search for hyperparameters that are "auto", one element per trained readout:
         ``metric``, ``kernel``, ``radius``, ``weighted`` (whether there are feature weights or a
         linear map), ``n_units``, ``alpha``, and the validation ``error``, the mean over samples of
-        ``|y - score|^2``. Only if there was a search. ``pandas.DataFrame(search_results_)``
-        converts it to a table.
+        ``|y - score|^2``. If several splits select (up to 750 samples), one more element is the
+        selected layer, with the mean of its errors and penalties. Only if there was a search.
+        ``pandas.DataFrame(search_results_)`` converts it to a table.
 
     drift_ : float
         With `partial_fit`: the squared error on the newest samples (about 500), predicted before
