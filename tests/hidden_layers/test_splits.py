@@ -56,6 +56,7 @@ def stubs(errors_by_choice, mean_errors, choices):
             choice=choice, first_choices=["first", "second"],
             proxy=SimpleNamespace(mean_error=mean_error),
             error_of=lambda name, i=i: errors_by_choice[name][i],
+            penalised_error_of=lambda name, error, mean=mean_error: error / (mean or 1.0),
         )
         for i, (choice, mean_error) in enumerate(zip(choices, mean_errors, strict=True))
     ]  # fmt: skip

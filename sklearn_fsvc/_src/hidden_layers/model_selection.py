@@ -198,6 +198,13 @@ class _Split:
         assert weights is not None  # they are learned
         return FeatureWeights(np.diag(weights), importances)
 
+    def penalised_error_of(self, choice, error):
+        """Return an error relative to that of the mean; that of learned weights must be lower."""
+        kind = getattr(choice, "kind", choice)
+        is_learned = kind not in self.weights.unlearned_kinds
+        factor = self.proxy.required_factor if is_learned else 1.0
+        return error / (self.proxy.mean_error or 1.0) / factor
+
 
 class _UnitSplit(_Split):
     """The selection of RBF units on one split, and the errors of what other splits select."""
@@ -356,9 +363,13 @@ def _best_of(choices, splits):
     distinct = [choice for i, choice in enumerate(choices) if choice not in choices[:i]]
     errors = [[split.error_of(choice) for split in splits] for choice in distinct]
     # Relative to the mean of the targets: splits with outliers would decide alone.
-    relative = np.mean(
-        np.divide(errors, [split.proxy.mean_error or 1.0 for split in splits]), axis=1
-    )
+    relative = [
+        np.mean([
+            split.penalised_error_of(choice, error)
+            for split, error in zip(splits, row, strict=True)
+        ])
+        for choice, row in zip(distinct, errors, strict=True)
+    ]  # fmt: skip
     best = int(np.argmin(relative))
     return distinct[best], errors[best], relative[best] < 1 - MIN_PREDICTED
 

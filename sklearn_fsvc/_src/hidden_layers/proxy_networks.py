@@ -41,8 +41,8 @@ MAX_SEARCH_SAMPLES, MAX_UNITS, FEW_UNITS = 6000, 800, 450
 _SAMPLES_PER_UNIT = 9
 # Maximum number of units as a fraction of the training samples of a proxy network.
 _UNIT_FRACTION = 0.3
-# Up to this number of training samples all of them are centres, as in the layer. With more features
-# than samples that makes no difference, except for noise, where it finds more by chance.
+# Up to this number of training samples all of them are centres, as in the layer. Fewer cannot
+# represent a linear function of more features than samples.
 _FEW_CENTERS = 200
 # Up to this number of samples, compiling the float32 kernels takes longer than it saves.
 _FEW_SAMPLES = 1000
@@ -170,10 +170,8 @@ class ProxyNetworks:
         """
         # Enough units for the number of samples, but no more than can be trained with them.
         suitable = int(np.clip(self.n_samples // _SAMPLES_PER_UNIT, FEW_UNITS, MAX_UNITS))
-        n_training, n_features = len(self.training), self.samples.X.shape[1]
-        trainable = int(_UNIT_FRACTION * n_training)
-        if n_training > n_features:
-            trainable = max(trainable, min(n_training, _FEW_CENTERS))
+        n_training = len(self.training)
+        trainable = max(int(_UNIT_FRACTION * n_training), min(n_training, _FEW_CENTERS))
         n_units = max(1, min(suitable, trainable, max_units or MAX_UNITS))
         # A given selection radius is that of all samples; search one for the subset.
         parameters = replace(parameters, n_units=n_units, selection_radius=None)

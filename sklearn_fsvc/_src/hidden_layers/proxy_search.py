@@ -156,6 +156,11 @@ class Candidate(NamedTuple):
 class ProxySearch(ProxyNetworks):
     """The search for hyperparameters whose proxy networks have the least error."""
 
+    @property
+    def required_factor(self) -> float:
+        """The factor by which learned weights must lower the error to be selected."""
+        return required_factor(len(self.training), self.samples.X.shape[1])
+
     def select_weights(self, parameters, given, seed, is_refined):
         """Return the `SelectedWeights`; with refined ones in any case if `is_refined`.
 
@@ -182,8 +187,10 @@ class ProxySearch(ProxyNetworks):
         if equalising_error < given_error:
             unlearned, lowest = "equalising", equalising_error
         learned_error = error_of(learned, lowest)
-        best, factor = unlearned, required_factor(len(self.training), len(equalising))
-        if learned_error < factor * lowest and not self.predicts_nothing(learned_error):
+        best = unlearned
+        if learned_error < self.required_factor * lowest and not self.predicts_nothing(
+            learned_error
+        ):
             best, lowest = "learned", learned_error
         # Learned weights that are hardly better than equal ones may lead to a worse minimum.
         is_better = learned_error < (1 - _MIN_START_GAIN) * equalising_error
@@ -350,7 +357,7 @@ class ProxySearch(ProxyNetworks):
         if is_required:
             remedy = 'set feature_weights="learned"'
             check_fits("learning a linear map", needed, self.job.memory_limit, remedy)
-            factor = min(MAX_FACTOR, required_factor(n_training, n_features))
+            factor = min(MAX_FACTOR, self.required_factor)
         else:
             min_samples = max(_MIN_MAP_SAMPLES, _MIN_SAMPLES_PER_FEATURE * n_features)
             has_samples = n_training >= min_samples and 1 < n_features <= MAX_MAP_FEATURES
