@@ -209,7 +209,7 @@ def test_stacked_classifier_of_a_rare_class(rng):
 
 
 def fitted_ensemble():
-    networks = [("a", RBFClassifier(30, **LAPLACIAN)), ("b", TanhClassifier(30))]
+    networks = [("a", RBFClassifier(30, **LAPLACIAN)), ("b", TanhClassifier(10))]
     model = StackedClassifier(networks, final_estimator=None, random_state=0).fit(IRIS, CODES)
     assert len(model.estimators_) == 2
     return model
