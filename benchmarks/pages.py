@@ -52,7 +52,7 @@ SCALES = {
     "auc": (100, max, "{:.1f}".format),
 }
 # Results of whole networks; others are older, of another processor.
-CORES, CORES_OF_SPLITS = "zen5_2cores", "xeon_2cores"
+CORES, CORES_OF_FEW = "zen5_2cores", "xeon_2cores"
 MNIST = "MNIST, 60000 + 10000 images, beside RBFSampler"
 SAMPLER = "RBFSampler(4096) + RidgeClassifier, float32"
 PACKAGED = {
@@ -372,7 +372,7 @@ def distillation():
 
 
 def time_series():
-    of = grouped("time series: MiniRocket features, accuracy in %", "zen4_2cores")
+    of = grouped("time series: MiniRocket features, accuracy in %", CORES_OF_FEW)
     datasets = [name for name in next(iter(of.values())) if name != "fit, s"]
     rows = [
         [name, *best_in_bold([scores[name] for scores in of.values()], "{:.1f}".format)]
@@ -409,7 +409,7 @@ def splits():
         "SVC": "SVC, SVR", "logistic regression": "logistic regression, ridge",
     }  # fmt: skip
     of = {
-        (task, n): grouped(f"splits: {n} samples, {task}", CORES_OF_SPLITS)
+        (task, n): grouped(f"splits: {n} samples, {task}", CORES_OF_FEW)
         for task in tasks for n in sizes
     }  # fmt: skip
     rows = []
