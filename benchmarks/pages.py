@@ -382,7 +382,7 @@ def time_series():
 
 
 def generators():
-    of = grouped("generators", "zen4_2cores")
+    of = grouped("generators", CORES_OF_FEW)
     kinds = (
         "RBF network", "tanh network", "stacked ensemble", "linear model", "SVC, SVR", "trees"
     )  # fmt: skip
