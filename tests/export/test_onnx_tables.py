@@ -208,6 +208,22 @@ def test_thresholds_of_numerical_features(dtype):
     assert {f"thresholds__{name}" for name in encoder.get_feature_names_out()} <= set(names)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_repeated_values(dtype, n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 40, size=(2 * N, 2)) / 10
+    y = rng.integers(n_classes, size=40)[np.round(10 * X[:, 0]).astype(int)]
+    X[::30, 0] = np.nan
+    model = make_tabular_pipeline(RBFClassifier(**FIXED))
+    new = np.vstack([X[:99], X[:99] + 0.05, [[np.nan, 0], [-1, -1], [1e30, 9], [0.1, 3.9]]])
+    names = check_features(model, X.astype(dtype), y, new.astype(dtype))
+    encoded = [name for name in names if name.startswith("repeated_values__mean(x0)")]
+    assert len(encoded) == (1 if n_classes == 2 else 3)
+    other = np.float32 if dtype == np.float64 else np.float64
+    check_features(model, X.astype(dtype), y, new.astype(other))
+
+
 def test_polars():
     columns = ["age", "income", "color", "member"]
     frames = [frame[columns].astype(object).where(frame.notna(), None) for frame in (TABLE, NEW)]

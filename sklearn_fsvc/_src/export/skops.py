@@ -37,6 +37,7 @@ TRUSTED = (
     "sklearn_fsvc._src.tabular.numerical_interactions.NumericalInteractionEncoder",
     "sklearn_fsvc._src.tabular.dates.DatetimeEncoder",
     "sklearn_fsvc._src.tabular.pipelines.TabularPipeline",
+    "sklearn_fsvc._src.tabular.repeated_values.RepeatedValueEncoder",
     "sklearn_fsvc._src.tabular.scalers.MedianImputer",
     "sklearn_fsvc._src.tabular.scalers.ValueScaler",
     "sklearn_fsvc._src.tabular.scalers.RankOrValueScaler",

@@ -94,7 +94,7 @@ class RankScaler(QuantileTransformer):
         # numpy.interp starts its search at the interval of the previous value: sorted values take a
         # fifth of the time (20,000 samples), sorting included, and have the same ranks.
         order, ranks = np.argsort(X_col), np.empty_like(X_col)
-        values = _match_quantiles(X_col[order], quantiles)
+        values = match_rounded(X_col[order], quantiles)
         # The slope between quantiles, a difference of ranks by one of values, must not overflow.
         exponent = max(0, 1000 - np.frexp(np.abs(quantiles).max())[1])
         with np.errstate(over="ignore"):
@@ -155,34 +155,34 @@ class RankOrValueScaler(RankScaler):
         return super().transform(X) if scaler is None else scaler.transform(X)
 
 
-def _match_quantiles(values, quantiles):
-    """Return the values in float64; those that differ from a quantile by rounding are equal to it.
+def match_rounded(values: npt.NDArray, known: npt.NDArray) -> npt.NDArray[np.float64]:
+    """Return values in float64; those that differ from a known one by rounding are equal to it.
 
     The one is the other in float32. The dtypes of the columns do not tell which are rounded: a
-    column of float32 is converted to float64 beside one of int64.
+    column of float32 is converted to float64 beside one of int64. `known` are sorted.
     """
     values = values.astype(np.float64)
     with np.errstate(over="ignore"):
-        in_float32, (exact, rounded) = values.astype(np.float32), nonzero_and_rounded(quantiles)
-    above = np.searchsorted(quantiles, values)
-    above, below = np.minimum(above, len(quantiles) - 1), np.maximum(above - 1, 0)
+        in_float32, (exact, rounded) = values.astype(np.float32), nonzero_and_rounded(known)
+    above = np.searchsorted(known, values)
+    above, below = np.minimum(above, len(known) - 1), np.maximum(above - 1, 0)
 
     def is_rounded(k):
         return (in_float32 == exact[k]) | (values == rounded[k])
 
-    is_above = (values == quantiles[above]) | is_rounded(above)
-    values = np.where(is_rounded(below) & ~is_above, quantiles[below], values)
-    return np.where(is_above, quantiles[above], values)
+    is_above = (values == known[above]) | is_rounded(above)
+    values = np.where(is_rounded(below) & ~is_above, known[below], values)
+    return np.where(is_above, known[above], values)
 
 
-def nonzero_and_rounded(quantiles: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
-    """Return the quantiles as they are and in float32, both in float64, with NaN for 0.
+def nonzero_and_rounded(values: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return values as they are and in float32, both in float64, with NaN for 0.
 
     Very small numbers are 0 in float32, and not equal.
     """
     with np.errstate(over="ignore"):
-        rounded = quantiles.astype(np.float32).astype(np.float64)
-    exact = quantiles.astype(np.float64)
+        rounded = values.astype(np.float32).astype(np.float64)
+    exact = values.astype(np.float64)
     return np.where(exact == 0, np.nan, exact), np.where(rounded == 0, np.nan, rounded)
 
 

@@ -15,6 +15,7 @@ from ...tabular.categories import ONE_HOT_VALUE, UNKNOWN_CODE, CategoryEncoder, 
 from ...tabular.dates import DatetimeEncoder
 from ...tabular.interactions import InteractionEncoder
 from ...tabular.numerical_interactions import NumericalInteractionEncoder
+from ...tabular.repeated_values import RepeatedValueEncoder
 from ...tabular.scalers import (
     MedianImputer,
     RankOrValueScaler,
@@ -387,6 +388,37 @@ def _add_indicators(graph, encoder, X, dtype):
     return _add_rank_scores(graph, encoder.scaler_, H, np.dtype(np.float64))
 
 
+def _add_repeated_values(graph, encoder, X, dtype):
+    """Add `RepeatedValueEncoder.transform`, with at least one column."""
+    features = []
+    for j, values, means in zip(encoder.columns_, encoder.values_, encoder.means_, strict=True):
+        column = graph.cast(graph.add("Gather", X, np.array(j), axis=1), np.float64)
+        cell = _add_cell(graph, values, column)
+        features.append(graph.add("Gather", means.astype(np.float32), cell))
+    return graph.add("Concat", *features, axis=1)
+
+
+def _add_cell(graph, values, column):
+    """Add the position of each element in sorted values, after them if missing or unknown."""
+    n, table = len(values), values[:, None]
+    position = add_search(graph, table, column)
+
+    def lookup(numbers):
+        return graph.add("Gather", flatten_sorted(numbers[:, None]), position)
+
+    # As `match_rounded`: the nearest values on both sides, and of these preferably an equal one.
+    in_float32 = graph.cast(graph.cast(column, np.float32), np.float64)
+    exact, rounded = nonzero_and_rounded(values)
+    cells, cell = np.arange(n), int64(n + 1)
+    for order in (np.arange(n), np.minimum(np.arange(n) + 1, n - 1)):
+        pairs = (in_float32, lookup(exact[order])), (column, lookup(rounded[order]))
+        is_rounded = graph.add("Or", *(graph.add("Equal", *pair) for pair in pairs))
+        cell = graph.add("Where", is_rounded, lookup(cells[order]), cell)
+    is_equal = graph.add("Equal", column, lookup(values))
+    cell = graph.add("Where", is_equal, lookup(cells), cell)
+    return graph.add("Where", graph.add("IsNaN", column), int64(n), cell)
+
+
 # Type of a step -> function of the graph, the fitted step, the name of X and its dtype, which
 # returns the name of the output.
 _NUMERICAL_STEPS: dict[type, Callable[..., str]] = {
@@ -394,6 +426,7 @@ _NUMERICAL_STEPS: dict[type, Callable[..., str]] = {
     NumericalInteractionEncoder: _add_pairs,
     RankOrValueScaler: _add_ranks_or_values,
     RankScaler: _add_rank_scores,
+    RepeatedValueEncoder: _add_repeated_values,
     ThresholdEncoder: _add_indicators,
     ValueScaler: _add_values,
 }
