@@ -392,6 +392,19 @@ def generators():
     return rst(["data", *kinds], rows)
 
 
+def repeated_values():
+    of = grouped("mean targets of repeated values", CORES_OF_FEW)
+    rows = []
+    for name, scores in of.items():
+        pairs = [
+            [scores[f"{each}, {way}, %"] for way in ("without", "with")] for each in ("RBF", "Tan")
+        ]
+        rows.append(
+            [name, *(text for pair in pairs for text in best_in_bold(pair, "{:.1f}".format))]
+        )
+    return rst(["data", "RBF without", "RBF with", "tanh without", "tanh with"], rows)
+
+
 def rules():
     of = grouped("rules: 4000 training samples", CORES)
     rows = [
@@ -518,6 +531,7 @@ BLOCKS = {
     "distillation": distillation,
     "time-series": time_series,
     "generators": generators,
+    "repeated-values": repeated_values,
     "rules": rules,
     "splits": splits,
     "ordered-classes": ordered_classes,

@@ -31,7 +31,7 @@ _MIN_COUNT = 5
 _SMOOTHING = 10
 # Minimum decrease of the squared error, as a fraction of the sum of squares, and in standard
 # deviations of the decrease.
-_MIN_DECREASE, _MIN_SIGMAS = 0.01, 5
+_MIN_DECREASE, _MIN_SIGMAS = 0.01, 4
 # Maximum number of features, each of one column and one output.
 _MAX_ENCODED = 12
 
