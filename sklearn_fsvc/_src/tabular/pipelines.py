@@ -242,7 +242,7 @@ def make_tabular_pipeline(
     smooth function of them, as with codes of regions, or amounts that are fixed by law. The mean of
     the samples with the same value, in the other folds, must have a squared error that is lower
     than that of the next smaller and next larger values: by 1 % of the variance of the target, and
-    by 5 standard deviations of the difference. Only values of 5 samples or more count. Up to 12
+    by 4 standard deviations of the difference. Only values of 5 samples or more count. Up to 12
     features are added, one per column, or per column and class or output. The means are
     cross-fitted, and shrunk to the overall mean by empirical Bayes, as those of high-cardinality
     categories are; missing values have a mean of their own, and unknown values the overall mean.
