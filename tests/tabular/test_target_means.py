@@ -44,17 +44,19 @@ def test_smoothing_minimises_the_error():
     assert error(actual) < min(error(actual / 3), error(actual * 3))
 
 
-@pytest.mark.parametrize("distribution", ["normal", "binary", "lognormal"])
+@pytest.mark.parametrize("distribution", ["normal", "binary", "rare", "lognormal", "heavy tails"])
 def test_noise_depends_on_nothing(distribution):
     """At three standard deviations, few of 200 features of noise are accepted."""
     n_accepted = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
-        cell = rng.integers(100, size=600)
+        cell = rng.zipf(1.5, size=600) % 100
         y = {
             "normal": rng.normal(size=600),
             "binary": rng.random(600) < 0.2,
+            "rare": rng.random(600) < 0.01,
             "lognormal": rng.lognormal(size=600),
+            "heavy tails": rng.lognormal(sigma=2, size=600),
         }[distribution]
         n_accepted += estimate_smoothing(cell, 1.0 * y[:, None])[1].sum()
     assert n_accepted <= 5
