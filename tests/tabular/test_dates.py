@@ -129,6 +129,17 @@ def test_values_that_are_no_dates_among_those_not_inspected():
         preprocessing().fit(X.to_numpy())
 
 
+@pytest.mark.parametrize("marker", ["", "unknown"])
+@pytest.mark.parametrize("row", [0, 1, 1999])
+def test_texts_in_place_of_missing_dates(marker, row):
+    """An error, whether they are among the values by which dates are recognised or not."""
+    dates = pd.date_range("2000-01-01", periods=2000).astype(str).tolist()
+    dates[row] = marker
+    message = f"Column 'when' of X holds '{marker}' in row {row}, .*errors='coerce'"
+    with pytest.raises(ValueError, match=message):
+        preprocessing().fit(pd.DataFrame({"a": range(2000), "when": dates}))
+
+
 @pytest.mark.parametrize("values", [[None] * 2, [np.nan] * 2, pd.to_datetime([None] * 2)])
 @pytest.mark.parametrize("fitted", [DATES, pd.timedelta_range("1h", periods=4)])
 def test_columns_without_values_are_missing(fitted, values):
@@ -422,4 +433,7 @@ def test_other_formats_cause_a_warning(form):
     days = pd.date_range("2020-01-01", periods=300, freq="1501min")
     dates = [f"{day:%a, %d %b %Y %H:%M}" if form == "%c" else day.strftime(form) for day in days]
     with pytest.warns(UserWarning, match=r"'when': dates as text; parse them with pandas\.to_date"):
+        preprocessing().fit(pd.DataFrame({"when": dates}))
+    dates[7] = "unknown"
+    with pytest.warns(UserWarning, match=r"'when': dates as text, and a text.*errors=\"coerce\""):
         preprocessing().fit(pd.DataFrame({"when": dates}))

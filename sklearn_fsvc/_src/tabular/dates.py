@@ -1,7 +1,7 @@
 """DatetimeEncoder: numerical features of dates, times and durations."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import cache
@@ -36,6 +36,8 @@ _DATE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+# Up to this many distinct texts beside dates or numbers may stand for missing values, such as "?".
+MAX_MARKERS = 2
 # The first characters of UTC offsets such as "+05:00", unlike those of named zones.
 _SIGNS = ("+", "-")
 _NAMES_OF_UTC = ("UTC", "Etc/UTC")
@@ -142,6 +144,20 @@ def is_date(value: Any) -> bool:
 def resembles_date(value: Any) -> bool:
     """Return whether a text begins with a date in any common format, or is a time with AM or PM."""
     return isinstance(value, str) and bool(_DATE.match(value))
+
+
+def are_dates(values: Sequence[Any], is_date: Callable[[Any], bool] = is_date) -> bool:
+    """Return whether values are dates, except for texts that may stand for missing ones."""
+    others = [value for value in values if not is_date(value)]
+    if not all(isinstance(value, str) for value in others):
+        return False
+    n_others = len(set(others))
+    return are_markers(n_others, len(set(values)) - n_others if others else len(values))
+
+
+def are_markers(n_others: int, n_values: int) -> bool:
+    """Return whether so many distinct texts may stand for missing values of a column of others."""
+    return n_others <= min(MAX_MARKERS, n_values // 10)
 
 
 class _Column(NamedTuple):
