@@ -23,7 +23,13 @@ _OF_SAMPLES = {"y", "sample_weight", "groups", "y_val", "sample_weight_val"}
 
 
 class InvalidColumn(ValueError):
-    """Error of a transformer of some columns: the position among them, and what is wrong."""
+    """Error of the transformer of the columns of a kind: the position among them, and what is wrong.
+
+    The kind is "datetime" or "text".
+    """
+
+    def __init__(self, position: int, problem: str, kind: str = "datetime"):
+        super().__init__(position, problem, kind)
 
     def __str__(self) -> str:
         return "Column {} of X {}".format(*self.args)

@@ -139,8 +139,8 @@ class TableTransformer(ColumnTransformer):
             with np.errstate(over="ignore", invalid="ignore"):  # sums of huge values
                 yield
         except InvalidColumn as error:
-            position, problem = error.args
-            name = describe_columns(X)[0][_columns_of("datetime", transformers, X)[position]]
+            position, problem, kind = error.args
+            name = describe_columns(X)[0][_columns_of(kind, transformers, X)[position]]
             raise ValueError(f"Column {name!r} of X {problem}") from error
         except (TypeError, ValueError, ArithmeticError) as error:
             if "infinity" in str(error):
