@@ -2,6 +2,7 @@
 
 from datetime import date, datetime, time, timedelta
 
+import dateutil.tz
 import numpy as np
 import pandas as pd
 import pytest
@@ -245,6 +246,15 @@ def test_texts_with_and_without_a_time_zone():
     with pytest.raises(
         ValueError, match="Column 't' of X holds times with a time zone and without"
     ):
+        preprocessing().fit(X)
+
+
+@pytest.mark.parametrize(
+    "zone", ["dateutil/Europe/Berlin", dateutil.tz.tzutc(), dateutil.tz.tzoffset(None, 3600)]
+)
+def test_time_zones_of_dateutil(zone):
+    X = pd.DataFrame({"t": pd.date_range("2024-01-01", periods=40, tz=zone)})
+    with pytest.raises(ValueError, match=r"Column 't' of X has the time zone tz.*tz_convert"):
         preprocessing().fit(X)
 
 

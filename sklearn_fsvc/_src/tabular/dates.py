@@ -181,7 +181,7 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
     if own_zone is not None and hasattr(column, "iloc"):  # pandas
         # By a dtype of pandas: `tz_localize` of pandas 2 returns UTC for pyarrow's.
         column = column.astype("datetime64[us, UTC]")
-        column = column.dt.tz_convert(zone or own_zone).dt.tz_localize(None)
+        column = _convert_to_zone(j, column, zone or own_zone).dt.tz_localize(None)
     elif own_zone is not None and zone in (None, own_zone):
         column = column.dt.replace_time_zone(None)
     elif own_zone is not None:  # polars cannot convert to UTC offsets
@@ -195,6 +195,21 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
         zones = [] if own_zone is None else [own_zone]
         return _Column(_to_microseconds(j, values), "dates", zones)
     return _read_objects(j, values, kind, zones)
+
+
+def _convert_to_zone(j, column, zone):
+    """Return a column of pandas in a zone; raise if pandas does not find the zone by its name.
+
+    It does not find those of dateutil.
+    """
+    try:
+        return column.dt.tz_convert(zone)
+    except (KeyError, ValueError, OSError):
+        raise InvalidColumn(
+            j,
+            f"has the time zone {zone}, which has no name in the IANA database; convert it to one "
+            'that has: .dt.tz_convert("Europe/Berlin").',
+        ) from None
 
 
 def _to_microseconds(j, values):
