@@ -1,6 +1,7 @@
 """Smoothing of target encoding, compared with the variances that the data were drawn with."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import OneHotEncoder
@@ -81,6 +82,17 @@ def test_folds_of_groups():
     assert np.unique(fold).tolist() == [0, 1, 2, 3, 4]
     assert all(len(set(fold[groups == group])) == 1 for group in range(50))
     np.testing.assert_array_equal(draw_folds(500, np.ones(500)), draw_folds(500))
+
+
+def test_groups_are_validated():
+    groups = np.random.default_rng(0).integers(0, 50, 500)
+    fold = draw_folds(500, groups)
+    for column in (groups[:, None], pd.DataFrame({"g": groups})):
+        np.testing.assert_array_equal(draw_folds(500, column), fold)
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[500, 499\]"):
+        draw_folds(500, groups[1:])
+    with pytest.raises(TypeError, match="groups contains labels of several types, NoneType, int"):
+        draw_folds(500, np.where(groups == 0, None, groups))
 
 
 def test_additive_predictions_are_cross_fitted():

@@ -19,7 +19,7 @@ from sklearn.utils import check_array, check_random_state, resample
 from ..data.columns import check_object_labels, explain_missing_targets
 from ..data.validation import to_host
 from ..engines.threads import limit_blas_threads
-from ..targets.encoding import as_float64
+from ..targets.encoding import as_float64, encode_groups
 
 # Limit of the number of features that an encoder derives from targets.
 MAX_ENCODED = 100
@@ -104,10 +104,9 @@ def draw_folds(n_samples: int, groups: npt.ArrayLike | None = None) -> npt.NDArr
     With `groups` (n_samples,), of two values or more, all samples of a group are in one fold.
     """
     random = check_random_state(0)
-    if groups is not None:
-        labels, codes = np.unique(groups, return_inverse=True)
-        if len(labels) > 1:
-            return (random.permutation(len(labels)) % _N_FOLDS)[codes]
+    codes = encode_groups(range(n_samples), groups)
+    if codes is not None:
+        return (random.permutation(codes.max() + 1) % _N_FOLDS)[codes]
     return random.permutation(n_samples) % _N_FOLDS
 
 
