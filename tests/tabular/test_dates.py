@@ -313,6 +313,16 @@ def test_objects_of_dates_and_durations(values, objects, is_missing):
     np.testing.assert_array_equal(preprocessing().fit_transform(others), expected)
 
 
+@pytest.mark.parametrize("values", [np.array(DATES, "M8[D]"), np.array([1, 2, 3, 5], "m8[h]")])
+def test_arrays_of_scalars_of_numpy(values):
+    X = np.empty((4, 1), dtype=object)
+    X[:, 0] = list(values)
+    expected = preprocessing().fit_transform(
+        pd.DataFrame({"x": values.astype(f"{values.dtype.kind}8[us]")})
+    )
+    np.testing.assert_array_equal(preprocessing().fit_transform(X), expected)
+
+
 def test_periods_of_other_frequencies_and_early_dates():
     """Dates before 1677 do not fit in nanoseconds."""
     days = [date(1500, 1, 1 + k) for k in range(4)]

@@ -142,7 +142,6 @@ def test_arrow_datasets_are_not_supported():
             "Column 0 of X holds infinity in 1 of 2 rows, row 1",
         ),
         ([[1, "a"], [2, "b"]], ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
-        (np.array([[1.0], [pd.NA]]), ValueError, "Column 0 of X"),
         (np.array([["1", "a"]]), ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
         (np.ones((2, 2), dtype=complex), ValueError, "Column 0 of X"),
         (csr_array(np.eye(3)), TypeError, "Use TanhClassifier .* TruncatedSVD.* or X.toarray"),
@@ -367,6 +366,29 @@ def test_missing_numbers_in_lists_and_arrays_of_objects(library):
     assert H.shape == (3, 4)
     np.testing.assert_array_equal(H, preprocessing().fit_transform(numbers))
     np.testing.assert_array_equal(fitted.transform(X[:1]), fitted.transform(numbers[:1]))
+
+
+@pytest.mark.parametrize("missing", [None, pd.NA, pd.NaT])
+def test_missing_numbers_in_fit(missing):
+    X = np.array([[1.0, missing], [2.0, 3.0], [missing, 5.0]], dtype=object)
+    numbers = np.array([[1.0, np.nan], [2.0, 3.0], [np.nan, 5.0]])
+    np.testing.assert_array_equal(
+        preprocessing().fit_transform(X), preprocessing().fit_transform(numbers)
+    )
+
+
+@pytest.mark.parametrize(
+    "value", [np.datetime64("2024-01-01"), np.timedelta64(1, "D"), [1.0], [1.0, 2.0], np.ones(1)]
+)
+def test_objects_that_are_not_numbers(value):
+    """In predict, and in fit of an array; NumPy converts some of them."""
+    column = np.empty(3, dtype=object)
+    column[:] = 1.0, None, value
+    fitted = preprocessing().fit(pd.DataFrame({"a": [1.0, 2.0, 3.0]}))
+    with pytest.raises(ValueError, match=r"Column 'a' of X holds .* in row 2, and numbers in fit"):
+        fitted.transform(pd.DataFrame({"a": column}))
+    with pytest.raises(ValueError, match="Column 0 of X .* does not hold numbers"):
+        preprocessing().fit(column[:, None])
 
 
 def test_sparse_columns_of_pandas():

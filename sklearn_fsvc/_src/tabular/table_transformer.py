@@ -19,6 +19,7 @@ from ..data.columns import (
     InvalidColumn,
     are_numbers,
     as_data_frame,
+    as_numbers,
     check_dimensions,
     check_unique,
     check_unique_names,
@@ -230,12 +231,12 @@ def _with_numbers(X: Any, columns: Sequence[int]) -> Any:
             return X
         X = X.astype(object)
         for j in columns:
-            X[:, j] = _as_numbers(X[:, j])
+            X[:, j] = as_numbers(X[:, j])
         return X
     dtypes = list(X.dtypes)
     for j in columns:
         if not _is_numeric(dtypes[j]):
-            X = _with_column(X, j, _as_numbers(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]))
+            X = _with_column(X, j, as_numbers(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]))
     return X
 
 
@@ -244,11 +245,6 @@ def _is_numeric(dtype: Any) -> bool:
     if hasattr(dtype, "is_numeric"):
         return dtype.is_numeric() and not dtype.is_decimal()
     return dtype.kind in "iufc"
-
-
-def _as_numbers(column: Any) -> npt.NDArray[np.float64]:
-    values = np.asarray(column, dtype=object)
-    return np.array([np.nan if is_missing(v) else v for v in values], dtype=np.float64)
 
 
 def _with_column(X: Any, j: int, values: npt.NDArray) -> Any:
@@ -291,7 +287,7 @@ def _explain_text(X: Any, columns: Sequence[int]) -> str | None:
     cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
     for j in columns:
         for row, value in enumerate(cells[:, j]):
-            if not is_missing(value) and not are_numbers(value):
+            if not is_missing(value) and not are_numbers([value]):
                 return (
                     f"Column {names[j]!r} of X holds {value!r} in row {row}, and numbers in fit; "
                     "convert it with pandas.to_numeric(..., errors='coerce'), where text becomes "
