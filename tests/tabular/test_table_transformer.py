@@ -191,6 +191,16 @@ def test_infinite_values_in_transform(library):
         by_position.transform(np.array([[0, np.inf]]))
 
 
+@pytest.mark.parametrize("value", ["inf", "1e999", "-Infinity"])
+def test_infinity_as_text(value):
+    fitted = preprocessing().fit(pd.DataFrame({"c": list("xyz"), "a": [1.0, 2.0, 3.0]}))
+    message = "holds infinity in 1 of 2 rows, row 1"
+    with pytest.raises(ValueError, match=f"Column 'a' of X {message}"):
+        fitted.transform(pd.DataFrame({"c": ["inf", "x"], "a": ["1", value]}))
+    with pytest.raises(ValueError, match=f"Column 0 of X {message}"):
+        preprocessing().fit(np.array([["1"], [value]]))
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

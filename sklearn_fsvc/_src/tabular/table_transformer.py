@@ -144,10 +144,11 @@ class TableTransformer(ColumnTransformer):
             name = describe_columns(X)[0][_columns_of(kind, transformers, X)[position]]
             raise ValueError(f"Column {name!r} of X {problem}") from error
         except (TypeError, ValueError, ArithmeticError) as error:
+            numerical = _columns_of("numerical", transformers, X)
             if "infinity" in str(error):
-                if (why := _explain_infinity(X)) is not None:
+                if (why := _explain_infinity(X, numerical)) is not None:
                     raise ValueError(why) from error
-            elif why := _explain_text(X, _columns_of("numerical", transformers, X)):
+            elif why := _explain_text(X, numerical):
                 raise ValueError(why) from error
             elif why := _explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
                 raise TypeError(why) from error
@@ -267,16 +268,14 @@ def _densify_columns(X: Any) -> Any:
     return X.astype(dense) if dense else X
 
 
-def _explain_infinity(X: Any) -> str | None:
-    """Return the message for the first column of a table with infinite values."""
-    cells = getattr(X, "iloc", X)
-    infinities: tuple[object, ...] = float("inf"), -float("inf")
-    for j, name in enumerate(describe_columns(X)[0]):
-        column = list(cells[:, j])
-        rows = [i for i, v in enumerate(column) if isinstance(v, Number) and v in infinities]
-        if rows:
+def _explain_infinity(X: Any, columns: Sequence[int]) -> str | None:
+    """Return the message for the first of these columns with infinite values, also as text."""
+    cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
+    for j in columns:
+        rows = np.flatnonzero(np.isinf(as_numbers(cells[:, j])))
+        if len(rows):
             return (
-                f"Column {name!r} of X holds infinity in {len(rows)} of {len(column)} rows, row "
+                f"Column {names[j]!r} of X holds infinity in {len(rows)} of {len(X)} rows, row "
                 f"{rows[0]} first; make it missing (numpy.nan), or replace it by a finite number."
             )
     return None
