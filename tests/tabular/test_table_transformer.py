@@ -159,6 +159,24 @@ def test_invalid_input(X, error, message):
         preprocessing().fit(X)
 
 
+@pytest.mark.parametrize(
+    ("X", "name"),
+    [
+        (None, "NoneType"),
+        (5, "int"),
+        ("abc", "str"),
+        ({1, 2}, "set"),
+        (pd.DataFrame({"a": [1, 2]}).groupby("a"), "DataFrameGroupBy"),
+        (([k] for k in range(3)), "generator"),
+    ],
+)
+def test_objects_that_are_not_tables(X, name):
+    model = make_tabular_pipeline(TanhClassifier(5)).fit([[1.0], [2.0], [3.0]], [0, 1, 0])
+    for call in (model.predict, model[0].transform, lambda X: clone(model).fit(X, [0, 1])):
+        with pytest.raises(TypeError, match=f"X is a {name}, and must be a table.*DataFrame"):
+            call(X)
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_inconsistent_numbers_of_samples(library):
     """Also if y is encoded by the preprocessing, as for 40 categories."""
@@ -197,6 +215,8 @@ def test_infinity_as_text(value):
     message = "holds infinity in 1 of 2 rows, row 1"
     with pytest.raises(ValueError, match=f"Column 'a' of X {message}"):
         fitted.transform(pd.DataFrame({"c": ["inf", "x"], "a": ["1", value]}))
+    with pytest.raises(ValueError, match="Column 'a' of X holds 'to infinity' in row 0"):
+        fitted.transform(pd.DataFrame({"c": ["x"], "a": ["to infinity"]}))
     with pytest.raises(ValueError, match=f"Column 0 of X {message}"):
         preprocessing().fit(np.array([["1"], [value]]))
 

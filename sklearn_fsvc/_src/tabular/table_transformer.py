@@ -145,12 +145,10 @@ class TableTransformer(ColumnTransformer):
             raise ValueError(f"Column {name!r} of X {problem}") from error
         except (TypeError, ValueError, ArithmeticError) as error:
             numerical = _columns_of("numerical", transformers, X)
-            if "infinity" in str(error):
-                if (why := _explain_infinity(X, numerical)) is not None:
-                    raise ValueError(why) from error
-            elif why := _explain_text(X, numerical):
+            why = _explain_infinity(X, numerical) if "infinity" in str(error) else None
+            if why := why or _explain_text(X, numerical):
                 raise ValueError(why) from error
-            elif why := _explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
+            if why := _explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
                 raise TypeError(why) from error
             raise
 
@@ -209,6 +207,11 @@ def _as_table(X):
     X = as_data_frame(X)
     if (why := explain_unsupported_container(X)) is not None:
         raise TypeError(why)
+    if not hasattr(X, "shape") and not isinstance(X, (list, tuple)):
+        raise TypeError(
+            f"X is a {type(X).__name__}, and must be a table with rows and columns; pass a "
+            "DataFrame, a two-dimensional array, or a list of rows."
+        )
     # scikit-learn converts lists to the same array, after the columns have been selected.
     if isinstance(X, (list, tuple)):
         return check_array(X, dtype=object, ensure_all_finite="allow-nan")
@@ -272,7 +275,8 @@ def _explain_infinity(X: Any, columns: Sequence[int]) -> str | None:
     """Return the message for the first of these columns with infinite values, also as text."""
     cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
     for j in columns:
-        rows = np.flatnonzero(np.isinf(as_numbers(cells[:, j])))
+        column = cells[:, j]
+        rows = np.flatnonzero(np.isinf(as_numbers(column))) if are_numbers(column) else []
         if len(rows):
             return (
                 f"Column {names[j]!r} of X holds infinity in {len(rows)} of {len(X)} rows, row "
