@@ -417,7 +417,7 @@ def test_objects_that_are_not_numbers(value):
     fitted = preprocessing().fit(pd.DataFrame({"a": [1.0, 2.0, 3.0]}))
     with pytest.raises(ValueError, match=r"Column 'a' of X holds .* in row 2, and numbers in fit"):
         fitted.transform(pd.DataFrame({"a": column}))
-    with pytest.raises(ValueError, match="Column 0 of X .* does not hold numbers"):
+    with pytest.raises(ValueError, match=r"Column 0 of X .* does not hold numbers"):
         preprocessing().fit(column[:, None])
 
 

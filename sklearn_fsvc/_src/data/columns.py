@@ -23,7 +23,7 @@ _OF_SAMPLES = {"y", "sample_weight", "groups", "y_val", "sample_weight_val"}
 
 
 class InvalidColumn(ValueError):
-    """Error of the transformer of the columns of a kind: the position among them, and what is wrong.
+    """Error of the transformer of columns of a kind: the position among them, and what is wrong.
 
     The kind is "datetime" or "text".
     """
@@ -148,7 +148,7 @@ def as_numbers(column: Any) -> npt.NDArray[np.float64]:
 
     TypeError, ValueError or OverflowError for others than numbers and texts of numbers.
     """
-    values = np.asarray(column, dtype=object)
+    values: Any = np.asarray(column, dtype=object)
     # By the types, which are few: a column may have many values.
     if not all(map(_is_type_of_numbers, set(map(type, values)))):
         values = [np.nan if is_missing(value) else value for value in values]

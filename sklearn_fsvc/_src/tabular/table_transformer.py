@@ -276,7 +276,7 @@ def _explain_infinity(X: Any, columns: Sequence[int]) -> str | None:
     cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
     for j in columns:
         column = cells[:, j]
-        rows = np.flatnonzero(np.isinf(as_numbers(column))) if are_numbers(column) else []
+        rows = np.flatnonzero(are_numbers(column) and np.isinf(as_numbers(column)))
         if len(rows):
             return (
                 f"Column {names[j]!r} of X holds infinity in {len(rows)} of {len(X)} rows, row "
