@@ -2,6 +2,7 @@
 
 from datetime import date, datetime, time, timedelta
 
+import dateutil.tz
 import numpy as np
 import pandas as pd
 import pytest
@@ -129,6 +130,17 @@ def test_values_that_are_no_dates_among_those_not_inspected():
         preprocessing().fit(X.to_numpy())
 
 
+@pytest.mark.parametrize("marker", ["", "unknown"])
+@pytest.mark.parametrize("row", [0, 1, 1999])
+def test_texts_in_place_of_missing_dates(marker, row):
+    """An error, whether they are among the values by which dates are recognised or not."""
+    dates = pd.date_range("2000-01-01", periods=2000).astype(str).tolist()
+    dates[row] = marker
+    message = f"Column 'when' of X holds '{marker}' in row {row}, .*errors='coerce'"
+    with pytest.raises(ValueError, match=message):
+        preprocessing().fit(pd.DataFrame({"a": range(2000), "when": dates}))
+
+
 @pytest.mark.parametrize("values", [[None] * 2, [np.nan] * 2, pd.to_datetime([None] * 2)])
 @pytest.mark.parametrize("fitted", [DATES, pd.timedelta_range("1h", periods=4)])
 def test_columns_without_values_are_missing(fitted, values):
@@ -237,6 +249,15 @@ def test_texts_with_and_without_a_time_zone():
         preprocessing().fit(X)
 
 
+@pytest.mark.parametrize(
+    "zone", ["dateutil/Europe/Berlin", dateutil.tz.tzutc(), dateutil.tz.tzoffset(None, 3600)]
+)
+def test_time_zones_of_dateutil(zone):
+    X = pd.DataFrame({"t": pd.date_range("2024-01-01", periods=40, tz=zone)})
+    with pytest.raises(ValueError, match=r"Column 't' of X has the time zone tz.*tz_convert"):
+        preprocessing().fit(X)
+
+
 def test_time_zone_in_a_text():
     X = pd.DataFrame({"when": ["2024-01-01T06:00:00Z", "2024-01-01T12:00:00+05:00"]})
     np.testing.assert_array_equal(encode(X)["when_hour"], [6, 12])
@@ -290,6 +311,16 @@ def test_objects_of_dates_and_durations(values, objects, is_missing):
     expected = fitted.transform(X)
     np.testing.assert_array_equal(fitted.transform(others), expected)
     np.testing.assert_array_equal(preprocessing().fit_transform(others), expected)
+
+
+@pytest.mark.parametrize("values", [np.array(DATES, "M8[D]"), np.array([1, 2, 3, 5], "m8[h]")])
+def test_arrays_of_scalars_of_numpy(values):
+    X = np.empty((4, 1), dtype=object)
+    X[:, 0] = list(values)
+    expected = preprocessing().fit_transform(
+        pd.DataFrame({"x": values.astype(f"{values.dtype.kind}8[us]")})
+    )
+    np.testing.assert_array_equal(preprocessing().fit_transform(X), expected)
 
 
 def test_periods_of_other_frequencies_and_early_dates():
@@ -422,4 +453,7 @@ def test_other_formats_cause_a_warning(form):
     days = pd.date_range("2020-01-01", periods=300, freq="1501min")
     dates = [f"{day:%a, %d %b %Y %H:%M}" if form == "%c" else day.strftime(form) for day in days]
     with pytest.warns(UserWarning, match=r"'when': dates as text; parse them with pandas\.to_date"):
+        preprocessing().fit(pd.DataFrame({"when": dates}))
+    dates[7] = "unknown"
+    with pytest.warns(UserWarning, match=r"'when': dates as text, and a text.*errors=\"coerce\""):
         preprocessing().fit(pd.DataFrame({"when": dates}))

@@ -174,6 +174,33 @@ def test_no_interactions(rows, y):
     assert H.shape == H_later.shape == (len(rows), 0)
 
 
+@pytest.mark.parametrize(
+    ("task", "draw"),
+    [
+        ("classification", lambda rng: rng.random(1000) < 0.01),
+        ("classification", lambda rng: rng.choice(3, size=1000, p=[0.96, 0.02, 0.02])),
+        ("regression", lambda rng: rng.lognormal(sigma=2, size=1000)),
+        ("classification", lambda rng: rng.random(1000) < 0.5),
+    ],
+    ids=["rare class", "rare classes", "heavy tails", "equal classes"],
+)
+def test_noise_has_no_interactions(task, draw):
+    """Rare classes and targets with heavy tails have large means in small cells by chance."""
+    n_accepted = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        codes = rng.zipf(1.5, size=(1000, 6)) % 30
+        n_accepted += len(InteractionEncoder(task).fit(codes, draw(rng)).pairs_) > 0
+    assert n_accepted <= 1
+
+
+def test_interactions_of_a_rare_class_are_found():
+    codes = np.random.default_rng(0).zipf(1.5, size=(1000, 6)) % 30
+    y = (codes[:, 1] % 5 == 2) & (codes[:, 4] % 5 == 3)
+    assert 0.01 < y.mean() < 0.04
+    assert (1, 4) in InteractionEncoder().fit(codes, y).pairs_
+
+
 def test_up_to_twelve_categorical_features():
     rows = pd.concat([X[["a", "b"]], random_categories(10)], axis=1)
     _, _, names = interactions(rows.set_axis(rows.columns.astype(str), axis=1), RULE)

@@ -97,6 +97,14 @@ def test_number_of_columns():
     assert NumericalInteractionEncoder().fit(NORMAL[:, :1], y).interactions_ == []
 
 
+def test_rows_sorted_by_class():
+    X = np.random.default_rng(2).normal(size=(3000, 30))
+    y = X[:, 4] * X[:, 17] > 0
+    order = np.argsort(y, kind="stable")
+    encoder = NumericalInteractionEncoder().fit(X[order], y[order])
+    assert encoder.get_feature_names_out().tolist() == ["x4*x17"]
+
+
 @pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
 def test_extreme_and_missing_values(library):
     """Scores are finite and bounded by those of the training samples."""

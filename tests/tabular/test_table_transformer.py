@@ -142,7 +142,6 @@ def test_arrow_datasets_are_not_supported():
             "Column 0 of X holds infinity in 1 of 2 rows, row 1",
         ),
         ([[1, "a"], [2, "b"]], ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
-        (np.array([[1.0], [pd.NA]]), ValueError, "Column 0 of X"),
         (np.array([["1", "a"]]), ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
         (np.ones((2, 2), dtype=complex), ValueError, "Column 0 of X"),
         (csr_array(np.eye(3)), TypeError, "Use TanhClassifier .* TruncatedSVD.* or X.toarray"),
@@ -158,6 +157,24 @@ def test_arrow_datasets_are_not_supported():
 def test_invalid_input(X, error, message):
     with pytest.raises(error, match=message):
         preprocessing().fit(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "name"),
+    [
+        (None, "NoneType"),
+        (5, "int"),
+        ("abc", "str"),
+        ({1, 2}, "set"),
+        (pd.DataFrame({"a": [1, 2]}).groupby("a"), "DataFrameGroupBy"),
+        (([k] for k in range(3)), "generator"),
+    ],
+)
+def test_objects_that_are_not_tables(X, name):
+    model = make_tabular_pipeline(TanhClassifier(5)).fit([[1.0], [2.0], [3.0]], [0, 1, 0])
+    for call in (model.predict, model[0].transform, lambda X: clone(model).fit(X, [0, 1])):
+        with pytest.raises(TypeError, match=f"X is a {name}, and must be a table.*DataFrame"):
+            call(X)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -190,6 +207,18 @@ def test_infinite_values_in_transform(library):
     by_position = preprocessing(categorical_features=[0]).fit(np.array([[0, 1.0], [1, 2.0]]))
     with pytest.raises(ValueError, match=r"Column 1 of X.*numpy\.nan"):
         by_position.transform(np.array([[0, np.inf]]))
+
+
+@pytest.mark.parametrize("value", ["inf", "1e999", "-Infinity"])
+def test_infinity_as_text(value):
+    fitted = preprocessing().fit(pd.DataFrame({"c": list("xyz"), "a": [1.0, 2.0, 3.0]}))
+    message = "holds infinity in 1 of 2 rows, row 1"
+    with pytest.raises(ValueError, match=f"Column 'a' of X {message}"):
+        fitted.transform(pd.DataFrame({"c": ["inf", "x"], "a": ["1", value]}))
+    with pytest.raises(ValueError, match="Column 'a' of X holds 'to infinity' in row 0"):
+        fitted.transform(pd.DataFrame({"c": ["x"], "a": ["to infinity"]}))
+    with pytest.raises(ValueError, match=f"Column 0 of X {message}"):
+        preprocessing().fit(np.array([["1"], [value]]))
 
 
 @pytest.mark.parametrize(
@@ -367,6 +396,29 @@ def test_missing_numbers_in_lists_and_arrays_of_objects(library):
     assert H.shape == (3, 4)
     np.testing.assert_array_equal(H, preprocessing().fit_transform(numbers))
     np.testing.assert_array_equal(fitted.transform(X[:1]), fitted.transform(numbers[:1]))
+
+
+@pytest.mark.parametrize("missing", [None, pd.NA, pd.NaT])
+def test_missing_numbers_in_fit(missing):
+    X = np.array([[1.0, missing], [2.0, 3.0], [missing, 5.0]], dtype=object)
+    numbers = np.array([[1.0, np.nan], [2.0, 3.0], [np.nan, 5.0]])
+    np.testing.assert_array_equal(
+        preprocessing().fit_transform(X), preprocessing().fit_transform(numbers)
+    )
+
+
+@pytest.mark.parametrize(
+    "value", [np.datetime64("2024-01-01"), np.timedelta64(1, "D"), [1.0], [1.0, 2.0], np.ones(1)]
+)
+def test_objects_that_are_not_numbers(value):
+    """In predict, and in fit of an array; NumPy converts some of them."""
+    column = np.empty(3, dtype=object)
+    column[:] = 1.0, None, value
+    fitted = preprocessing().fit(pd.DataFrame({"a": [1.0, 2.0, 3.0]}))
+    with pytest.raises(ValueError, match=r"Column 'a' of X holds .* in row 2, and numbers in fit"):
+        fitted.transform(pd.DataFrame({"a": column}))
+    with pytest.raises(ValueError, match=r"Column 0 of X .* does not hold numbers"):
+        preprocessing().fit(column[:, None])
 
 
 def test_sparse_columns_of_pandas():

@@ -1,6 +1,7 @@
 """Smoothing of target encoding, compared with the variances that the data were drawn with."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import OneHotEncoder
@@ -44,17 +45,19 @@ def test_smoothing_minimises_the_error():
     assert error(actual) < min(error(actual / 3), error(actual * 3))
 
 
-@pytest.mark.parametrize("distribution", ["normal", "binary", "lognormal"])
+@pytest.mark.parametrize("distribution", ["normal", "binary", "rare", "lognormal", "heavy tails"])
 def test_noise_depends_on_nothing(distribution):
     """At three standard deviations, few of 200 features of noise are accepted."""
     n_accepted = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
-        cell = rng.integers(100, size=600)
+        cell = rng.zipf(1.5, size=600) % 100
         y = {
             "normal": rng.normal(size=600),
             "binary": rng.random(600) < 0.2,
+            "rare": rng.random(600) < 0.01,
             "lognormal": rng.lognormal(size=600),
+            "heavy tails": rng.lognormal(sigma=2, size=600),
         }[distribution]
         n_accepted += estimate_smoothing(cell, 1.0 * y[:, None])[1].sum()
     assert n_accepted <= 5
@@ -79,6 +82,17 @@ def test_folds_of_groups():
     assert np.unique(fold).tolist() == [0, 1, 2, 3, 4]
     assert all(len(set(fold[groups == group])) == 1 for group in range(50))
     np.testing.assert_array_equal(draw_folds(500, np.ones(500)), draw_folds(500))
+
+
+def test_groups_are_validated():
+    groups = np.random.default_rng(0).integers(0, 50, 500)
+    fold = draw_folds(500, groups)
+    for column in (groups[:, None], pd.DataFrame({"g": groups})):
+        np.testing.assert_array_equal(draw_folds(500, column), fold)
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[500, 499\]"):
+        draw_folds(500, groups[1:])
+    with pytest.raises(TypeError, match="groups contains labels of several types, NoneType, int"):
+        draw_folds(500, np.where(groups == 0, None, groups))
 
 
 def test_additive_predictions_are_cross_fitted():

@@ -41,6 +41,17 @@ def test_missing_and_new_texts():
     np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"comment": ["zzzzz", ""]})), 0)
 
 
+@pytest.mark.parametrize("value", [b"good", ["good", "new"], 5, True, 2.5])
+def test_values_that_are_no_text(value):
+    """In predict; the error names the column of X, not of those of text."""
+    X = pd.DataFrame({"when": ["2024-01-01", "2024-01-02", "2024-01-03"] * 50})
+    X["comment"] = make_texts(150)[0]
+    fitted = preprocessing().fit(X)
+    new = X.head(3).assign(comment=pd.Series(["good", None, value], dtype=object))
+    with pytest.raises(ValueError, match=r"Column 'comment' of X holds .* in row 2.*astype\(str\)"):
+        fitted.transform(new)
+
+
 def test_number_of_components_is_limited_by_the_vocabulary():
     H = TextEncoder().fit_transform(pd.DataFrame({"c": ["a b", "b a", "a a"]}))
     assert H.shape == (3, 2)

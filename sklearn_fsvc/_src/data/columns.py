@@ -23,7 +23,13 @@ _OF_SAMPLES = {"y", "sample_weight", "groups", "y_val", "sample_weight_val"}
 
 
 class InvalidColumn(ValueError):
-    """Error of a transformer of some columns: the position among them, and what is wrong."""
+    """Error of the transformer of columns of a kind: the position among them, and what is wrong.
+
+    The kind is "datetime" or "text".
+    """
+
+    def __init__(self, position: int, problem: str, kind: str = "datetime"):
+        super().__init__(position, problem, kind)
 
     def __str__(self) -> str:
         return "Column {} of X {}".format(*self.args)
@@ -137,10 +143,35 @@ def _kind_of_dtype(dtype: Any) -> str:
     return "datetime" if dtype.kind in "mM" else "category" if dtype.kind in "ObU" else "other"
 
 
+def as_numbers(column: Any) -> npt.NDArray[np.float64]:
+    """Return the values of a column as floats, of which missing ones are NaN.
+
+    TypeError, ValueError or OverflowError for others than numbers and texts of numbers.
+    """
+    values: Any = np.asarray(column, dtype=object)
+    # By the types, which are few: a column may have many values.
+    if not all(map(_is_type_of_numbers, set(map(type, values)))):
+        values = [np.nan if is_missing(value) else value for value in values]
+        if not all(_is_type_of_numbers(type(value)) for value in values):
+            raise TypeError("A column holds values that are not numbers.")
+    return np.array(values, dtype=np.float64)
+
+
+def _is_type_of_numbers(kind):
+    """Return whether values of a type may be numbers; those of pandas.NA and nested ones are not.
+
+    NumPy would convert dates and durations to numbers in their unit.
+    """
+    has_floats = hasattr(kind, "__float__") or hasattr(kind, "__index__")
+    if issubclass(kind, (np.datetime64, np.timedelta64)) or issubclass(kind, Iterable):
+        return issubclass(kind, (str, bytes))
+    return has_floats or kind is type(None)
+
+
 def are_numbers(values: Any) -> bool:
-    """Return whether values can be converted to floats."""
+    """Return whether `as_numbers` converts the values of a column."""
     try:
-        np.asarray(values, dtype=float)
+        as_numbers(values)
     except (TypeError, ValueError, OverflowError):
         return False
     return True

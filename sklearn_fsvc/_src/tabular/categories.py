@@ -19,7 +19,7 @@ from ..data.columns import (
 from ..data.validation import to_dense
 from ..utils.parameters import check_positive_integer
 from ..utils.user_warnings import warn
-from .dates import resembles_date
+from .dates import MAX_MARKERS, are_dates, are_markers, resembles_date
 from .target_means import (
     MAX_ENCODED,
     CrossFittedEncoder,
@@ -63,8 +63,6 @@ ONE_HOT_VALUE = 0.5
 _MIN_UNIQUE = 20
 # Up to this many distinct numbers may be categories without a warning.
 _MIN_NUMBERS = 30
-# Up to this many distinct texts beside numbers may stand for missing values, such as "?".
-_MAX_MARKERS = 2
 # A number with a currency, a percent sign, separators of thousands, or a decimal comma.
 _NUMBER_WITH_SYMBOLS = re.compile(
     r"\s*[+-]?\s*[$€£¥]?\s*[+-]?(\d{1,3}(,\d{3})+|\d+)([.,]\d+)?\s*[%$€£¥]?\s*"
@@ -73,6 +71,10 @@ _NUMBER_WITH_SYMBOLS = re.compile(
 _ADVICE = {
     "dates": (
         "dates as text; parse them with pandas.to_datetime, and they become numerical features"
+    ),
+    "marked dates": (
+        'dates as text, and a text such as "?" in place of missing ones; parse them with '
+        'pandas.to_datetime(..., errors="coerce"), and they become numerical features'
     ),
     "numbers": (
         "numbers as text or objects; convert them with pandas.to_numeric or, if they are codes, "
@@ -524,8 +526,8 @@ def _are_categorical_dtypes(X):
 def _classify(known, is_category, n_samples, is_many):
     """Return the key in `_ADVICE` for a column with these categories, or None."""
     present = [category for category in known if not is_missing(category)]
-    if not is_category and len(present) > 2 and all(map(resembles_date, present)):
-        return "dates"
+    if not is_category and len(present) > 2 and are_dates(present, resembles_date):
+        return "dates" if all(map(resembles_date, present)) else "marked dates"
     if not is_category and len(present) > _MIN_NUMBERS and (kind := _classify_numbers(present)):
         return kind
     if len(present) > max(_MIN_UNIQUE, n_samples / 2):
@@ -538,10 +540,10 @@ def _classify_numbers(present):
     """Return the key in `_ADVICE` for values that are numbers, most of them; None for others."""
     numbers = [value for value in present if _is_number(value)]
     n_others = len(present) - len(numbers)
-    if n_others <= min(_MAX_MARKERS, len(numbers) // 10) and _are_quantities(numbers):
+    if are_markers(n_others, len(numbers)) and _are_quantities(numbers):
         return "marked" if n_others else "numbers"
     n_symbols = sum(map(_is_number_with_symbols, present))
-    return "symbols" if n_symbols and n_others - n_symbols <= _MAX_MARKERS else None
+    return "symbols" if n_symbols and n_others - n_symbols <= MAX_MARKERS else None
 
 
 def _is_number(value):

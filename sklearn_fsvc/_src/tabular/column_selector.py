@@ -19,7 +19,7 @@ from ..data.columns import (
     is_missing,
     iterate_columns,
 )
-from .dates import is_date, resembles_date
+from .dates import are_dates, resembles_date
 from .text import has_several_words
 
 # Values by which columns of strings and objects are recognised.
@@ -101,7 +101,7 @@ def _kinds_of(column, kind, from_dtype):
 
 
 def _are_dates(values):
-    if not (values and all(map(is_date, values))):
+    if not (values and are_dates(values)):  # of texts that are not dates, there will be an error
         return False
     return len(set(values)) > _MIN_DATES or not any(isinstance(value, str) for value in values)
 
@@ -117,7 +117,7 @@ def _kinds_of_strings(values):
     n_distinct = len(set(values)) if all(isinstance(value, str) for value in values) else 0
     if n_distinct <= _MIN_TEXTS or not has_several_words(values):
         return {"categorical"}
-    if all(map(resembles_date, values)):  # "31 January 2024": there will be a warning
+    if are_dates(values, resembles_date):  # "31 January 2024": there will be a warning
         return {"categorical"}
     return {"text"} if n_distinct > len(values) / 2 else {"text", "categorical"}
 

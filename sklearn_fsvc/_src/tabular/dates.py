@@ -1,7 +1,7 @@
 """DatetimeEncoder: numerical features of dates, times and durations."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import cache
@@ -36,6 +36,8 @@ _DATE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+# Up to this many distinct texts beside dates or numbers may stand for missing values, such as "?".
+MAX_MARKERS = 2
 # The first characters of UTC offsets such as "+05:00", unlike those of named zones.
 _SIGNS = ("+", "-")
 _NAMES_OF_UTC = ("UTC", "Etc/UTC")
@@ -144,6 +146,20 @@ def resembles_date(value: Any) -> bool:
     return isinstance(value, str) and bool(_DATE.match(value))
 
 
+def are_dates(values: Sequence[Any], is_date: Callable[[Any], bool] = is_date) -> bool:
+    """Return whether values are dates, except for texts that may stand for missing ones."""
+    others = [value for value in values if not is_date(value)]
+    if not all(isinstance(value, str) for value in others):
+        return False
+    n_others = len(set(others))
+    return are_markers(n_others, len(set(values)) - n_others if others else len(values))
+
+
+def are_markers(n_others: int, n_values: int) -> bool:
+    """Return whether so many distinct texts may stand for missing values of a column of others."""
+    return n_others <= min(MAX_MARKERS, n_values // 10)
+
+
 class _Column(NamedTuple):
     """A column as datetime64 or timedelta64 in microseconds, its kind, and its time zones.
 
@@ -165,7 +181,7 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
     if own_zone is not None and hasattr(column, "iloc"):  # pandas
         # By a dtype of pandas: `tz_localize` of pandas 2 returns UTC for pyarrow's.
         column = column.astype("datetime64[us, UTC]")
-        column = column.dt.tz_convert(zone or own_zone).dt.tz_localize(None)
+        column = _convert_to_zone(j, column, zone or own_zone).dt.tz_localize(None)
     elif own_zone is not None and zone in (None, own_zone):
         column = column.dt.replace_time_zone(None)
     elif own_zone is not None:  # polars cannot convert to UTC offsets
@@ -179,6 +195,21 @@ def _read_column(j: int, column: Any, kind: str = "dates", zones: Sequence[str] 
         zones = [] if own_zone is None else [own_zone]
         return _Column(_to_microseconds(j, values), "dates", zones)
     return _read_objects(j, values, kind, zones)
+
+
+def _convert_to_zone(j, column, zone):
+    """Return a column of pandas in a zone; raise if pandas does not find the zone by its name.
+
+    It does not find those of dateutil.
+    """
+    try:
+        return column.dt.tz_convert(zone)
+    except (KeyError, ValueError, OSError):
+        raise InvalidColumn(
+            j,
+            f"has the time zone {zone}, which has no name in the IANA database; convert it to one "
+            'that has: .dt.tz_convert("Europe/Berlin").',
+        ) from None
 
 
 def _to_microseconds(j, values):

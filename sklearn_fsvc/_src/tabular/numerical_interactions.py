@@ -155,8 +155,9 @@ def _select(X, Y):
     residuals = additive_residuals(intervals, Y)
     candidates = list(_candidates(X))
     if len(candidates) > _MAX_CANDIDATES and len(X) > _FIRST_SAMPLES:
-        first = slice(_FIRST_SAMPLES)
-        ranked, _ = _ranked(candidates, X[first], residuals[first], Y[first])
+        # At random, since rows may be sorted by class.
+        first = resample(X, residuals, Y, replace=False, n_samples=_FIRST_SAMPLES, random_state=0)
+        ranked, _ = _ranked(candidates, *first)
         candidates = ranked[:_MAX_CANDIDATES]
     candidates, scores = _ranked(candidates, X, residuals, Y)
     if not candidates or scores[0] < _MIN_EXPLAINED:

@@ -19,6 +19,7 @@ from ..data.columns import (
     InvalidColumn,
     are_numbers,
     as_data_frame,
+    as_numbers,
     check_dimensions,
     check_unique,
     check_unique_names,
@@ -139,16 +140,15 @@ class TableTransformer(ColumnTransformer):
             with np.errstate(over="ignore", invalid="ignore"):  # sums of huge values
                 yield
         except InvalidColumn as error:
-            position, problem = error.args
-            name = describe_columns(X)[0][_columns_of("datetime", transformers, X)[position]]
+            position, problem, kind = error.args
+            name = describe_columns(X)[0][_columns_of(kind, transformers, X)[position]]
             raise ValueError(f"Column {name!r} of X {problem}") from error
         except (TypeError, ValueError, ArithmeticError) as error:
-            if "infinity" in str(error):
-                if (why := _explain_infinity(X)) is not None:
-                    raise ValueError(why) from error
-            elif why := _explain_text(X, _columns_of("numerical", transformers, X)):
+            numerical = _columns_of("numerical", transformers, X)
+            why = _explain_infinity(X, numerical) if "infinity" in str(error) else None
+            if why := why or _explain_text(X, numerical):
                 raise ValueError(why) from error
-            elif why := _explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
+            if why := _explain_invalid_categories(X, _columns_of("categorical", transformers, X)):
                 raise TypeError(why) from error
             raise
 
@@ -207,6 +207,11 @@ def _as_table(X):
     X = as_data_frame(X)
     if (why := explain_unsupported_container(X)) is not None:
         raise TypeError(why)
+    if not hasattr(X, "shape") and not isinstance(X, (list, tuple)):
+        raise TypeError(
+            f"X is a {type(X).__name__}, and must be a table with rows and columns; pass a "
+            "DataFrame, a two-dimensional array, or a list of rows."
+        )
     # scikit-learn converts lists to the same array, after the columns have been selected.
     if isinstance(X, (list, tuple)):
         return check_array(X, dtype=object, ensure_all_finite="allow-nan")
@@ -230,12 +235,12 @@ def _with_numbers(X: Any, columns: Sequence[int]) -> Any:
             return X
         X = X.astype(object)
         for j in columns:
-            X[:, j] = _as_numbers(X[:, j])
+            X[:, j] = as_numbers(X[:, j])
         return X
     dtypes = list(X.dtypes)
     for j in columns:
         if not _is_numeric(dtypes[j]):
-            X = _with_column(X, j, _as_numbers(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]))
+            X = _with_column(X, j, as_numbers(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]))
     return X
 
 
@@ -244,11 +249,6 @@ def _is_numeric(dtype: Any) -> bool:
     if hasattr(dtype, "is_numeric"):
         return dtype.is_numeric() and not dtype.is_decimal()
     return dtype.kind in "iufc"
-
-
-def _as_numbers(column: Any) -> npt.NDArray[np.float64]:
-    values = np.asarray(column, dtype=object)
-    return np.array([np.nan if is_missing(v) else v for v in values], dtype=np.float64)
 
 
 def _with_column(X: Any, j: int, values: npt.NDArray) -> Any:
@@ -271,16 +271,15 @@ def _densify_columns(X: Any) -> Any:
     return X.astype(dense) if dense else X
 
 
-def _explain_infinity(X: Any) -> str | None:
-    """Return the message for the first column of a table with infinite values."""
-    cells = getattr(X, "iloc", X)
-    infinities: tuple[object, ...] = float("inf"), -float("inf")
-    for j, name in enumerate(describe_columns(X)[0]):
-        column = list(cells[:, j])
-        rows = [i for i, v in enumerate(column) if isinstance(v, Number) and v in infinities]
-        if rows:
+def _explain_infinity(X: Any, columns: Sequence[int]) -> str | None:
+    """Return the message for the first of these columns with infinite values, also as text."""
+    cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
+    for j in columns:
+        column = cells[:, j]
+        rows = np.flatnonzero(are_numbers(column) and np.isinf(as_numbers(column)))
+        if len(rows):
             return (
-                f"Column {name!r} of X holds infinity in {len(rows)} of {len(column)} rows, row "
+                f"Column {names[j]!r} of X holds infinity in {len(rows)} of {len(X)} rows, row "
                 f"{rows[0]} first; make it missing (numpy.nan), or replace it by a finite number."
             )
     return None
@@ -291,7 +290,7 @@ def _explain_text(X: Any, columns: Sequence[int]) -> str | None:
     cells, names = getattr(X, "iloc", X), describe_columns(X)[0] if columns else []
     for j in columns:
         for row, value in enumerate(cells[:, j]):
-            if not is_missing(value) and not are_numbers(value):
+            if not is_missing(value) and not are_numbers([value]):
                 return (
                     f"Column {names[j]!r} of X holds {value!r} in row {row}, and numbers in fit; "
                     "convert it with pandas.to_numeric(..., errors='coerce'), where text becomes "

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve
 from scipy.sparse import csr_array, issparse
+from scipy.stats import chi2, norm
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_array, check_random_state, resample
@@ -18,12 +19,13 @@ from sklearn.utils import check_array, check_random_state, resample
 from ..data.columns import check_object_labels, explain_missing_targets
 from ..data.validation import to_host
 from ..engines.threads import limit_blas_threads
-from ..targets.encoding import as_float64
+from ..targets.encoding import as_float64, encode_groups
 
 # Limit of the number of features that an encoder derives from targets.
 MAX_ENCODED = 100
-# Standard deviations above what cells explain of noise.
-SIGMAS = 3
+# Noise exceeds the limit of what cells explain of it as often as a normal variable exceeds its mean
+# by so many standard deviations.
+_SIGMAS = 3
 # The same for the correlation of frequencies with mean targets, which is rare.
 _COUNT_SIGMAS = 4
 _N_FOLDS = 5
@@ -102,10 +104,9 @@ def draw_folds(n_samples: int, groups: npt.ArrayLike | None = None) -> npt.NDArr
     With `groups` (n_samples,), of two values or more, all samples of a group are in one fold.
     """
     random = check_random_state(0)
-    if groups is not None:
-        labels, codes = np.unique(groups, return_inverse=True)
-        if len(labels) > 1:
-            return (random.permutation(len(labels)) % _N_FOLDS)[codes]
+    codes = encode_groups(range(n_samples), groups)
+    if codes is not None:
+        return (random.permutation(codes.max() + 1) % _N_FOLDS)[codes]
     return random.permutation(n_samples) % _N_FOLDS
 
 
@@ -192,17 +193,51 @@ def explained_share(
 ) -> float:
     """Return the share of the residual squares between cells, in excess of noise.
 
-    As in the analysis of variance: between cells, noise has a sum of squares that is distributed
-    as chi-squared, with as many degrees of freedom as there are cells, less the constraints. Its
-    mean is that number, and its variance twice that number.
+    As in the analysis of variance: between cells, normal noise has a sum of squares that is
+    distributed as chi-squared, with as many degrees of freedom as there are cells, less the
+    constraints. Its mean is that number, and its variance twice that number. Residuals of several
+    columns are the noise of one with the same squares, whose variance is at least as large.
     """
     counts, sums = count_and_sum(cell, 0, residuals)
-    is_filled = counts > 0
-    freedom = is_filled.sum() - n_constraints
+    counts, sums = counts[counts > 0], sums[counts > 0]
+    freedom = len(counts) - n_constraints
     if freedom < 1:
         return 0.0
-    between = (np.square(sums[is_filled]) / counts[is_filled, None]).sum() / squares
-    return between - (freedom + SIGMAS * np.sqrt(2 * freedom)) / len(residuals)
+    between = (np.square(sums) / counts[:, None]).sum() / squares
+    variance = 2 * freedom + _variance_of_tails(counts, np.square(residuals).sum(axis=1))
+    return between - _noise_limit(freedom, variance) / len(residuals)
+
+
+def _variance_of_tails(counts, squares):
+    """Return what heavy tails of noise add to the variance of its sum of squares between cells.
+
+    The part of the sum that exceeds its mean is a quadratic form :math:`r^T A r` of residuals of
+    variance 1 with an excess kurtosis of :math:`\\kappa`. Its variance is
+    :math:`2 \\sum_{ij} a_{ij}^2 + \\kappa \\sum_i a_{ii}^2` (Seber and Lee, "Linear Regression
+    Analysis", Wiley 2003, theorem 1.6). Since the residual squares are estimated, too,
+    :math:`a_{ii} = 1/n_c - C/n` for one of the :math:`n_c` samples of a cell, with :math:`C` cells
+    and :math:`n` samples. The last sum is hence :math:`\\sum_c 1/n_c - C^2/n`. Indicators of rare
+    classes have heavy tails, too.
+
+    Parameters
+    ----------
+    counts : ndarray of int of shape (n_cells,)
+    squares : ndarray of shape (n_samples,) or (n_samples, n_columns)
+        The squared residuals.
+    """
+    mean = squares.mean(axis=0)
+    fourth = np.square(squares).mean(axis=0) / np.where(mean > 0, np.square(mean), 1)
+    return np.maximum(fourth - 3, 0) * ((1 / counts).sum() - len(counts) ** 2 / len(squares))
+
+
+def _noise_limit(freedom, variance):
+    """Return what the sum of squares between cells of noise of variance 1 seldom exceeds.
+
+    With the distribution of Satterthwaite (1946), "An approximate distribution of estimates of
+    variance components": a multiple of chi-squared with the mean `freedom` and this variance.
+    """
+    scale = variance / (2 * freedom)
+    return scale * chi2.isf(norm.sf(_SIGMAS), freedom / scale)
 
 
 def count_and_sum(
@@ -282,11 +317,13 @@ def estimate_smoothing(
         return np.full(n_columns, 1000.0), np.zeros(n_columns, dtype=bool)
     means, overall = sums / counts[:, None], Y.mean(axis=0)
     between = (counts[:, None] * np.square(means - overall)).sum(axis=0)
-    within = np.maximum(np.square(Y - overall).sum(axis=0) - between, 0) / residual_freedom
-    # The chi-squared distribution has its degrees of freedom as mean, and twice as variance; that
-    # of the estimated `within` adds its own.
-    deviation = np.sqrt(2 * freedom * (1 + freedom / residual_freedom))
-    depends = between > (freedom + SIGMAS * deviation) * within
+    squares = np.square(Y - overall)
+    total = squares.sum(axis=0)
+    within = np.maximum(total - between, 0) / residual_freedom
+    # The variance of the sum of squares between cells of noise with a given total.
+    variance = 2 * freedom * residual_freedom / (n_samples - 1)
+    limit = _noise_limit(freedom, variance + _variance_of_tails(counts, squares))
+    depends = between > limit * total / (n_samples - 1)
     effective_count = (n_samples - np.square(counts).sum() / n_samples) / freedom
     tau2 = np.maximum(between / freedom - within, 0) / effective_count
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.columns import input_names, iterate_columns
+from ..data.columns import InvalidColumn, as_python, input_names, is_missing, iterate_columns
 from ..utils.parameters import check_positive_integer
 
 # Samples from which the vocabulary and the components are learned.
@@ -62,7 +62,10 @@ class TextEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the components, of shape (n_samples, n_columns * n_components) or fewer."""
+        """Return the components, of shape (n_samples, n_columns * n_components) or fewer.
+
+        Raises InvalidColumn, a ValueError, for values that are neither strings nor missing.
+        """
         check_is_fitted(self)
         validate_data(self, X, reset=False, skip_check_array=True)
         fitted = self.vectorizers_, self.decompositions_, self.scales_
@@ -94,5 +97,17 @@ def has_several_words(values: Sequence[str]) -> bool:
 
 def _columns(X):
     """Yield the texts of each column, with empty ones for missing values."""
-    for column in iterate_columns(X):
-        yield [value if isinstance(value, str) else "" for value in column]
+    for j, column in enumerate(iterate_columns(X)):
+        yield [_as_text(j, row, value) for row, value in enumerate(column)]
+
+
+def _as_text(j, row, value):
+    if isinstance(value, str):
+        return value
+    if is_missing(value):
+        return ""
+    raise InvalidColumn(
+        j,
+        f"holds {as_python(value)!r} in row {row}, and text in fit; convert it with astype(str).",
+        "text",
+    )
