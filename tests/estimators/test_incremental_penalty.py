@@ -266,6 +266,31 @@ def test_fractions_of_all_samples_may_be_removed(fractions):
     np.testing.assert_allclose(*scores, atol=1e-6)
 
 
+@pytest.mark.parametrize("weight", [1000.0, 0.5])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_the_unit_of_removed_weights_is_forgotten(weight, is_first):
+    heavy, weights = np.arange(100), np.full(100, weight)
+    batches = [(np.arange(N), None), (heavy, weights)]
+    model = clone(MODEL)
+    for rows, w in batches[:: -1 if is_first else 1]:
+        model.partial_fit(DIGITS[rows], Y[rows], range(10), w)
+    model.forget(DIGITS[heavy], Y[heavy], weights).solve()
+    never = train(np.arange(N)).solve()
+    assert model.alpha_ == pytest.approx(never.alpha_)
+    assert not hasattr(model, "mean_weight_")
+
+
+@pytest.mark.parametrize(("weight", "removed", "left"), [(1000, 999, 1), (1, 0.25, 0.75)])
+@pytest.mark.parametrize("n_calls", [1, 40])
+def test_parts_of_weights_may_be_removed(weight, removed, left, n_calls):
+    rows, removals = np.arange(400), []
+    model = clone(MODEL).partial_fit(DIGITS[rows], Y[rows], range(10), np.full(400, weight))
+    for part in np.array_split(rows, n_calls):
+        model.forget(DIGITS[part], Y[part], np.full(len(part), removed))
+    unit = getattr(model.solve(), "mean_weight_", 1.0)
+    assert left / 2 < unit < left * 2
+
+
 def test_pickled_penalty():
     model = train(np.arange(500))
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
