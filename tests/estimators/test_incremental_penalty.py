@@ -218,6 +218,14 @@ def test_many_samples_have_one_validation_fold():
     assert_same_statistics(small.merge([model]), train(np.arange(N)))
 
 
+def test_a_window_of_few_samples_keeps_all_validation_folds():
+    model = train(np.arange(600))
+    for start in range(0, 1000, 200):
+        old, new = np.arange(start, start + 200), np.arange(start + 600, start + 800)
+        model.forget(DIGITS[old], Y[old]).partial_fit(DIGITS[new], Y[new])
+    assert assert_same_statistics(model, train(np.arange(1000, 1600))) == 7
+
+
 def test_validation_sums_decay_with_the_total():
     model = train(
         np.arange(500), clone(MODEL).set_params(forgetting_factor=0.99), n_calls=5

@@ -211,10 +211,10 @@ class RunningStatistics:
 
     def _count(self, n_added, weights):
         """Return the statistics with more samples counted; many samples need fewer parts."""
-        n_added += self.n_added
-        parts = min(self.n_parts, count_parts(0, n_added))
+        weights = self.weights + weights
+        parts = min(self.n_parts, count_parts(0, weights.n))
         return replace(
-            self, n_added=n_added, weights=self.weights + weights,
+            self, n_added=self.n_added + n_added, weights=weights,
             n_parts=parts, validation=self.validation[:parts],
         )  # fmt: skip
 
