@@ -142,6 +142,8 @@ class IncrementalNetwork(BufferedNetwork):
         probabilities of a classifier and the intervals of a regressor are calibrated on a random
         sample of 512 training samples. If some of them are removed, only samples that are added
         later replace them; the fewer there are, the closer the probabilities are to 1 / n_classes.
+        If a classifier of 3 to 16 classes has `matrix_scaling_`, that map, which is a part of the
+        readout, is fitted to this sample, too, and is not that of a fit to the present samples.
 
         Parameters
         ----------
