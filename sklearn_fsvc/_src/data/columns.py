@@ -75,6 +75,16 @@ def check_unique(table: str, names: Iterable[Any]) -> None:
         )
 
 
+def different_names(estimator: Any, other: Any) -> tuple[int, str, str] | None:
+    """Return the first feature with another name in `other`: its index and both names.
+
+    None if there is none, or if an estimator was fitted without names.
+    """
+    both = [getattr(each, "feature_names_in_", ()) for each in (estimator, other)]
+    pairs = enumerate(zip(*both, strict=False))
+    return next(((j, one, two) for j, (one, two) in pairs if one != two), None)
+
+
 def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:
     """Return the name, dtype and kind of each column of a DataFrame or an array.
 

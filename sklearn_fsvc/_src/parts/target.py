@@ -172,6 +172,11 @@ class TargetSpec(Part, ABC):
     def n_columns(self) -> int:
         """Return the number of columns of y."""
 
+    @property
+    @abstractmethod
+    def sample_shape(self) -> tuple[int, ...]:
+        """Return the shape of a sample of y: () for an array of one dimension."""
+
     @abstractmethod
     def select_decision(self, scores: Any, output: int, readout: Any) -> tuple[Any, Any, Any]:
         """Return the predictions of one column of y, and the scores that decide them.

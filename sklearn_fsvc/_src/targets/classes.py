@@ -289,6 +289,10 @@ class ClassTarget(TargetSpec):
     def n_columns(self) -> int:
         return len(self.labels.classes_per_output)
 
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        return () if self.labels.is_single else (self.n_columns,)
+
     def select_decision(
         self, scores: Any, output: int, readout: Any
     ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
