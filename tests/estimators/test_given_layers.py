@@ -1,6 +1,7 @@
 """The parameter `layer`: pretrained estimators, and arrays of centres."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.frozen import FrozenEstimator
@@ -148,6 +149,28 @@ def test_invalid_layers_are_errors(model, error, match, method):
     with pytest.raises(error, match=match):
         model.fit(X, y) if method == "fit" else model.partial_fit(X, y, **options)
     assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize("buffers", [False, True])
+def test_features_in_another_order_than_those_of_the_layer_raise(buffers):
+    table = pd.DataFrame(X, columns=list("abcd"))
+    layer = FrozenEstimator(RBFProjector(20, random_state=0).fit(table))
+    match = "The estimator of layer has 'a' as feature 0, and X has 'd'.*X.layer.feature_names_in_"
+    model = RBFClassifier(layer=layer, alpha=1.0)
+    reversed_ = table[list("dcba")]
+    if buffers:  # the layer is given later
+        model.set_params(layer=None).partial_fit(reversed_, Y).set_params(layer=layer)
+    for method in ("solve",) if buffers else ("fit", "partial_fit", "search"):
+        with pytest.raises(ValueError, match=match):
+            if method == "solve":
+                model.solve()
+            elif method == "search":
+                HiddenSizeSearchCV(model, {"alpha": [0.1, 1.0]}).fit(reversed_, Y)
+            else:
+                options = {"classes": [0, 1, 2]} if method == "partial_fit" else {}
+                getattr(model, method)(reversed_, Y, **options)
+    clone(model).fit(table, Y).predict(table)
+    clone(model).fit(X[:, ::-1], Y)  # arrays have no names
 
 
 def test_clones_keep_a_frozen_layer():

@@ -21,6 +21,7 @@ from ..data.samples import Samples
 from ..data.streaming import count_operations
 from ..data.validation import to_host, validate_on_host
 from ..engines import get_engine
+from ..hidden_layers.parameters import check_layer_names
 from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
 from ..parts.units import Units
@@ -100,6 +101,7 @@ class BufferedNetwork(Network):
         scaled, scale = samples.with_unit_weights()
         history = SearchHistory(units.start_alpha, alpha_scale=scale)
         if chooses:
+            check_layer_names(units.pretrained, self)
             on_device, job = units.order_samples(scaled).on_device(job)
             report = FitReport(job.description, self.verbose)
             units = with_center_targets(units.fit(job, on_device, history), target, on_device)
