@@ -308,6 +308,20 @@ def test_merge_needs_a_sequence(model):
         model.merge(other)
 
 
+def test_weights_of_classes_that_have_not_occurred():
+    """They are checked when the layer is fixed, unless the classes are listed."""
+    model = TanhClassifier(**TANH, class_weight={"b": 5.0})
+    for label in ("a", "c"):
+        model.partial_fit(X[Y == label], Y[Y == label])
+    with raises_unchanged(model, ValueError, r"\['b'\], which are not .* classes=\[\.\.\.\]"):
+        model.solve(fix_layer=True)
+    model.partial_fit(X[Y == "b"], Y[Y == "b"]).solve(fix_layer=True)
+    fitted = TanhClassifier(**TANH, class_weight={"b": 5.0}, layer=FrozenEstimator(model))
+    np.testing.assert_allclose(model.readout_coef_, fitted.fit(X, Y).readout_coef_, atol=1e-6)
+    with pytest.raises(ValueError, match=r"weights of \['b'\]"):
+        clone(model).partial_fit(X[Y == "a"], Y[Y == "a"], classes=["a", "c"])
+
+
 @pytest.mark.parametrize("fixes", [(), (0,), (1,), (0, 1)])
 def test_merge_of_other_columns_raises(fixes):
     table = pd.DataFrame(X, columns=["a", "b", "c"])

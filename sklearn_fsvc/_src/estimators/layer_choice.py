@@ -212,6 +212,7 @@ class BufferedNetwork(Network):
         self, parts: Parts, buffer: SampleBuffer, batch: RawSamples | None = None
     ) -> None:
         """Choose the layer from the buffer and a batch, sum their samples, and drop the buffer."""
+        parts.target.check_weighted_classes()  # further classes are possible until now
         chosen_from = list(buffer.parts)
         if batch is not None:
             # A batch that does not fit in the buffer is enough, and is not copied.

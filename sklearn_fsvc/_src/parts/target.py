@@ -97,6 +97,10 @@ class TargetSpec(Part, ABC):
         """
         return self
 
+    def check_weighted_classes(self) -> None:
+        """Raise ValueError if other classes than those of y have a weight."""
+        return None
+
     def has_same_classes(self, other: Self) -> bool:
         """Return whether both have the same classes."""
         return True
