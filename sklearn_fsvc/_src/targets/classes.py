@@ -59,8 +59,14 @@ class ClassTarget(TargetSpec):
         return Labels(self.classes_, self.multilabel_)
 
     def check(self) -> None:
-        # scikit-learn validates `class_weight`, together with the classes of y.
-        return None
+        given = self.class_weight
+        if given is None or is_option(given, "balanced") or self._weights_by_class:
+            return
+        error = ValueError if isinstance(given, str) else TypeError
+        raise error(
+            f'class_weight={given!r} must be None, "balanced" or a dict (a list of dicts for '
+            "several outputs)."
+        )
 
     # From y to samples with targets and weights.
 
@@ -98,8 +104,14 @@ class ClassTarget(TargetSpec):
         return target
 
     def check_weighted_classes(self) -> None:
-        pairs = zip(self._weights_by_class, self.labels.classes_per_output, strict=False)
-        for class_weight, classes in pairs:
+        dicts, per_output = self._weights_by_class, self.labels.classes_per_output
+        if dicts and len(dicts) != len(per_output):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} has weights for {len(dicts)} output(s), and y "
+                f"has {len(per_output)}; pass a dict for one output, else a list with a dict for "
+                "each."
+            )
+        for class_weight, classes in zip(dicts, per_output, strict=False):
             _check_names_classes(class_weight, classes)
 
     def has_same_classes(self, other: Self) -> bool:
@@ -168,7 +180,7 @@ class ClassTarget(TargetSpec):
         if weight is not None and is_option(self.class_weight, "balanced"):
             return np.prod([_balanced_weights(column, weight) for column in codes.T], axis=0)
         dicts = self._weights_by_class
-        if len(dicts) != codes.shape[1]:  # "balanced", or invalid
+        if not dicts:  # "balanced"
             weights = compute_sample_weight(self.class_weight, self.labels.decode(codes))
         else:
             each = zip(dicts, self.labels.classes_per_output, codes.T, strict=True)
