@@ -639,6 +639,19 @@ def test_masked_parameters_raise():
         fitted.partial_fit(X, Y, classes=half[:3])
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "score"])
+@pytest.mark.parametrize("cls", [TanhClassifier, RBFRegressor, StackedClassifier])
+def test_the_name_of_a_column_of_a_table(cls, method):
+    table = pd.DataFrame(X, columns=list("abcd")).assign(label=Y)
+    model = cls()
+    if method == "score":
+        model = TanhClassifier(5, alpha=1.0).fit(table, Y)
+    message = r"^y='label' names a column, .* pass X\['label'\] as y, and X without that column"
+    if hasattr(model, method):
+        with pytest.raises(ValueError, match=message):
+            getattr(model, method)(table, "label")
+
+
 def test_columns_of_the_same_name_raise():
     twice = pd.DataFrame(X, columns=["a", "b", "a", "c"])
     message = r"several columns of the same name: \['a'\]\. Rename them, or keep the first"

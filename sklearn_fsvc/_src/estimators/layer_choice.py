@@ -16,7 +16,7 @@ from typing import Any
 
 from sklearn.utils import check_consistent_length
 
-from ..data.columns import check_labels_are_exact, check_unmasked
+from ..data.columns import check_labels_are_exact, check_no_name, check_unmasked
 from ..data.samples import Samples
 from ..data.streaming import count_operations
 from ..data.validation import to_host, validate_on_host
@@ -122,6 +122,7 @@ class BufferedNetwork(Network):
                 "time."
             )
         check_unmasked(X=X, y=y)
+        check_no_name(X, y=y)
         check_labels_are_exact(self, y)
         return validate_on_host(self, to_host(X), to_host(y), multi_output=True, reset=reset)
 
