@@ -151,24 +151,23 @@ def test_invalid_layers_are_errors(model, error, match, method):
     assert not hasattr(model, "n_features_in_")
 
 
-@pytest.mark.parametrize("buffers", [False, True])
-def test_features_in_another_order_than_those_of_the_layer_raise(buffers):
+def test_features_in_another_order_than_those_of_the_layer_raise():
     table = pd.DataFrame(X, columns=list("abcd"))
     layer = FrozenEstimator(RBFProjector(20, random_state=0).fit(table))
     match = "The estimator of layer has 'a' as feature 0, and X has 'd'.*X.layer.feature_names_in_"
     model = RBFClassifier(layer=layer, alpha=1.0)
-    reversed_ = table[list("dcba")]
-    if buffers:  # the layer is given later
-        model.set_params(layer=None).partial_fit(reversed_, Y).set_params(layer=layer)
-    for method in ("solve",) if buffers else ("fit", "partial_fit", "search"):
+    data = table[list("dcba")], Y
+    search = HiddenSizeSearchCV(model, {"alpha": [0.1, 1.0]})
+    buffered = clone(model).set_params(layer=None).partial_fit(*data).set_params(layer=layer)
+    calls = [
+        lambda: model.fit(*data),
+        lambda: model.partial_fit(*data, classes=[0, 1, 2]),
+        lambda: search.fit(*data),
+        buffered.solve,  # the layer was given after samples were buffered
+    ]
+    for call in calls:
         with pytest.raises(ValueError, match=match):
-            if method == "solve":
-                model.solve()
-            elif method == "search":
-                HiddenSizeSearchCV(model, {"alpha": [0.1, 1.0]}).fit(reversed_, Y)
-            else:
-                options = {"classes": [0, 1, 2]} if method == "partial_fit" else {}
-                getattr(model, method)(reversed_, Y, **options)
+            call()
     clone(model).fit(table, Y).predict(table)
     clone(model).fit(X[:, ::-1], Y)  # arrays have no names
 

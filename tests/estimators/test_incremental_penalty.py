@@ -291,7 +291,7 @@ def test_the_unit_of_removed_weights_is_forgotten(weight):
 @pytest.mark.parametrize(("weight", "removed", "left"), [(1000, 999, 1), (1, 0.25, 0.75)])
 @pytest.mark.parametrize("n_calls", [1, 40])
 def test_parts_of_weights_may_be_removed(weight, removed, left, n_calls):
-    rows, removals = np.arange(400), []
+    rows = np.arange(400)
     model = clone(MODEL).partial_fit(DIGITS[rows], Y[rows], range(10), np.full(400, weight))
     for part in np.array_split(rows, n_calls):
         model.forget(DIGITS[part], Y[part], np.full(len(part), removed))

@@ -92,7 +92,8 @@ def test_forget_changes_the_readout_by_the_map_of_masked_classes_alone():
     maps = [each.matrix_scaling_[:, :-1] for each in (never, forgot)]
     assert not np.allclose(*maps, atol=0.01)
     # Softmax does not depend on the mean over classes, which is lost by the maps.
-    coefs = (np.linalg.pinv(A) @ m.readout_coef_ for A, m in zip(maps, (never, forgot), strict=True))
+    pairs = zip(maps, (never, forgot), strict=True)
+    coefs = (np.linalg.pinv(A) @ model.readout_coef_ for A, model in pairs)
     np.testing.assert_allclose(*(coef - coef.mean(axis=0) for coef in coefs), atol=1e-6)
     assert never.score(X[new], y[new]) - forgot.score(X[new], y[new]) < 0.03
 
