@@ -311,8 +311,8 @@ def test_merge_needs_a_sequence(model):
 def test_weights_of_classes_that_have_not_occurred():
     """They are checked when the layer is fixed, unless the classes are listed."""
     model = TanhClassifier(**TANH, class_weight={"b": 5.0})
-    for label in ("a", "c"):
-        model.partial_fit(X[label == Y], Y[label == Y])
+    for rows in (Y == "a", Y == "c"):
+        model.partial_fit(X[rows], Y[rows])
     with raises_unchanged(model, ValueError, r"\['b'\], which are not .* classes=\[\.\.\.\]"):
         model.solve(fix_layer=True)
     model.partial_fit(X[Y == "b"], Y[Y == "b"]).solve(fix_layer=True)

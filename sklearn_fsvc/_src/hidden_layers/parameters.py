@@ -214,8 +214,8 @@ def check_layer_names(pretrained: Any, model: Any) -> None:
         j, theirs, mine = different
         raise ValueError(
             f"The estimator of layer has {theirs!r} as feature {j}, and X has {mine!r}: the "
-            "feature names should match those that the layer was fitted to, in the same order; pass "
-            "X[layer.feature_names_in_]."
+            "feature names should match those that the layer was fitted to, in the same order; "
+            "pass X[layer.feature_names_in_]."
         )
 
 
