@@ -125,8 +125,11 @@ class WeightCounts:
     @property
     def mean(self) -> float:
         """Mean weight; 1 if there are no samples."""
+        # Models that were saved without counts may have removed all weights that are counted.
+        if self.total <= 0:
+            return 1.0
         # Samples of which a part of the weight was removed are not counted, but are in the total.
-        return min(self.total / self.n, self.largest) if self.n else 1.0
+        return min(self.total / self.n, self.largest)
 
     @property
     def unit(self) -> float:
