@@ -379,6 +379,11 @@ def test_an_unknown_kind_is_named_before_anything_is_measured(kind):
     assert not profiles.folder().exists()
 
 
+def test_kinds_may_be_one_string():
+    found = tune("jit", KIND, n_features=4, repeats=1, max_seconds=0.1, save=False)
+    assert list(found) == [KIND]
+
+
 @pytest.mark.parametrize("name", ["repeats", "max_seconds", "n_features"])
 def test_zero_is_named_before_anything_is_measured(name):
     with pytest.raises(ValueError, match=f"{name}=0"):

@@ -85,7 +85,7 @@ class Tuned:
 
 
 def tune(
-    device: str = "auto", kinds: Sequence[str] = KINDS, *, n_features: Any = (128, 784),
+    device: str = "auto", kinds: str | Sequence[str] = KINDS, *, n_features: Any = (128, 784),
     repeats: int = 5, max_seconds: float = 180, save: bool = True, verbose: int = 0,
 ) -> dict[str, Tuned]:  # fmt: skip
     """Measure which settings of an engine are fastest on this machine, and save them.
@@ -98,7 +98,7 @@ def tune(
     ----------
     device : str, default="auto"
         As for estimators; "auto" is a GPU if one works.
-    kinds : sequence of str, optional
+    kinds : str or sequence of str, optional
         Kinds of layers: metric, kernel and dtype, or "tanh" and dtype. For fits with 8 or 15 bits,
         followed by ``"8 bits"`` or ``"15 bits"``. All without bits by default.
     n_features : int or sequence of int, default=(128, 784)
@@ -135,7 +135,7 @@ def tune(
     >>> sorted(found["tanh float32"].settings)
     ['M', 'asymmetry', 'block', 'step', 'threads', 'tile_rows', 'tile_units']
     """
-    kinds = tuple(kinds)
+    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     for kind in kinds:
         if kind not in KINDS + ROUNDED:
             raise ValueError(

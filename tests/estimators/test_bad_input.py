@@ -438,6 +438,26 @@ def test_invalid_class_weights(cls, bad):
         cls(5, class_weight={0: bad, 1: 1, 2: 1}).fit(X, Y)
 
 
+@pytest.mark.parametrize(
+    ("bad", "error"), [("bal", ValueError), ([1, 2], TypeError), (2.0, TypeError), ([], TypeError)]
+)
+@pytest.mark.parametrize("cls", CLASSIFIERS)
+def test_class_weights_of_other_types(cls, bad, error):
+    message = re.escape(f'class_weight={bad!r} must be None, "balanced" or a dict (a list of dicts')
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(error, match=message):
+            getattr(cls(5, class_weight=bad), method)(X, Y)
+
+
+def test_class_weights_of_another_number_of_outputs():
+    model = TanhClassifier(5, class_weight=[{0: 2.0}, {1: 3.0}])
+    with pytest.raises(ValueError, match=r"for 2 output\(s\), and y has 1; pass a dict for one"):
+        model.fit(X, Y)
+    model.set_params(class_weight={0: 2.0})
+    with pytest.raises(ValueError, match=r"for 1 output\(s\), and y has 2; .* list with a dict"):
+        model.fit(X, np.column_stack([Y, Y]))
+
+
 @pytest.mark.parametrize("weight", [1e300, 1e36, 1e-60])
 @pytest.mark.parametrize("cls", CLASSIFIERS + REGRESSORS)
 def test_sample_weights_whose_sum_overflows(cls, weight):
@@ -617,6 +637,19 @@ def test_masked_parameters_raise():
     fitted = TanhClassifier(5).partial_fit(X, Y, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="classes is a masked array"):
         fitted.partial_fit(X, Y, classes=half[:3])
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "score"])
+@pytest.mark.parametrize("cls", [TanhClassifier, RBFRegressor, StackedClassifier])
+def test_the_name_of_a_column_of_a_table(cls, method):
+    table = pd.DataFrame(X, columns=list("abcd")).assign(label=Y)
+    model = cls()
+    if method == "score":
+        model = TanhClassifier(5, alpha=1.0).fit(table, Y)
+    message = r"^y='label' names a column, .* pass X\['label'\] as y, and X without that column"
+    if hasattr(model, method):
+        with pytest.raises(ValueError, match=message):
+            getattr(model, method)(table, "label")
 
 
 def test_columns_of_the_same_name_raise():

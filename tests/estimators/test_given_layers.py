@@ -1,6 +1,7 @@
 """The parameter `layer`: pretrained estimators, and arrays of centres."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.frozen import FrozenEstimator
@@ -148,6 +149,27 @@ def test_invalid_layers_are_errors(model, error, match, method):
     with pytest.raises(error, match=match):
         model.fit(X, y) if method == "fit" else model.partial_fit(X, y, **options)
     assert not hasattr(model, "n_features_in_")
+
+
+def test_features_in_another_order_than_those_of_the_layer_raise():
+    table = pd.DataFrame(X, columns=list("abcd"))
+    layer = FrozenEstimator(RBFProjector(20, random_state=0).fit(table))
+    match = "The estimator of layer has 'a' as feature 0, and X has 'd'.*X.layer.feature_names_in_"
+    model = RBFClassifier(layer=layer, alpha=1.0)
+    data = table[list("dcba")], Y
+    search = HiddenSizeSearchCV(model, {"alpha": [0.1, 1.0]})
+    buffered = clone(model).set_params(layer=None).partial_fit(*data).set_params(layer=layer)
+    calls = [
+        lambda: model.fit(*data),
+        lambda: model.partial_fit(*data, classes=[0, 1, 2]),
+        lambda: search.fit(*data),
+        buffered.solve,  # the layer was given after samples were buffered
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=match):
+            call()
+    clone(model).fit(table, Y).predict(table)
+    clone(model).fit(X[:, ::-1], Y)  # arrays have no names
 
 
 def test_clones_keep_a_frozen_layer():

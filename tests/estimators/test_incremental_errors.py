@@ -4,6 +4,7 @@ import copy
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -305,6 +306,48 @@ def test_merge_needs_a_sequence(model):
     other = copy.deepcopy(model)
     with raises_unchanged(model, TypeError, r"models=TanhClassifier.* must be a sequence"):
         model.merge(other)
+
+
+def test_weights_of_classes_that_have_not_occurred():
+    """They are checked when the layer is fixed, unless the classes are listed."""
+    model = TanhClassifier(**TANH, class_weight={"b": 5.0})
+    for rows in (Y == "a", Y == "c"):
+        model.partial_fit(X[rows], Y[rows])
+    with raises_unchanged(model, ValueError, r"\['b'\], which are not .* classes=\[\.\.\.\]"):
+        model.solve(fix_layer=True)
+    model.partial_fit(X[Y == "b"], Y[Y == "b"]).solve(fix_layer=True)
+    fitted = TanhClassifier(**TANH, class_weight={"b": 5.0}, layer=FrozenEstimator(model))
+    np.testing.assert_allclose(model.readout_coef_, fitted.fit(X, Y).readout_coef_, atol=1e-6)
+    with pytest.raises(ValueError, match=r"weights of \['b'\]"):
+        clone(model).partial_fit(X[Y == "a"], Y[Y == "a"], classes=["a", "c"])
+
+
+@pytest.mark.parametrize("fixes", [(), (0,), (1,), (0, 1)])
+def test_merge_of_other_columns_raises(fixes):
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    layer = FrozenEstimator(TanhProjector(12, random_state=0).fit(X))
+    cases = [
+        (table[["c", "b", "a"]], Z, r"^models\[0\] has 'c' as feature 0, but this model has 'a'"),
+        (X[:, :2], Z, r"^models\[0\] has 2 features, but this model has 3; pass"),
+        (X, np.column_stack([Z, Z]), r"models\[0\] has .* y of shape \(2,\), .* of shape \(\);"),
+        (X, Z[:, None], r"models\[0\] has .* y of shape \(1,\), .* of shape \(\);"),
+    ]
+    for data, y, match in cases:
+        given = {"layer": layer} if data.shape[1] == 3 and len(fixes) == 2 else {}
+        models = [TanhRegressor(**TANH, **given).partial_fit(table, Z)]
+        models.append(clone(models[0]).partial_fit(data, y))
+        for i in fixes:
+            models[i].solve(fix_layer=True)
+        with raises_unchanged(models[0], ValueError, match):
+            models[0].merge(models[1:])
+
+
+@pytest.mark.parametrize("fix_layer", [False, True])
+def test_merge_of_other_outputs_of_a_classifier_raises(fix_layer):
+    one = TanhClassifier(**TANH).partial_fit(X, make_labels(2, 2))
+    other = TanhClassifier(**TANH).partial_fit(X, make_labels(2, 2, 2)).solve(fix_layer=fix_layer)
+    with raises_unchanged(one, ValueError, r"y of shape \(3,\), but this model of shape \(2,\)"):
+        one.merge([other])
 
 
 def test_merge_of_differently_scaled_targets_raises(regressor):

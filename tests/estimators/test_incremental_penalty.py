@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -217,6 +218,14 @@ def test_many_samples_have_one_validation_fold():
     assert_same_statistics(small.merge([model]), train(np.arange(N)))
 
 
+def test_a_window_of_few_samples_keeps_all_validation_folds():
+    model = train(np.arange(600))
+    for start in range(0, 1000, 200):
+        old, new = np.arange(start, start + 200), np.arange(start + 600, start + 800)
+        model.forget(DIGITS[old], Y[old]).partial_fit(DIGITS[new], Y[new])
+    assert assert_same_statistics(model, train(np.arange(1000, 1600))) == 7
+
+
 def test_validation_sums_decay_with_the_total():
     model = train(
         np.arange(500), clone(MODEL).set_params(forgetting_factor=0.99), n_calls=5
@@ -264,6 +273,30 @@ def test_fractions_of_all_samples_may_be_removed(fractions):
     expected = train(rows, clone(MODEL).set_params(alpha=model.alpha_ / left))
     scores = (m.decision_function(DIGITS) for m in (model, expected))
     np.testing.assert_allclose(*scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [1e4, 0.5])
+def test_the_unit_of_removed_weights_is_forgotten(weight):
+    some, weights = np.arange(100), np.full(100, weight)
+    never = train(np.arange(N)).solve()
+    for batches in permutations([(np.arange(N), None), (some, weights)]):
+        model = clone(MODEL)
+        for rows, w in batches:
+            model.partial_fit(DIGITS[rows], Y[rows], range(10), w)
+        model.forget(DIGITS[some], Y[some], weights).solve()
+        assert model.alpha_ == pytest.approx(never.alpha_)
+        assert not hasattr(model, "mean_weight_")
+
+
+@pytest.mark.parametrize(("weight", "removed", "left"), [(1000, 999, 1), (1, 0.25, 0.75)])
+@pytest.mark.parametrize("n_calls", [1, 40])
+def test_parts_of_weights_may_be_removed(weight, removed, left, n_calls):
+    rows = np.arange(400)
+    model = clone(MODEL).partial_fit(DIGITS[rows], Y[rows], range(10), np.full(400, weight))
+    for part in np.array_split(rows, n_calls):
+        model.forget(DIGITS[part], Y[part], np.full(len(part), removed))
+    unit = getattr(model.solve(), "mean_weight_", 1.0)
+    assert left / 2 < unit < left * 2
 
 
 def test_pickled_penalty():

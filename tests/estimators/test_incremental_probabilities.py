@@ -73,6 +73,31 @@ def test_no_calibration_sample_left(trained):
     assert [p.shape[1] for p in both.predict_proba(X[:5])] == [3, 2]
 
 
+def test_forget_changes_the_readout_by_the_map_of_masked_classes_alone():
+    """The map is fitted to the few calibration samples that are left; without one, a class is lost.
+
+    See "The map of masked classes" of docs/streams.rst.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(7000, 4))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=len(X)), [-0.4, 0.4])
+    later, new = slice(1000, 5000), slice(5000, None)
+    layer = FrozenEstimator(TanhClassifier(10, scale=0.05, feature_weights=None).fit(X, y))
+    model = TanhClassifier(layer=layer, alpha=1.0)
+    never = clone(model).fit(X[:1000], y[:1000])
+    forgot = clone(model).partial_fit(X[:5000], y[:5000], classes=range(3))
+    forgot.forget(X[later], y[later]).solve()
+    sample = forgot._incremental_state.statistics.sample
+    assert 30 <= sample.n_rows < 150
+    maps = [each.matrix_scaling_[:, :-1] for each in (never, forgot)]
+    assert not np.allclose(*maps, atol=0.01)
+    # Softmax does not depend on the mean over classes, which is lost by the maps.
+    pairs = zip(maps, (never, forgot), strict=True)
+    coefs = (np.linalg.pinv(A) @ model.readout_coef_ for A, model in pairs)
+    np.testing.assert_allclose(*(coef - coef.mean(axis=0) for coef in coefs), atol=1e-6)
+    assert never.score(X[new], y[new]) - forgot.score(X[new], y[new]) < 0.03
+
+
 def test_copies_and_merged_models_continue_equally(trained):
     """A stream equals its pickled copy merged with parts, with weights and several outputs."""
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X))

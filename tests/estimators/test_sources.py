@@ -308,6 +308,15 @@ def test_lms_in_random_order_raises(data):
         RBFClassifier(20, readout="lms", **SMALL).fit(SliceableFile(X), y)
 
 
+@pytest.mark.parametrize("cls", [RBFRegressor, TanhRegressor])
+def test_hyperparameters_for_float64_files_equal_those_of_arrays(cls):
+    """Both are selected in float32, since there are more than a thousand samples."""
+    X = np.random.default_rng(0).normal(size=(1500, 4))
+    y = X[:, 0] * X[:, 1]
+    found, expected = (cls(40, **SMALL).fit(data, y) for data in (SliceableFile(X), X))
+    assert_same(attributes(found), attributes(expected))
+
+
 def test_a_model_of_a_file_is_pickled_without_it(data):
     import pickle
 

@@ -65,6 +65,22 @@ def check_dimensions(X: Any) -> None:
         raise ValueError(f"X has shape {X.shape}, and must have two dimensions; reshape it.")
 
 
+def check_no_name(X: Any, **arrays: Any) -> None:
+    """Raise ValueError if the name of a column is given in place of an array."""
+    for name, value in arrays.items():
+        if not isinstance(value, str):
+            continue
+        if hasattr(X, "columns"):
+            raise ValueError(
+                f"{name}={value!r} names a column, which is for functions that return chunks; pass "
+                f"X[{value!r}] as {name}, and X without that column."
+            )
+        raise ValueError(
+            f"{name}={value!r} would be the name of a column, and {type(X).__name__} has none; "
+            f"pass {name} of all rows."
+        )
+
+
 def check_unique_names(X: Any) -> None:
     """Raise ValueError for a DataFrame with several columns of the same name."""
     # A LazyFrame of polars has no shape, and is refused later; its names would take a computation.
@@ -79,6 +95,16 @@ def check_unique(table: str, names: Iterable[Any]) -> None:
             f"{table} has several columns of the same name: {repeated!r}. Rename them, or keep the "
             "first of each: X.loc[:, ~X.columns.duplicated()]."
         )
+
+
+def different_names(estimator: Any, other: Any) -> tuple[int, str, str] | None:
+    """Return the first feature with another name in `other`: its index and both names.
+
+    None if there is none, or if an estimator was fitted without names.
+    """
+    both = [getattr(each, "feature_names_in_", ()) for each in (estimator, other)]
+    pairs = enumerate(zip(*both, strict=False))
+    return next(((j, one, two) for j, (one, two) in pairs if one != two), None)
 
 
 def describe_columns(X: Any) -> tuple[list[Any], list[Any], list[str]]:

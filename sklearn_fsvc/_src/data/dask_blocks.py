@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from ..engines import get_engine
 from ..engines.threads import current_dask_worker
-from .columns import check_unmasked
+from .columns import check_no_name, check_unmasked
 from .job import Job
 from .sources import Source, open_source
 from .sources.base import check_finite, supported_dtype
@@ -62,6 +62,7 @@ def open_input(
     check_unmasked(X=X, y=y, sample_weight=sample_weight)
     if not is_dask_collection(X):
         return open_source(X, max_memory, y, sample_weight)
+    check_no_name(X, y=y, sample_weight=sample_weight)
     array, names = as_dask_array(X)
     if np.isnan(array.chunks[0]).any():
         array = array.copy()  # `compute_chunk_sizes` modifies it, and X belongs to the user

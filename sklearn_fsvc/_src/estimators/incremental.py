@@ -68,7 +68,8 @@ class IncrementalState:
     layer_parameter: Any
     formula: str
     search_rows: list[dict[str, Any]]  # `SearchHistory.rows` of the choice of the layer
-    start_alpha: float  # the penalty that was best for the layer: each search begins there
+    # The penalty that was best for the layer, for weights of unit 1: each search begins there.
+    start_alpha: float
     class_weight: Any = None  # the parameter in the first call: the sums are weighted by it
     alpha: float | None = None  # the penalty of the last search
     searched_at: int | None = None  # number of samples added and removed before that search
@@ -101,9 +102,8 @@ class IncrementalState:
             sample=sample,
         )
         # The sums have the given weights.
-        scale = history.alpha_scale
-        rows = [row | {"alpha": scale * row["alpha"]} for row in history.rows]
-        start_alpha = scale * history.start_for(layer)
+        rows = [row | {"alpha": history.alpha_scale * row["alpha"]} for row in history.rows]
+        start_alpha = history.start_for(layer)
         class_weight = deepcopy(target.class_weight)  # a dict may be changed in place
         return cls(
             statistics, units.given_layer, layer.formula, rows, start_alpha, class_weight
@@ -189,16 +189,17 @@ class IncrementalState:
         if sums is None:
             return self, None
         # Weights may have decayed, or fractions of them have been removed.
-        n_present = sums.total.n / statistics.mean_weight
+        n_present = sums.total.n / statistics.weights.mean
         is_due = (
             self.searched_at is None or n_changes - self.searched_at >= _SEARCH_AFTER * n_present
         )
         folds = sums.folds(parts.units.sample_centers) if is_due else []
         if not folds:
             return self, None
+        unit = statistics.weights.unit
         history = SearchHistory(self.start_alpha, list(self.search_rows))
         result = search_penalty(
-            folds, self.start_alpha, unit=statistics.weight_unit,
+            folds, unit * self.start_alpha, unit=unit,
             uncovered_loss=evaluate.uncovered_loss(self, parts),
         )  # fmt: skip
         history.add(parts.units.layer, result)
@@ -207,7 +208,8 @@ class IncrementalState:
     @property
     def best_alpha(self) -> float:
         """The penalty of the last search; before the first one, that of the layer."""
-        return self.start_alpha if self.alpha is None else self.alpha
+        unit = self.statistics.weights.unit
+        return unit * self.start_alpha if self.alpha is None else self.alpha
 
 
 @dataclass
@@ -280,7 +282,7 @@ class Evaluator:
             yield SampledLOO(
                 job, layer, statistics.sample, statistics.total, units=self.units,
                 center_outputs=center_outputs(parts.units, parts.target),
-                mean_weight=statistics.weight_unit,
+                mean_weight=statistics.weights.unit,
             )  # fmt: skip
 
     def uncovered_loss(self, state: IncrementalState, parts: Parts) -> Any:
@@ -297,7 +299,7 @@ class Evaluator:
         sample = state.statistics.sample
         total: Any = state.statistics.total  # not None, as the buffer was flushed
         fitted: dict[str, Any] = {"alpha_": alpha}
-        unit = state.statistics.weight_unit
+        unit = state.statistics.weights.unit
         if unit != 1:
             fitted["mean_weight_"] = unit
         if sample is None:

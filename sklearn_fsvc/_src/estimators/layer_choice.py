@@ -16,11 +16,12 @@ from typing import Any
 
 from sklearn.utils import check_consistent_length
 
-from ..data.columns import check_labels_are_exact, check_unmasked
+from ..data.columns import check_labels_are_exact, check_no_name, check_unmasked
 from ..data.samples import Samples
 from ..data.streaming import count_operations
 from ..data.validation import to_host, validate_on_host
 from ..engines import get_engine
+from ..hidden_layers.parameters import check_layer_names
 from ..parts.composition import Parts, parts_of
 from ..parts.target import TargetSpec
 from ..parts.units import Units
@@ -100,6 +101,7 @@ class BufferedNetwork(Network):
         scaled, scale = samples.with_unit_weights()
         history = SearchHistory(units.start_alpha, alpha_scale=scale)
         if chooses:
+            check_layer_names(units.pretrained, self)
             on_device, job = units.order_samples(scaled).on_device(job)
             report = FitReport(job.description, self.verbose)
             units = with_center_targets(units.fit(job, on_device, history), target, on_device)
@@ -120,6 +122,7 @@ class BufferedNetwork(Network):
                 "time."
             )
         check_unmasked(X=X, y=y)
+        check_no_name(X, y=y)
         check_labels_are_exact(self, y)
         return validate_on_host(self, to_host(X), to_host(y), multi_output=True, reset=reset)
 
@@ -210,6 +213,7 @@ class BufferedNetwork(Network):
         self, parts: Parts, buffer: SampleBuffer, batch: RawSamples | None = None
     ) -> None:
         """Choose the layer from the buffer and a batch, sum their samples, and drop the buffer."""
+        parts.target.check_weighted_classes()  # further classes are possible until now
         chosen_from = list(buffer.parts)
         if batch is not None:
             # A batch that does not fit in the buffer is enough, and is not copied.

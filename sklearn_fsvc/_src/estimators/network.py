@@ -23,6 +23,7 @@ from ..data.sources.base import supported_dtype
 from ..data.streaming import cast_layer, count_operations, work_of_fit
 from ..data.validation import is_on_other_device, to_host, validate_on_host, validate_samples
 from ..engines import get_engine
+from ..hidden_layers.parameters import check_layer_names
 from ..parts.composition import Parts
 from ..parts.readout import ReadoutTraining
 from ..parts.target import TargetSpec
@@ -147,6 +148,7 @@ class Network(EstimatorMixin, CallbackMixin, BaseEstimator, metaclass=ABCMeta):
             samples = replace(samples, groups=groups, validation=validation)
             parts = replace(parts, target=target)
             parts.readout.check_samples(samples)
+        check_layer_names(parts.units.pretrained, self)
         return parts, samples
 
     @contextmanager

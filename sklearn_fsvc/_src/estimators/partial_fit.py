@@ -9,6 +9,7 @@ import joblib
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.columns import different_names
 from ..data.dask_blocks import compute_if_dask
 from ..data.memory_plan import host_memory_limit
 from ..engines.algebra import HOST
@@ -142,6 +143,8 @@ class IncrementalNetwork(BufferedNetwork):
         probabilities of a classifier and the intervals of a regressor are calibrated on a random
         sample of 512 training samples. If some of them are removed, only samples that are added
         later replace them; the fewer there are, the closer the probabilities are to 1 / n_classes.
+        If a classifier of 3 to 16 classes has `matrix_scaling_`, that map, which is a part of the
+        readout, is fitted to this sample, too, and is not that of a fit to the present samples.
 
         Parameters
         ----------
@@ -229,8 +232,8 @@ class IncrementalNetwork(BufferedNetwork):
         Raises
         ------
         ValueError
-            For a model with another layer, other classes, or another scaling of y; the estimator
-            is not changed.
+            For a model with another layer, other features or their order, other classes, or another
+            shape or scaling of y; the estimator is not changed.
 
         Examples
         --------
@@ -265,6 +268,7 @@ class IncrementalNetwork(BufferedNetwork):
             raise TypeError(f"{name}={other!r} must be a {type(self).__name__}, as this is.")
         other_parts = other._parts()
         other._check_incremental_state(other_parts, name)
+        _check_same_columns(self, other, name)
         theirs, mine = other_parts.target.class_weight, self._parts().target.class_weight
         if theirs != mine:
             raise ValueError(
@@ -453,6 +457,36 @@ class IncrementalNetwork(BufferedNetwork):
         parts = replace(parts, readout=readout)
         self._store_state(parts, state, evaluate.device, search_results)
         warn_of_problem(solution.problem)
+
+
+def _check_same_columns(model: Any, other: Any, name: str) -> None:
+    """Raise ValueError if another model has other features, or another number of outputs."""
+    theirs, mine = other.n_features_in_, model.n_features_in_
+    if theirs != mine:
+        raise ValueError(
+            f"{name} has {theirs} features, but this model has {mine}; pass the same features to "
+            "partial_fit of both."
+        )
+    if (different := different_names(other, model)) is not None:
+        j, theirs, mine = different
+        raise ValueError(
+            f"{name} has {theirs!r} as feature {j}, but this model has {mine!r}: the feature names "
+            "should match; pass the same columns in the same order to partial_fit of both."
+        )
+    theirs, mine = _sample_shape(other), _sample_shape(model)
+    if None not in (theirs, mine) and theirs != mine:
+        raise ValueError(
+            f"{name} has samples of y of shape {theirs}, but this model of shape {mine}; pass the "
+            "same outputs to partial_fit of both."
+        )
+
+
+def _sample_shape(model: Any) -> tuple[int, ...] | None:
+    """Return the shape of a sample of y; None before the first sample of positive weight."""
+    if not model._is_buffering:
+        return model._parts().target.sample_shape
+    parts = model._sample_buffer.parts
+    return parts[0].y.shape[1:] if parts else None
 
 
 def _layer_hash(layer: Any) -> str:

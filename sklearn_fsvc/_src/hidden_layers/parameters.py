@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.columns import check_unmasked
+from ..data.columns import check_unmasked, different_names
 from ..data.job import Job
 from ..data.rows import take_rows
 from ..data.samples import Samples, draw_ascending
@@ -206,6 +206,17 @@ def centers_of(layer: Any, X: Any) -> npt.NDArray:
         raise TypeError(f"layer={layer!r} must be a fitted estimator, or an array of centres.")
     centers = check_array(layer, dtype=list(DTYPES), input_name="layer", copy=True)
     return centers.astype(X.dtype, copy=False) if X.dtype.kind == "f" else centers
+
+
+def check_layer_names(pretrained: Any, model: Any) -> None:
+    """Raise ValueError if the given layer was fitted to features with other names than a model."""
+    if (different := different_names(pretrained, model)) is not None:
+        j, theirs, mine = different
+        raise ValueError(
+            f"The estimator of layer has {theirs!r} as feature {j}, and X has {mine!r}: the "
+            "feature names should match those that the layer was fitted to, in the same order; "
+            "pass X[layer.feature_names_in_]."
+        )
 
 
 def check_n_features(units: npt.NDArray, X: Any) -> None:

@@ -307,6 +307,9 @@ def _read(job, samples, rows):
     if not (is_read or isinstance(X, ShardedRows) or dtype):
         return samples, job
     samples = samples.taken(rows, dtype)
+    if not is_in_memory(X):  # the values are known only now
+        dtype = _reduced_dtype(samples.X, len(rows), job.memory_limit)
+        samples = samples if dtype is None else replace(samples, X=samples.X.astype(dtype))
     what, remedy = "selecting kernel and radius", "set kernel, radius and feature_weights"
     check_fits(what, samples.X.nbytes, job.memory_limit, remedy)
     job = job.reserve(samples.X.nbytes).reserve_host(samples.target_bytes)

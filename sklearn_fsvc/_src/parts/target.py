@@ -97,6 +97,10 @@ class TargetSpec(Part, ABC):
         """
         return self
 
+    def check_weighted_classes(self) -> None:
+        """Raise ValueError if other classes than those of y have a weight."""
+        return None
+
     def has_same_classes(self, other: Self) -> bool:
         """Return whether both have the same classes."""
         return True
@@ -171,6 +175,11 @@ class TargetSpec(Part, ABC):
     @abstractmethod
     def n_columns(self) -> int:
         """Return the number of columns of y."""
+
+    @property
+    @abstractmethod
+    def sample_shape(self) -> tuple[int, ...]:
+        """Return the shape of a sample of y: () for an array of one dimension."""
 
     @abstractmethod
     def select_decision(self, scores: Any, output: int, readout: Any) -> tuple[Any, Any, Any]:

@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from ..data.samples import Samples, has_fractions, weight_unit
+from ..data.samples import Samples, weight_unit
 from ..data.sources import joined
 from .cross_validation import CVStatistics, count_parts
 from .moments import CANCELLATION_ERROR
@@ -92,6 +92,52 @@ class BufferedSamples:
         return BufferedSamples(Samples(X, _Values(targets), weight), decay)
 
 
+@dataclass(frozen=True)
+class WeightCounts:
+    """Counts of the weights of samples, as they were given: without decay."""
+
+    n: int = 0
+    total: float = 0.0
+    n_fractions: int = 0  # weights that are not integers
+    largest: float = 0.0  # not reduced when samples are removed
+
+    @classmethod
+    def of(cls, samples: Samples) -> "WeightCounts":
+        """Return the counts of samples, all of positive weight."""
+        weight, n = samples.weight, len(samples)
+        if weight is None:
+            return cls(n, float(n), 0, 1.0)
+        n_fractions = int(np.count_nonzero(weight % 1))
+        return cls(n, float(weight.sum()), n_fractions, float(weight.max(initial=0)))
+
+    def __add__(self, other: "WeightCounts") -> "WeightCounts":
+        return WeightCounts(
+            self.n + other.n, self.total + other.total, self.n_fractions + other.n_fractions,
+            max(self.largest, other.largest),
+        )  # fmt: skip
+
+    def __sub__(self, other: "WeightCounts") -> "WeightCounts":
+        n, n_fractions = self.n - other.n, self.n_fractions - other.n_fractions
+        if n <= 0:  # parts of their weights were removed: the samples remain
+            n, n_fractions = self.n, max(self.n_fractions, other.n_fractions)
+        return WeightCounts(n, self.total - other.total, n_fractions, self.largest)
+
+    @property
+    def mean(self) -> float:
+        """Mean weight; 1 if there are no samples."""
+        # Models that were saved without counts may have removed all weights that are counted.
+        if self.total <= 0:
+            return 1.0
+        # Samples of which a part of the weight was removed are not counted, but are in the total.
+        return min(self.total / self.n, self.largest)
+
+    @property
+    def unit(self) -> float:
+        """The number that `Samples.with_unit_weights` would divide the weights by."""
+        # Negative after parts of integer weights were removed, which leaves fractions.
+        return weight_unit(self.mean, self.n_fractions != 0)
+
+
 @dataclass(frozen=True, eq=False)
 class RunningStatistics:
     """Statistics of the samples that were added and not removed. Immutable.
@@ -117,24 +163,11 @@ class RunningStatistics:
     # Samples that were added and removed, whatever their weight.
     n_added: int = 0
     n_removed: int = 0
-    # The weights of those that were added, as they were given: their sum, and whether some of them
-    # are not integers.
-    added_weight: float = 0.0
-    has_fractions: bool = False
+    weights: WeightCounts = WeightCounts()  # of the samples that are present
 
     @property
     def is_empty(self) -> bool:
         return self.total is None and not self.buffered
-
-    @property
-    def mean_weight(self) -> float:
-        """Mean weight of the samples that were added."""
-        return self.added_weight / self.n_added if self.added_weight else 1.0
-
-    @property
-    def weight_unit(self) -> float:
-        """The number that `Samples.with_unit_weights` would divide the weights by."""
-        return weight_unit(self.mean_weight, self.has_fractions)
 
     @property
     def sums(self) -> CVStatistics | None:
@@ -156,7 +189,7 @@ class RunningStatistics:
         log_decay = self.log_decay if row_log_decay is None else float(row_log_decay[-1])
         rows = BufferedSamples(samples, row_log_decay)
         n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
-        result = self._count_samples(samples)
+        result = self._count(len(samples), WeightCounts.of(samples))
         if self._is_full(len(samples), n_bytes):  # large batches gain nothing from the buffer
             return replace(result.flush(evaluate), log_decay=log_decay)._evaluate(rows, evaluate)
         n_rows, n_bytes = self.n_rows + len(samples), self.n_bytes + n_bytes
@@ -175,21 +208,17 @@ class RunningStatistics:
         """
         result = replace(self.flush(evaluate), log_decay=log_decay)
         for rows in parts:
-            result = result._count_samples(rows.samples)._evaluate(rows, evaluate)
+            counted = result._count(len(rows.samples), WeightCounts.of(rows.samples))
+            result = counted._evaluate(rows, evaluate)
         return result
 
-    def _count_samples(self, samples):
-        """Return the statistics with more samples counted."""
-        return self._count(len(samples), samples.total_weight, has_fractions(samples.weight))
-
-    def _count(self, n_added, added_weight, has_fractions):
+    def _count(self, n_added, weights):
         """Return the statistics with more samples counted; many samples need fewer parts."""
-        n_added += self.n_added
-        parts = min(self.n_parts, count_parts(0, n_added))
+        weights = self.weights + weights
+        parts = min(self.n_parts, count_parts(0, weights.n))
         return replace(
-            self, n_added=n_added, n_parts=parts, validation=self.validation[:parts],
-            added_weight=self.added_weight + added_weight,
-            has_fractions=self.has_fractions or has_fractions,
+            self, n_added=self.n_added + n_added, weights=weights,
+            n_parts=parts, validation=self.validation[:parts],
         )  # fmt: skip
 
     def _is_full(self, n_rows, n_bytes):
@@ -240,9 +269,11 @@ class RunningStatistics:
         left, sample = sums - removed, before.sample
         if _is_nothing(sums.total, left.total):
             return replace(
-                before, total=None, validation=(), sample=sample and RowSample(sample.capacity)
-            )
+                before, total=None, validation=(), weights=WeightCounts(),
+                sample=sample and RowSample(sample.capacity),
+            )  # fmt: skip
         _check_possible(sums.total, left.total)
+        before = replace(before, weights=self.weights - WeightCounts.of(samples))
         return before._with(left, sample and sample.remove(samples))
 
     def merge(self, other: "RunningStatistics", evaluate: Evaluate) -> "RunningStatistics":
@@ -250,7 +281,7 @@ class RunningStatistics:
         one, two = (each.flush(evaluate)._decayed() for each in (self, other))
         parts, n_removed = min(self.n_parts, other.n_parts), self.n_removed + other.n_removed
         result = replace(one, n_parts=parts, n_removed=n_removed)
-        result = result._count(other.n_added, other.added_weight, other.has_fractions)
+        result = result._count(other.n_added, other.weights)
         sample = result.sample and two.sample and result.sample.merge(two.sample)
         result = replace(result, sample=sample)
         return result if two.total is None else result._add(two.sums, sample)

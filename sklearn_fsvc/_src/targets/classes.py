@@ -59,14 +59,21 @@ class ClassTarget(TargetSpec):
         return Labels(self.classes_, self.multilabel_)
 
     def check(self) -> None:
-        # scikit-learn validates `class_weight`, together with the classes of y.
-        return None
+        given = self.class_weight
+        if given is None or is_option(given, "balanced") or self._weights_by_class:
+            return
+        error = ValueError if isinstance(given, str) else TypeError
+        raise error(
+            f'class_weight={given!r} must be None, "balanced" or a dict (a list of dicts for '
+            "several outputs)."
+        )
 
     # From y to samples with targets and weights.
 
     def fit_encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
         labels, codes = _infer_labels(self.owner, y)
         target = self._with_labels(labels)
+        target.check_weighted_classes()
         samples = target._encoded_samples(X, codes, sample_weight)
         if not labels.is_multilabel:
             _require_two_classes(labels, codes, samples.weight)
@@ -75,7 +82,9 @@ class ClassTarget(TargetSpec):
     def fit_first_batch(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: TargetSpec | None
     ) -> Self:
-        return self._with_labels(Labels.from_classes(classes, y))
+        target = self._with_labels(Labels.from_classes(classes, y))
+        target.check_weighted_classes()
+        return target
 
     def validate_targets(
         self, X: Any, y: Any, sample_weight: Any
@@ -90,7 +99,20 @@ class ClassTarget(TargetSpec):
             return self._with_labels(_infer_labels(self.owner, joined)[0])
         labels = Labels.from_classes(classes, joined)
         labels.encode(joined)  # raises for others
-        return self._with_labels(labels)
+        target = self._with_labels(labels)
+        target.check_weighted_classes()
+        return target
+
+    def check_weighted_classes(self) -> None:
+        dicts, per_output = self._weights_by_class, self.labels.classes_per_output
+        if dicts and len(dicts) != len(per_output):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} has weights for {len(dicts)} output(s), and y "
+                f"has {len(per_output)}; pass a dict for one output, else a list with a dict for "
+                "each."
+            )
+        for class_weight, classes in zip(dicts, per_output, strict=False):
+            _check_names_classes(class_weight, classes)
 
     def has_same_classes(self, other: Self) -> bool:
         is_alike = self.labels.is_multilabel == other.labels.is_multilabel
@@ -158,7 +180,7 @@ class ClassTarget(TargetSpec):
         if weight is not None and is_option(self.class_weight, "balanced"):
             return np.prod([_balanced_weights(column, weight) for column in codes.T], axis=0)
         dicts = self._weights_by_class
-        if len(dicts) != codes.shape[1]:  # "balanced", or invalid
+        if not dicts:  # "balanced"
             weights = compute_sample_weight(self.class_weight, self.labels.decode(codes))
         else:
             each = zip(dicts, self.labels.classes_per_output, codes.T, strict=True)
@@ -289,6 +311,10 @@ class ClassTarget(TargetSpec):
     def n_columns(self) -> int:
         return len(self.labels.classes_per_output)
 
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        return () if self.labels.is_single else (self.n_columns,)
+
     def select_decision(
         self, scores: Any, output: int, readout: Any
     ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
@@ -398,6 +424,11 @@ def _multiply_in_order(coef, values):
 
 def _weights_of(class_weight, classes):
     """Return the weight of each class from a dict; 1 for those that it does not name."""
+    return np.array([class_weight.get(label, 1) for label in classes.tolist()], np.float64)
+
+
+def _check_names_classes(class_weight, classes):
+    """Raise ValueError for a dict with weights of other classes than those of y."""
     known = classes.tolist()
     unknown = [label for label in class_weight if label not in known]
     # As in scikit-learn, weights of further classes are ignored if none of the present ones lacks
@@ -405,9 +436,9 @@ def _weights_of(class_weight, classes):
     if unknown and not all(label in class_weight for label in known):
         raise ValueError(
             f"class_weight={class_weight!r} has weights of {unknown}, which are not among the "
-            f"classes {known} of y; name classes of y. Those without a weight have weight 1."
+            f"classes {known} of y; name classes of y, or list all of them in partial_fit, as "
+            "classes=[...]. Those without a weight have weight 1."
         )
-    return np.array([class_weight.get(label, 1) for label in known], np.float64)
 
 
 def _balanced_weights(codes, weight):

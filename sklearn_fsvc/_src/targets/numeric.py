@@ -295,6 +295,10 @@ class NumericTarget(TargetSpec):
     def n_columns(self) -> int:
         return np.size(self.target_mean_)
 
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        return np.shape(self.target_mean_)
+
     def select_decision(
         self, scores: Any, output: int, readout: Any
     ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:

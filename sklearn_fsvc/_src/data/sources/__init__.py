@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..columns import check_no_name
 from ..memory_plan import host_memory_limit
 from .arrays import ArraySource, Sliceable, SparseSource, is_evaluated_sparse, is_sliceable, joined
 from .base import PrefetchedSource, Source, is_in_memory, read_ahead, select_rows
@@ -36,16 +37,12 @@ def open_source(
             "several passes. Give a function without arguments that returns a fresh one each time."
         )
     is_function = callable(X)
+    if not is_function:
+        check_no_name(X, y=y, sample_weight=sample_weight)
     if not (is_function or is_sliceable(X)):
         return X, y, sample_weight
     limit = host_memory_limit(max_memory)
     if is_function:
         return Iterated.open(X, limit, y, sample_weight)
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        if isinstance(value, str):
-            raise ValueError(
-                f"{name}={value!r} would be the name of a column, and {type(X).__name__} has none; "
-                f"pass {name} of all rows."
-            )
     y, sample_weight = (np.asarray(v) if is_sliceable(v) else v for v in (y, sample_weight))
     return Sliceable(X, limit), y, sample_weight
