@@ -19,7 +19,7 @@ from ..readouts.draw_sample import random_indices, sample_at_random
 from ..readouts.residuals import N_RESIDUALS, fit_residual_distribution, max_residuals
 from ..readouts.row_sample import RowSample
 from ..utils.parameters import check_bool, check_choice
-from .encoding import StandardisedTargets, as_float64, validate_weights
+from .encoding import StandardisedTargets, as_float64, replace_unweighted, validate_weights
 from .transforms import (
     KINDS,
     TargetTransformer,
@@ -180,6 +180,7 @@ class NumericTarget(TargetSpec):
         weight = validate_weights(X, sample_weight)
         values = y.reshape(len(y), -1)
         if self.transformer is not None:
+            replace_unweighted(values, weight)
             values = self.transformer.transform(values)
         # In place: `as_float64` has copied y, which with many outputs is the largest array here.
         values -= self.target_mean_
@@ -404,8 +405,7 @@ def _standardise(y, weight, transformer=None):
     values = y.reshape(len(y), -1)
     if transformer is not None:
         present = slice(None) if weight is None else weight > 0
-        if weight is not None:  # samples of weight 0 may have any y
-            values[weight == 0] = values[weight.argmax()]
+        replace_unweighted(values, weight)
         positive = None if weight is None else weight[present]
         values = transformer.fit(values[present], positive).transform(values)
     return StandardisedTargets.standardise(values, weight), y.shape[1:]
