@@ -35,6 +35,8 @@ from .transforms import (
 _MAX_STANDARDISED = 1e100
 # Upper bound of the standard deviation of y: predictions are sums of several times as large terms.
 _MAX_SCALE = 2e307
+# Upper bound of |y| that is transformed: differences and sums of two y are finite.
+_MAX_TRANSFORMED = 4e307
 # Leave-one-out scores that are kept of all samples, for residuals; else those of some samples are
 # computed in another pass over these.
 _MAX_LOO_SCORES = 2**19
@@ -406,6 +408,8 @@ def _standardise(y, weight, transformer=None):
     if transformer is not None:
         present = slice(None) if weight is None else weight > 0
         replace_unweighted(values, weight)
+        if (largest := np.abs(values).max()) > _MAX_TRANSFORMED:
+            raise ValueError(f"y contains values of size {largest:.3g}. {TARGETS_OVERFLOW}")
         positive = None if weight is None else weight[present]
         values = transformer.fit(values[present], positive).transform(values)
     return StandardisedTargets.standardise(values, weight), y.shape[1:]

@@ -182,9 +182,10 @@ class TargetTransformer(BaseEstimator):
 
     def _smeared(self, k, z, residuals):
         inverse, total = self.transformers_[k].inverse_transform, np.zeros(len(z))
-        for residual in residuals:
-            total += inverse(np.clip(z + residual, *self.range_[:, k])[:, None])[:, 0]
-        return total / len(residuals)
+        for residual in residuals:  # a sum of y could overflow
+            y = inverse(np.clip(z + residual, *self.range_[:, k])[:, None])[:, 0]
+            total += y / len(residuals)
+        return total
 
 
 def _make_transformer(kind, n_samples):
