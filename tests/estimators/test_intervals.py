@@ -183,6 +183,18 @@ def test_little_memory_and_few_samples():
     assert np.ptp(np.ptp(few.predict_interval(X[:50]), axis=1)) < 1e-9
 
 
+@pytest.mark.parametrize("model", [TANH, RBF, STACKED], ids=lambda m: type(m).__name__)
+def test_a_single_residual_has_no_distribution(model):
+    X, y = samples(60)
+    models = [clone(model).fit(X, y, X_val=X[:1], y_val=y[:1])]
+    if model is TANH:
+        models += [clone(model).fit(X[:1], y[:1]), clone(model).partial_fit(X[:1], y[:1])]
+    for fitted in models:
+        with pytest.raises(ValueError, match=r"the residual of 1 sample, .* at least 2 in X_val"):
+            fitted.predict_interval(X)
+    models[-1].fit(X, y).predict_interval(X)
+
+
 def test_a_single_quantile_has_no_axis():
     X, y = samples(60)
     for targets in (y, np.column_stack([y, -y])):

@@ -124,7 +124,8 @@ float64
         ------
         TypeError, ValueError
             For invalid `quantiles`, and if there are no residuals: for models that an earlier
-            version saved, and if each sample determines its own prediction.
+            version saved, if each sample determines its own prediction, and if there is a single
+            sample, or a single one in `X_val`.
 
         References
         ----------
@@ -163,6 +164,12 @@ float64
 
     def _check_residuals(self, distribution):
         """Return the residual distribution; raise if the fit has left none."""
+        if distribution is None:
+            raise ValueError(
+                f"This {type(self).__name__} has the residual of 1 sample, and quantiles are "
+                "predicted from the residuals of at least 2. Fit it with at least 2 samples, and "
+                "with at least 2 in X_val if that is given."
+            )
         if distribution is not UNSET:
             return distribution
         check_is_fitted(self)

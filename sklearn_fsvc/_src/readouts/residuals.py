@@ -99,8 +99,10 @@ def fit_residual_distribution(
     Y: npt.NDArray,
     weight: npt.NDArray,
     rows: npt.NDArray | None = None,
-) -> dict[str, ResidualDistribution]:
-    """Return the fitted attribute for samples that were left out; none for fewer than two samples.
+) -> dict[str, ResidualDistribution | None]:
+    """Return the fitted attribute for samples that were left out: None for a single sample.
+
+    There is no attribute without samples, or if predictions are not finite.
 
     Parameters
     ----------
@@ -115,8 +117,9 @@ def fit_residual_distribution(
         The rows of X of the samples, ascending; by default all.
     """
     n_rows, n_outputs = Y.shape
-    # Of a single sample, nothing is left to predict it.
-    if n_rows < 2 or not np.isfinite(predictions).all():
+    if n_rows == 1:
+        return {"residual_distribution_": None}
+    if not n_rows or not np.isfinite(predictions).all():
         return {}
     n_max = _fitting_rows(job.memory_limit, n_outputs)
     if n_rows > n_max:

@@ -316,7 +316,8 @@ class NumericTarget(TargetSpec):
     # Residuals of transformed y, by which predictions are averaged.
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
-        known = np.flatnonzero(left_out.is_known)
+        # The score of a single sample is unknown because no other one is left, whatever the penalty.
+        known = np.flatnonzero(left_out.is_known | (len(left_out.is_known) == 1))
         scores, Y, weight = left_out.scores[known], sample.targets[known], sample.rows.weight[known]
         fitted = fit_residual_distribution(
             job, layer.part(slice(left_out.n_units)), sample.rows.X, scores, Y, weight, known
