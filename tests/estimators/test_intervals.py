@@ -119,6 +119,15 @@ def test_a_value_that_nearly_all_targets_have(model):
     np.testing.assert_allclose(model.predict_interval(X, 0.99), ends, rtol=1e-12)
 
 
+def test_intervals_do_not_just_miss_a_frequent_value():
+    """More samples than the tail of the interval have the value 0."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40, 3))
+    y = np.where(rng.random(40) < 0.7, 0, np.exp(X[:, 0] + rng.normal(size=40)))
+    low = RBFRegressor(random_state=0).fit(X, y).predict_interval(rng.normal(size=(200, 3)))[:, 0]
+    assert (low <= 0).mean() > 0.9
+
+
 def test_equal_targets_are_counted_although_weights_round_them():
     X, _ = samples(500)
     y, weight = np.where(np.arange(500) % 33, 0.0, 1.0), np.random.default_rng(0).random(500) + 0.5

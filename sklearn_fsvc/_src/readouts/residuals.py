@@ -43,6 +43,14 @@ _FLOOR = 0.1
 _PENALTIES = (*10.0 ** np.arange(-3, 4, 0.5), np.inf)
 
 
+class FrequentMode(NamedTuple):
+    """The most frequent value of y, to which intervals may be extended."""
+
+    value: npt.NDArray  # (n_outputs,): of standardised y; nan for outputs without such a value
+    is_most: npt.NDArray  # (n_outputs,): whether its share is at least the confidence level
+    n_residuals: int
+
+
 class ResidualDistribution(NamedTuple):
     """Quantiles of residuals over their scale, and a linear model of its logarithm.
 
@@ -81,9 +89,11 @@ class ResidualDistribution(NamedTuple):
         pairs = zip(self.levels.T, self.values.T, strict=True)
         return np.stack([np.interp(probabilities, levels, values) for levels, values in pairs])
 
-    def frequent_mode(self, share: float) -> npt.NDArray:
-        """Return the mode of y, nan for outputs of which it is less than a share."""
-        return np.where(np.greater_equal(self.mode_share, share), self.mode, np.nan)
+    def frequent_mode(self, level: float) -> FrequentMode:
+        """Return the mode of y, if intervals of this confidence level without it are too narrow."""
+        share = np.asarray(self.mode_share)
+        value = np.where(share > 1 - level, self.mode, np.nan)
+        return FrequentMode(value, share >= level, len(self.values))
 
 
 def max_residuals(n_outputs: int) -> int:

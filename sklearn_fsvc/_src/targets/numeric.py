@@ -16,7 +16,12 @@ from ..parts.base import UNSET
 from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.draw_sample import random_indices, sample_at_random
-from ..readouts.residuals import N_RESIDUALS, fit_residual_distribution, max_residuals
+from ..readouts.residuals import (
+    N_RESIDUALS,
+    FrequentMode,
+    fit_residual_distribution,
+    max_residuals,
+)
 from ..readouts.row_sample import RowSample
 from ..utils.parameters import check_bool, check_choice
 from .encoding import StandardisedTargets, as_float64, replace_unweighted, validate_weights
@@ -254,7 +259,7 @@ class NumericTarget(TargetSpec):
         scores: npt.NDArray,
         scale: npt.NDArray,
         quantiles: npt.NDArray,
-        mode: npt.NDArray | None,
+        mode: FrequentMode | None,
     ) -> npt.NDArray:
         """Return quantiles of y, (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles).
 
@@ -266,15 +271,16 @@ class NumericTarget(TargetSpec):
             Scale of the residuals of standardised y.
         quantiles : ndarray of shape (n_outputs, n_quantiles)
             Of residuals over their scale.
-        mode : ndarray of shape (n_outputs,) or None
-            Of standardised y, for two quantiles, between which it is, or nan.
+        mode : FrequentMode or None
+            For two quantiles, the ends of an interval, which are extended to it.
         """
         unit = np.atleast_1d(self.target_scale_)
         values = scores[..., None] + (scale * unit)[..., None] * quantiles
         if mode is not None:
             origin = np.atleast_1d(self.target_mean_)
-            rounding = 8 * np.finfo(float).eps * (np.abs(origin) + np.abs(unit * mode))
-            _extend_to_mode(values, scores, origin + unit * mode, rounding)
+            offset = unit * mode.value
+            rounding = 8 * np.finfo(float).eps * (np.abs(origin) + np.abs(offset))
+            _extend_to_mode(values, scores, mode._replace(value=origin + offset), rounding)
         if self.transformer is not None:
             for k in range(quantiles.shape[1]):
                 values[..., k] = self.transformer.inverse_quantile(values[..., k])
@@ -316,7 +322,7 @@ class NumericTarget(TargetSpec):
     # Residuals of transformed y, by which predictions are averaged.
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
-        # The score of a single sample is unknown because no other one is left, whatever the penalty.
+        # The score of a single sample is unknown because no other is left, whatever the penalty.
         known = np.flatnonzero(left_out.is_known | (len(left_out.is_known) == 1))
         scores, Y, weight = left_out.scores[known], sample.targets[known], sample.rows.weight[known]
         fitted = fit_residual_distribution(
@@ -388,18 +394,24 @@ def _distinct_rows(X, targets, weight):
 
 
 def _extend_to_mode(intervals, predictions, mode, rounding):
-    """Extend intervals (n_samples, n_outputs, 2) that are between the mode and the prediction.
+    """Extend intervals (n_samples, n_outputs, 2) that end just before the mode of y.
+
+    A sample that is left out does not draw the prediction to its y, which changes the mean of n
+    samples by a part 1 / n of the deviation of y. So an interval that misses the mode by less than
+    this part of its deviation from the prediction contains it. Farther ends are left, because the
+    prediction may be accurate enough to exclude the mode.
 
     If nearly all y are equal and predictions are nearly constant, nearly all residuals are equal,
-    too. They exceed the distance of y from the prediction, because a sample that is left out does
-    not draw the prediction to its y. So the interval of such residuals is narrow and just beyond y.
+    too. They exceed the distance of y from the prediction, so that the interval is narrow and just
+    beyond y. It is extended to the mode unless the prediction is nearer.
     """
     low, high = intervals[..., 0], intervals[..., 1]
-    distances = (np.maximum(low - y, y - high) for y in (mode, predictions))
+    distances = (np.maximum(low - y, y - high) for y in (mode.value, predictions))
     mode_distance, distance = (np.maximum(d, 0) for d in distances)
-    is_near = mode_distance < distance
-    low[is_near] = np.minimum(low, mode - rounding)[is_near]
-    high[is_near] = np.maximum(high, mode + rounding)[is_near]
+    is_near = mode_distance <= np.abs(mode.value - predictions) / mode.n_residuals
+    is_near |= mode.is_most & (mode_distance < distance)
+    low[is_near] = np.minimum(low, mode.value - rounding)[is_near]
+    high[is_near] = np.maximum(high, mode.value + rounding)[is_near]
 
 
 def _standardise(y, weight, transformer=None):
