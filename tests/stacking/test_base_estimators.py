@@ -191,9 +191,7 @@ def test_invalid_estimators(data, estimators, error, message):
 def test_errors_of_base_estimators_name_them(monkeypatch, rng, n_jobs):
     monkeypatch.setattr("sklearn_fsvc._src.stacking.parts.n_threads", lambda: n_jobs)
     X = rng.normal(size=(60, 3))
-    with pytest.raises(
-        ValueError, match=r"StandardScaler.*, pass float64, or use metric"
-    ) as caught:
+    with pytest.raises(ValueError, match=r"StandardScaler.*, pass float64, or use") as caught:
         StackedRegressor(random_state=0).fit((1e-30 * X).astype(np.float32), X[:, 0])
     (note,) = caught.value.__notes__
     assert "the base estimator 'euclidean'" in note
