@@ -243,6 +243,6 @@ def test_pixels_whose_squares_overflow_are_an_error():
 @pytest.mark.parametrize(("dtype", "factor"), [(np.float32, 1e-18), (np.float64, 1e-170)])
 def test_pixels_whose_squares_underflow_are_an_error(dtype, factor):
     X = (RNG.random((9, 64)) * factor).astype(dtype)
-    with pytest.raises(ValueError, match=r"at most 9.*e-1.*, whose squares underflow float"):
+    with pytest.raises(ValueError, match=r"at most .*e-1\d+, whose squares underflow float"):
         PatchProjector(3).fit(X)
     PatchProjector(3).fit(0 * X)

@@ -351,16 +351,17 @@ def _draw_patches(grid, job, samples, n_units, random_state):
 def _check_squares(P):
     """Raise ValueError if the squares of pixels overflow or underflow their dtype."""
     largest, limits = max(abs(float(P.max())), abs(float(P.min()))), np.finfo(P.dtype)
+    remedy = "scale the pixels" + (", or pass float64" if P.dtype != np.float64 else "")
     if largest > (limits.max / (8 * P.shape[1])) ** 0.5:
         raise ValueError(
             f"X contains {largest:.3g}, and the squared lengths of patches overflow {P.dtype}; "
-            "scale the pixels, or pass float64."
+            f"{remedy}."
         )
     # The floor of variances is normal if pixels differ by the root of eps times the largest.
     if 0 < largest < float(limits.tiny / (_FLOOR * limits.eps)) ** 0.5:
         raise ValueError(
-            f"X contains values of at most {largest:.3g}, whose squares underflow {P.dtype}; scale "
-            "the pixels, or pass float64."
+            f"X contains values of at most {largest:.3g}, whose squares underflow {P.dtype}; "
+            f"{remedy}."
         )
 
 
