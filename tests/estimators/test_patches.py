@@ -111,8 +111,8 @@ def test_constant_images(dtype, kernel, selection):
 
 
 def test_an_outlying_pixel_does_not_make_other_patches_constant():
-    y = RNG.integers(0, 2, 300)
-    X = RNG.random((300, 8, 8))
+    rng = np.random.default_rng(0)
+    y, X = rng.integers(0, 2, 300), rng.random((300, 8, 8))
     X[y == 1, 2:5, 2:5] += 1
     X = X.reshape(300, 64)
     X[0, 27] = 1e4
@@ -242,7 +242,7 @@ def test_pixels_whose_squares_overflow_are_an_error():
 
 @pytest.mark.parametrize(("dtype", "factor"), [(np.float32, 1e-18), (np.float64, 1e-170)])
 def test_pixels_whose_squares_underflow_are_an_error(dtype, factor):
-    X = (RNG.random((9, 64)) * factor).astype(dtype)
+    X = (np.random.default_rng(0).random((9, 64)) * factor).astype(dtype)
     with pytest.raises(ValueError, match=r"at most .*e-1\d+, whose squares underflow float"):
         PatchProjector(3).fit(X)
     PatchProjector(3).fit(0 * X)
