@@ -281,9 +281,18 @@ def test_auto_learning_rate_is_stable(digits):
         300, radius=200.0, kernel="triangular", readout="lms", feature_weights=None, random_state=0
     ).fit(X, y)
     assert np.isfinite(clf.readout_coef_).all()
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"learning_rate=0.5 makes"):
+    with pytest.raises(ValueError, match=r"learning_rate=0.5 makes"):
         clf.set_params(learning_rate=0.5).fit(X, y)
     assert clf.score(X_test, y_test) > 0.8  # the failed fit did not change the model
+
+
+@pytest.mark.parametrize("rate", [2.0, 100.0])
+def test_lms_that_diverges_is_an_error(rate):
+    """W of the order 1e9, or 1e225, where intermediate values overflow."""
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    clf = RBFClassifier(50, readout="lms", learning_rate=rate, random_state=0)
+    with pytest.raises(ValueError, match=f"learning_rate={rate} makes the LMS readout diverge"):
+        clf.fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])

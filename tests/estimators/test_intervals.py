@@ -119,6 +119,15 @@ def test_a_value_that_nearly_all_targets_have(model):
     np.testing.assert_allclose(model.predict_interval(X, 0.99), ends, rtol=1e-12)
 
 
+def test_intervals_do_not_just_miss_a_frequent_value():
+    """More samples than the tail of the interval have the value 0."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40, 3))
+    y = np.where(rng.random(40) < 0.7, 0, np.exp(X[:, 0] + rng.normal(size=40)))
+    low = RBFRegressor(random_state=0).fit(X, y).predict_interval(rng.normal(size=(200, 3)))[:, 0]
+    assert (low <= 0).mean() > 0.9
+
+
 def test_equal_targets_are_counted_although_weights_round_them():
     X, _ = samples(500)
     y, weight = np.where(np.arange(500) % 33, 0.0, 1.0), np.random.default_rng(0).random(500) + 0.5
@@ -181,6 +190,18 @@ def test_little_memory_and_few_samples():
     few = clone(TANH).set_params(alpha=10.0).fit(X[:12], y[:12])
     assert not len(few.residual_distribution_.coef)  # one scale for all samples
     assert np.ptp(np.ptp(few.predict_interval(X[:50]), axis=1)) < 1e-9
+
+
+@pytest.mark.parametrize("model", [TANH, RBF, STACKED], ids=lambda m: type(m).__name__)
+def test_a_single_residual_has_no_distribution(model):
+    X, y = samples(60)
+    models = [clone(model).fit(X, y, X_val=X[:1], y_val=y[:1])]
+    if model is TANH:
+        models += [clone(model).fit(X[:1], y[:1]), clone(model).partial_fit(X[:1], y[:1])]
+    for fitted in models:
+        with pytest.raises(ValueError, match=r"the residual of 1 sample, .* at least 2 in X_val"):
+            fitted.predict_interval(X)
+    models[-1].fit(X, y).predict_interval(X)
 
 
 def test_a_single_quantile_has_no_axis():

@@ -110,6 +110,16 @@ def test_constant_images(dtype, kernel, selection):
     assert np.isfinite(p.transform(np.arange(128).reshape(2, 64).astype(dtype))).all()
 
 
+def test_an_outlying_pixel_does_not_make_other_patches_constant():
+    rng = np.random.default_rng(0)
+    y, X = rng.integers(0, 2, 300), rng.random((300, 8, 8))
+    X[y == 1, 2:5, 2:5] += 1
+    X = X.reshape(300, 64)
+    X[0, 27] = 1e4
+    clf = PatchClassifier(30, random_state=0).fit(X[:200], y[:200])
+    assert clf.score(X[200:], y[200:]) > 0.95
+
+
 def test_more_units_than_patches():
     with pytest.warns(UserWarning, match=r"n_components=500 is more than the \d+ patches"):
         p = PatchProjector(500, image_shape=(6, 5, 3), stride=3, patch_size=3).fit(COLOURS)
@@ -228,3 +238,11 @@ def test_pixels_whose_squares_overflow_are_an_error():
     ):
         PatchProjector(3).fit(X * np.float32(1e20))
     PatchProjector(3).fit(X.astype(float) * 1e20)
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [(np.float32, 1e-18), (np.float64, 1e-170)])
+def test_pixels_whose_squares_underflow_are_an_error(dtype, factor):
+    X = (np.random.default_rng(0).random((9, 64)) * factor).astype(dtype)
+    with pytest.raises(ValueError, match=r"at most .*e-1\d+, whose squares underflow float"):
+        PatchProjector(3).fit(X)
+    PatchProjector(3).fit(0 * X)

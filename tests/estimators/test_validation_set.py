@@ -150,6 +150,15 @@ def test_transformed_targets():
     assert y_val.min() < y.min()
 
 
+def test_negative_y_val_has_no_logarithm():
+    y, y_val, weight = np.exp(Y), np.exp(Y_VAL), np.arange(300) != 7
+    y_val[7] = -1.5
+    model = RBFRegressor(20, target_transform="log", **RBF)
+    with pytest.raises(ValueError, match=r'y_val: target_transform="log" needs .* contains -1\.5'):
+        clone(model).fit(X, y, X_val=X_VAL, y_val=y_val)
+    model.fit(X, y, X_val=X_VAL, y_val=y_val, sample_weight_val=weight)  # not of weight 0
+
+
 def test_several_outputs_and_labels():
     y, y_val = np.column_stack([Y, X[:, 1]]), np.column_stack([Y_VAL, X_VAL[:, 1]])
     assert TanhRegressor(80, **TANH).fit(X, y, X_val=X_VAL, y_val=y_val).predict(X).shape == y.shape

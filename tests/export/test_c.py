@@ -210,6 +210,20 @@ def test_regressor_predicts_the_same(name, n_outputs, dtype, tmp_path):
     np.testing.assert_allclose(given / spread, expected / spread, rtol=0, atol=rtol)
 
 
+@pytest.mark.parametrize(
+    ("offset", "scaler", "low", "high"),
+    [(1e4, None, 2e-5, 2e-3), (1e6, None, 2e-3, 0.2), (1e6, StandardScaler(), 0, 1e-5)],
+)
+def test_features_far_from_0(offset, scaler, low, high, rng, tmp_path):
+    """As documented: float32 sums of tanh units cancel, which a scaler prevents."""
+    Z = np.round(16 * rng.normal(size=(600, 4))) / 16  # exact in float32, also with an offset
+    rows, y = (Z + offset).astype("f4"), np.sin(Z[:, 0]) + Z[:, 1]
+    model = make_pipeline(scaler, TanhRegressor(40, **FIXED)).fit(rows[:400], y[:400])
+    given = predict_in_c(model, rows[400:], tmp_path)
+    difference = np.abs(given - model.predict(rows[400:])).max() / y.std()
+    assert low <= difference < high
+
+
 def test_quantised_regressors_of_bytes(tmp_path):
     rows, held_out = X.astype("u1"), X_TEST.astype("u1")
     model = RBFRegressor(40, metric="manhattan", kernel="triangular", precision=8, **GIVEN)

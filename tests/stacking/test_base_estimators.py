@@ -187,6 +187,16 @@ def test_invalid_estimators(data, estimators, error, message):
     np.testing.assert_array_equal(model.decision_function(X), expected)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_errors_of_base_estimators_name_them(monkeypatch, rng, n_jobs):
+    monkeypatch.setattr("sklearn_fsvc._src.stacking.parts.n_threads", lambda: n_jobs)
+    X = rng.normal(size=(60, 3))
+    with pytest.raises(ValueError, match=r"StandardScaler.*, pass float64, or use") as caught:
+        StackedRegressor(random_state=0).fit((1e-30 * X).astype(np.float32), X[:, 0])
+    (note,) = caught.value.__notes__
+    assert "the base estimator 'euclidean'" in note
+
+
 def test_when_a_final_estimator_is_used(data, rng):
     """By default for numeric arrays and default base estimators; otherwise if it is passed."""
     X, _, y = data

@@ -284,6 +284,15 @@ def test_invalid_transforms(cls):
         cls(5, target_transform="auto").partial_fit(X, z)
 
 
+@pytest.mark.parametrize("kind", ["log", "quantiles"])
+def test_transforms_of_large_values(kind):
+    X, z = make_data(200)
+    model = clone(NETWORK).set_params(target_transform=kind)
+    assert np.isfinite(model.fit(X, 1e307 * np.exp(z / 3)).predict(X)).all()
+    with pytest.raises(ValueError, match=r"^y contains values of size 1e\+308.* divide y"):
+        model.fit(X, np.where(z > 0, 1e308, 0))
+
+
 def test_the_logarithm_needs_values_of_0_or_more():
     X, z = make_data(200)
     model = clone(NETWORK).fit(X, z)

@@ -24,7 +24,7 @@ from ..readouts.dual import (
 from ..readouts.gather_statistics import gather_with_fallback
 from ..readouts.leave_one_out import HeldOutScores, LeaveOneOut, SampledLOO
 from ..readouts.linear import Solution
-from ..readouts.lms import LmsTrainer, untrained
+from ..readouts.lms import LmsTrainer, has_diverged, untrained
 from ..readouts.loo_penalty import (
     LOOCriterion,
     draw_penalty_sample,
@@ -333,9 +333,12 @@ class Lms(Untrained):
             )
 
     def _correct(self, W: npt.NDArray, training: ReadoutTraining) -> Any:
-        W = training.job.engine.to_device(W)
+        engine = training.job.engine
+        W = engine.to_device(W)
         trainer = LmsTrainer(training.job, training.layer, training.samples)
         trainer.train(W, self.learning_rate, self.max_iter)
+        if has_diverged(engine.to_host(W)):
+            raise ValueError(self._diverged())
         return W
 
     def _diverged(self) -> str:

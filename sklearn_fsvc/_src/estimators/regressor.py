@@ -30,8 +30,8 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
     """Mixin: the methods of a fitted regressor, a single network or a stacked ensemble."""
 
     _score: Callable[..., float]
-    # ``_predict_quantiles(X, probabilities, mode_share=None)`` returns an array (n_samples, ...,
-    # n_quantiles): the mode of y is between two quantiles if it is at least that share of y.
+    # ``_predict_quantiles(X, probabilities, level=None)`` returns an array (n_samples, ...,
+    # n_quantiles); with a confidence level, two quantiles are extended to a frequent value of y.
     _predict_quantiles: Callable[..., npt.NDArray]
 
     def score(self, X, y=None, sample_weight=None):
@@ -56,9 +56,10 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
         """Predict intervals that contain the target of a new sample with a given probability.
 
         The ends are the quantiles ``(1 - confidence_level) / 2`` and
-        ``(1 + confidence_level) / 2`` of `predict_quantiles`. If at least `confidence_level` of y
-        are equal, an interval that does not contain the prediction is extended to this value,
-        unless the prediction is nearer.
+        ``(1 + confidence_level) / 2`` of `predict_quantiles`. If more than ``1 - confidence_level``
+        of y are equal, an interval that just misses this value is extended to it. If at least
+        `confidence_level` of y are, so is one that does not contain the prediction, unless the
+        prediction is nearer.
 
         Parameters
         ----------
@@ -124,7 +125,8 @@ float64
         ------
         TypeError, ValueError
             For invalid `quantiles`, and if there are no residuals: for models that an earlier
-            version saved, and if each sample determines its own prediction.
+            version saved, if each sample determines its own prediction, and if there is a single
+            sample, or a single one in `X_val`.
 
         References
         ----------
@@ -163,6 +165,12 @@ float64
 
     def _check_residuals(self, distribution):
         """Return the residual distribution; raise if the fit has left none."""
+        if distribution is None:
+            raise ValueError(
+                f"This {type(self).__name__} has the residual of 1 sample, and quantiles are "
+                "predicted from the residuals of at least 2. Fit it with at least 2 samples, and "
+                "with at least 2 in X_val if that is given."
+            )
         if distribution is not UNSET:
             return distribution
         check_is_fitted(self)
@@ -296,7 +304,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         empty = super()._empty_output(method, dtype, **options)
         return (empty, empty) if options.get("return_std") else empty
 
-    def _predict_quantiles(self, X, probabilities, mode_share=None):
+    def _predict_quantiles(self, X, probabilities, level=None):
         distribution = self._check_residuals(self._parts().readout.residual_distribution_)
         with self._open_prediction(X, "predict") as run:
             target = run.parts.target
@@ -314,7 +322,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
                 return Consumer(take, row_bytes=24 * len(distribution.coef))
 
             run.scores(consume, make_consumer)
-        mode = None if mode_share is None else distribution.frequent_mode(mode_share)
+        mode = None if level is None else distribution.frequent_mode(level)
         quantiles = distribution.quantiles(probabilities)
         return target.format_quantiles(scores, scale, quantiles, mode)
 

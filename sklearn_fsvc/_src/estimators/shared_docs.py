@@ -187,9 +187,10 @@ REGRESSION = read_entries(
     smearing_ : ndarray of shape (n_quantiles, n_outputs)
         Quantiles of leave-one-out residuals of the transformed y; only with a transform.
 
-    residual_distribution_ : tuple
+    residual_distribution_ : tuple or None
         Quantiles of leave-one-out residuals and a model of their local scale, which
-        `predict_quantiles` uses; absent if all leverages are 1 (interpolation).
+        `predict_quantiles` uses; absent if all leverages are 1 (interpolation), and None if there
+        is a single sample, or a single one in `X_val`.
 
     readout_coef_ : ndarray of shape (n_outputs, n_columns), float64
         Weights of the readout for the columns of H.

@@ -72,6 +72,10 @@ _N_MEASURED = 500
 # As multiples of the mean variance of patches: the variance below which a patch is constant, and
 # the floor that is added to variances.
 _CONSTANT, _FLOOR = 0.01, 0.01
+# Variances above this quantile of those that are not 0 are replaced by it in the mean: otherwise
+# one outlying pixel would make all other patches constant. The median would be the variance of the
+# noise where most patches are background.
+_VARIANCE_QUANTILE = 0.99
 # Names of metrics in SciPy.
 _SCIPY_METRICS = {"manhattan": "cityblock", "euclidean": "euclidean", "sqeuclidean": "sqeuclidean"}
 
@@ -265,7 +269,7 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
         variance[part] = P[part].var(axis=1, dtype=np.float64)
     _check_squares(P)
     # The first patches are the same for every number of units, so the statistics are, too.
-    mean_variance = variance[:_MAX_PATCHES].mean()
+    mean_variance = _winsorised_mean(variance[:_MAX_PATCHES])
     layer = _fit_normalisation(units, grid, P, mean_variance)
     is_constant = variance <= _CONSTANT * mean_variance
     if is_constant.all():  # constant images: use the patches as they are
@@ -276,6 +280,14 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
     selected = _select_patches(units, job, P, random_state)
     layer = _add_units(units, layer, P[:n_statistics], P[selected])
     return layer, _take_patches(windows, indices[selected])
+
+
+def _winsorised_mean(variance):
+    """Return the mean of variances, the largest of which are replaced by a quantile."""
+    positive = variance[variance > 0]
+    if not len(positive):
+        return 0.0
+    return np.minimum(variance, np.quantile(positive, _VARIANCE_QUANTILE)).mean()
 
 
 def _fit_normalisation(units, grid, P, mean_variance):
@@ -337,12 +349,19 @@ def _draw_patches(grid, job, samples, n_units, random_state):
 
 
 def _check_squares(P):
-    """Raise ValueError if the squared lengths of patches overflow their dtype."""
-    largest = max(abs(float(P.max())), abs(float(P.min())))
-    if largest > (np.finfo(P.dtype).max / (8 * P.shape[1])) ** 0.5:
+    """Raise ValueError if the squares of pixels overflow or underflow their dtype."""
+    largest, limits = max(abs(float(P.max())), abs(float(P.min()))), np.finfo(P.dtype)
+    remedy = "scale the pixels" + (", or pass float64" if P.dtype != np.float64 else "")
+    if largest > (limits.max / (8 * P.shape[1])) ** 0.5:
         raise ValueError(
             f"X contains {largest:.3g}, and the squared lengths of patches overflow {P.dtype}; "
-            "scale the pixels, or pass float64."
+            f"{remedy}."
+        )
+    # The floor of variances is normal if pixels differ by the root of eps times the largest.
+    if 0 < largest < float(limits.tiny / (_FLOOR * limits.eps)) ** 0.5:
+        raise ValueError(
+            f"X contains values of at most {largest:.3g}, whose squares underflow {P.dtype}; "
+            f"{remedy}."
         )
 
 

@@ -139,10 +139,13 @@ def check_squares(ordered: OrderedSamples, metric: str) -> None:
     found = widest_square(ordered)
     if found is not None:
         widest, span, dtype = found
+        remedy = "Scale the features of X (StandardScaler), "
+        if dtype != np.float64:
+            remedy += "pass float64, "
         raise ValueError(
             f"metric={metric!r} squares the distances between rows of X, and feature {widest}, "
             f"which has the largest range, spans {span:g}: the squares overflow or underflow in "
-            f'{dtype}. Scale the features of X (StandardScaler), or use metric="manhattan".'
+            f'{dtype}. {remedy}or use metric="manhattan" of the RBF network.'
         )
 
 

@@ -64,8 +64,8 @@ class Readout(Part, ABC):
         For standard deviations of predictions.
     smearing_ : ndarray of shape (n_quantiles, n_scores)
         Equally likely residuals of a transformed y.
-    residual_distribution_ : ResidualDistribution
-        For quantiles of predictions.
+    residual_distribution_ : ResidualDistribution or None
+        For quantiles of predictions; None if a single sample was left out.
     n_iter_ : int
         Number of iterations.
     is_ridge : bool

@@ -14,6 +14,9 @@ from ..engines.algebra import HOST
 LMS_BLOCK = 256
 # Upper bound of the automatic learning rate.
 _MAX_RATE = 1 / 16
+# Larger coefficients have diverged: targets and W at the start are at most 1, and so is the
+# activation of a unit at its own centre.
+_MAX_COEFFICIENT = 1e6
 
 
 def untrained(targets: Any, rows: npt.NDArray) -> npt.NDArray:
@@ -53,6 +56,11 @@ def lms_update(
         W += algebra.multiply_transposed(E * step[:, None], h)
 
 
+def has_diverged(W: npt.NDArray) -> bool:
+    """Return whether W (n_outputs, n_units), trained on one-hot targets, has diverged."""
+    return not np.abs(W).max() <= _MAX_COEFFICIENT  # nan has, too
+
+
 @dataclass(frozen=True)
 class LmsTrainer:
     """The LMS rule for samples that stream through a layer in their order, several times."""
@@ -75,8 +83,10 @@ class LmsTrainer:
             Y, weight = self.samples.targets.matrix(rows, xp), self.samples.weight_of(rows)
             lms_update(W, H, Y, eta, None if weight is None else xp.asarray(weight), algebra)
 
-        for i in range(n_passes):
-            self._pass(update, f"lms pass {i + 1} of {n_passes}")
+        # A rate that is too large makes W overflow; the caller checks `has_diverged`.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i in range(n_passes):
+                self._pass(update, f"lms pass {i + 1} of {n_passes}")
 
     def stable_rate(self) -> float:
         """Return ``1 / max w |h|^2`` over the samples, or 1/16 if that is smaller."""

@@ -43,6 +43,14 @@ _FLOOR = 0.1
 _PENALTIES = (*10.0 ** np.arange(-3, 4, 0.5), np.inf)
 
 
+class FrequentMode(NamedTuple):
+    """The most frequent value of y, to which intervals may be extended."""
+
+    value: npt.NDArray  # (n_outputs,): of standardised y; nan for outputs without such a value
+    is_most: npt.NDArray  # (n_outputs,): whether its share is at least the confidence level
+    n_residuals: int
+
+
 class ResidualDistribution(NamedTuple):
     """Quantiles of residuals over their scale, and a linear model of its logarithm.
 
@@ -81,9 +89,11 @@ class ResidualDistribution(NamedTuple):
         pairs = zip(self.levels.T, self.values.T, strict=True)
         return np.stack([np.interp(probabilities, levels, values) for levels, values in pairs])
 
-    def frequent_mode(self, share: float) -> npt.NDArray:
-        """Return the mode of y, nan for outputs of which it is less than a share."""
-        return np.where(np.greater_equal(self.mode_share, share), self.mode, np.nan)
+    def frequent_mode(self, level: float) -> FrequentMode:
+        """Return the mode of y, if intervals of this confidence level without it are too narrow."""
+        share = np.asarray(self.mode_share)
+        value = np.where(share > 1 - level, self.mode, np.nan)
+        return FrequentMode(value, share >= level, len(self.values))
 
 
 def max_residuals(n_outputs: int) -> int:
@@ -99,8 +109,10 @@ def fit_residual_distribution(
     Y: npt.NDArray,
     weight: npt.NDArray,
     rows: npt.NDArray | None = None,
-) -> dict[str, ResidualDistribution]:
-    """Return the fitted attribute for samples that were left out; none for fewer than two samples.
+) -> dict[str, ResidualDistribution | None]:
+    """Return the fitted attribute for samples that were left out: None for a single sample.
+
+    There is no attribute without samples, or if predictions are not finite.
 
     Parameters
     ----------
@@ -115,8 +127,9 @@ def fit_residual_distribution(
         The rows of X of the samples, ascending; by default all.
     """
     n_rows, n_outputs = Y.shape
-    # Of a single sample, nothing is left to predict it.
-    if n_rows < 2 or not np.isfinite(predictions).all():
+    if n_rows == 1:
+        return {"residual_distribution_": None}
+    if not n_rows or not np.isfinite(predictions).all():
         return {}
     n_max = _fitting_rows(job.memory_limit, n_outputs)
     if n_rows > n_max:

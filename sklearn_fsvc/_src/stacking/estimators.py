@@ -311,6 +311,6 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
         """
         return self._compute_output(X, "predict", out)
 
-    def _predict_quantiles(self, X, probabilities, mode_share=None):
+    def _predict_quantiles(self, X, probabilities, level=None):
         self._check_residuals(self._stacked_parts().weighting.residual_distribution_)
-        return self._open_prediction(X).quantiles(probabilities, mode_share)
+        return self._open_prediction(X).quantiles(probabilities, level)

@@ -1,6 +1,6 @@
 """The parts of a stacked ensemble, and how they are fitted."""
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -294,9 +294,23 @@ def fit_base_estimators(
     left_out = []
     for number, (name, network) in enumerate(pairs, 1):
         report.print_start(f"fitting {name}, network {number} of {len(pairs)}")
-        left_out.append(training_set.fit(network, fit_task.subtask(name), learned_weights))
+        with _named_errors(name):
+            left_out.append(training_set.fit(network, fit_task.subtask(name), learned_weights))
         report.time_stage(name)
     return left_out
+
+
+@contextmanager
+def _named_errors(name):
+    """Context in which errors have a note with the name of the base estimator."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(
+            f"This is an error of the base estimator {name!r}. Its parameters are those of the "
+            "estimator in `estimators`; the defaults are default_estimators() of the ensemble."
+        )
+        raise
 
 
 def _predecessors(pairs):
@@ -347,7 +361,7 @@ def _fit_concurrently(pairs, predecessors, training_set, fit_task, n_jobs):
         try:
             if predecessors[number] is not None:
                 is_fitted[predecessors[number]].wait()
-            with limit_threads(threads), config_context(**config):
+            with _named_errors(name), limit_threads(threads), config_context(**config):
                 subtask = fit_task.subtask(name)
                 left_out[number] = training_set.fit(network, subtask, learned_weights)
         finally:

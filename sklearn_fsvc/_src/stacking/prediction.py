@@ -63,10 +63,10 @@ class StackedPrediction:
             buffer.write(part, self._format(method, self._scores(X), **options))
         return buffer.result
 
-    def quantiles(self, probabilities: npt.NDArray, mode_share: float | None = None) -> npt.NDArray:
+    def quantiles(self, probabilities: npt.NDArray, level: float | None = None) -> npt.NDArray:
         """Return quantiles of y, with the number of quantiles as the last dimension.
 
-        The mode of y is between two quantiles if it is at least `mode_share` of y.
+        With a confidence level, two quantiles are extended to a frequent value of y.
         """
         target: Any = self.parts.target
         weighting: Any = self.parts.weighting
@@ -75,7 +75,7 @@ class StackedPrediction:
         networks = list(self.parts.base.named_estimators_.values())
         network = networks[weighting.weights_.argmax()]
         quantiles, buffer = distribution.quantiles(probabilities), OutputBuffer(len(self.X))
-        mode = None if mode_share is None else distribution.frequent_mode(mode_share)
+        mode = None if level is None else distribution.frequent_mode(level)
         for part, X in self._blocks():
             scores = self._scores(X)
             with network._open_prediction(X, "predict") as run:

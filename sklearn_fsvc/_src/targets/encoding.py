@@ -96,8 +96,7 @@ class StandardisedTargets:
         `y` is overwritten: with many outputs it is the largest array of a fit, and a copy would
         double its memory.
         """
-        if weight is not None:  # samples of weight 0 may have any y: replace it by a valid one
-            y[weight == 0] = y[weight.argmax()]
+        replace_unweighted(y, weight)
         # Scale by the largest absolute value first, so that squares neither overflow nor underflow.
         peak = np.maximum(y.max(axis=0), -y.min(axis=0))
         peak[peak == 0] = 1.0
@@ -177,6 +176,12 @@ def _explain_not_numeric(y):
         ". Use a classifier for class labels; convert text that contains numbers with "
         "y.astype(float)."
     )
+
+
+def replace_unweighted(y: npt.NDArray, weight: npt.NDArray | None) -> None:
+    """Replace y of samples of weight 0, which may have any y, by a valid one, in place."""
+    if weight is not None:
+        y[weight == 0] = y[weight.argmax()]
 
 
 def as_float64(y: Any, copy: bool = True) -> npt.NDArray:

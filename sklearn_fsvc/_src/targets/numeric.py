@@ -16,10 +16,15 @@ from ..parts.base import UNSET
 from ..parts.target import TargetSpec
 from ..parts.units import Units
 from ..readouts.draw_sample import random_indices, sample_at_random
-from ..readouts.residuals import N_RESIDUALS, fit_residual_distribution, max_residuals
+from ..readouts.residuals import (
+    N_RESIDUALS,
+    FrequentMode,
+    fit_residual_distribution,
+    max_residuals,
+)
 from ..readouts.row_sample import RowSample
 from ..utils.parameters import check_bool, check_choice
-from .encoding import StandardisedTargets, as_float64, validate_weights
+from .encoding import StandardisedTargets, as_float64, replace_unweighted, validate_weights
 from .transforms import (
     KINDS,
     TargetTransformer,
@@ -35,6 +40,8 @@ from .transforms import (
 _MAX_STANDARDISED = 1e100
 # Upper bound of the standard deviation of y: predictions are sums of several times as large terms.
 _MAX_SCALE = 2e307
+# Upper bound of |y| that is transformed: differences and sums of two y are finite.
+_MAX_TRANSFORMED = 4e307
 # Leave-one-out scores that are kept of all samples, for residuals; else those of some samples are
 # computed in another pass over these.
 _MAX_LOO_SCORES = 2**19
@@ -180,6 +187,7 @@ class NumericTarget(TargetSpec):
         weight = validate_weights(X, sample_weight)
         values = y.reshape(len(y), -1)
         if self.transformer is not None:
+            replace_unweighted(values, weight)
             values = self.transformer.transform(values)
         # In place: `as_float64` has copied y, which with many outputs is the largest array here.
         values -= self.target_mean_
@@ -251,7 +259,7 @@ class NumericTarget(TargetSpec):
         scores: npt.NDArray,
         scale: npt.NDArray,
         quantiles: npt.NDArray,
-        mode: npt.NDArray | None,
+        mode: FrequentMode | None,
     ) -> npt.NDArray:
         """Return quantiles of y, (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles).
 
@@ -263,15 +271,16 @@ class NumericTarget(TargetSpec):
             Scale of the residuals of standardised y.
         quantiles : ndarray of shape (n_outputs, n_quantiles)
             Of residuals over their scale.
-        mode : ndarray of shape (n_outputs,) or None
-            Of standardised y, for two quantiles, between which it is, or nan.
+        mode : FrequentMode or None
+            For two quantiles, the ends of an interval, which are extended to it.
         """
         unit = np.atleast_1d(self.target_scale_)
         values = scores[..., None] + (scale * unit)[..., None] * quantiles
         if mode is not None:
             origin = np.atleast_1d(self.target_mean_)
-            rounding = 8 * np.finfo(float).eps * (np.abs(origin) + np.abs(unit * mode))
-            _extend_to_mode(values, scores, origin + unit * mode, rounding)
+            offset = unit * mode.value
+            rounding = 8 * np.finfo(float).eps * (np.abs(origin) + np.abs(offset))
+            _extend_to_mode(values, scores, mode._replace(value=origin + offset), rounding)
         if self.transformer is not None:
             for k in range(quantiles.shape[1]):
                 values[..., k] = self.transformer.inverse_quantile(values[..., k])
@@ -317,7 +326,8 @@ class NumericTarget(TargetSpec):
     # Residuals of transformed y, by which predictions are averaged.
 
     def calibrate(self, left_out: Any, sample: Any, job: Job, layer: Any) -> dict[str, Any]:
-        known = np.flatnonzero(left_out.is_known)
+        # The score of a single sample is unknown because no other is left, whatever the penalty.
+        known = np.flatnonzero(left_out.is_known | (len(left_out.is_known) == 1))
         scores, Y, weight = left_out.scores[known], sample.targets[known], sample.rows.weight[known]
         fitted = fit_residual_distribution(
             job, layer.part(slice(left_out.n_units)), sample.rows.X, scores, Y, weight, known
@@ -388,18 +398,24 @@ def _distinct_rows(X, targets, weight):
 
 
 def _extend_to_mode(intervals, predictions, mode, rounding):
-    """Extend intervals (n_samples, n_outputs, 2) that are between the mode and the prediction.
+    """Extend intervals (n_samples, n_outputs, 2) that end just before the mode of y.
+
+    A sample that is left out does not draw the prediction to its y, which changes the mean of n
+    samples by a part 1 / n of the deviation of y. So an interval that misses the mode by less than
+    this part of its deviation from the prediction contains it. Farther ends are left, because the
+    prediction may be accurate enough to exclude the mode.
 
     If nearly all y are equal and predictions are nearly constant, nearly all residuals are equal,
-    too. They exceed the distance of y from the prediction, because a sample that is left out does
-    not draw the prediction to its y. So the interval of such residuals is narrow and just beyond y.
+    too. They exceed the distance of y from the prediction, so that the interval is narrow and just
+    beyond y. It is extended to the mode unless the prediction is nearer.
     """
     low, high = intervals[..., 0], intervals[..., 1]
-    distances = (np.maximum(low - y, y - high) for y in (mode, predictions))
+    distances = (np.maximum(low - y, y - high) for y in (mode.value, predictions))
     mode_distance, distance = (np.maximum(d, 0) for d in distances)
-    is_near = mode_distance < distance
-    low[is_near] = np.minimum(low, mode - rounding)[is_near]
-    high[is_near] = np.maximum(high, mode + rounding)[is_near]
+    is_near = mode_distance <= np.abs(mode.value - predictions) / mode.n_residuals
+    is_near |= mode.is_most & (mode_distance < distance)
+    low[is_near] = np.minimum(low, mode.value - rounding)[is_near]
+    high[is_near] = np.maximum(high, mode.value + rounding)[is_near]
 
 
 def _standardise(y, weight, transformer=None):
@@ -408,8 +424,9 @@ def _standardise(y, weight, transformer=None):
     values = y.reshape(len(y), -1)
     if transformer is not None:
         present = slice(None) if weight is None else weight > 0
-        if weight is not None:  # samples of weight 0 may have any y
-            values[weight == 0] = values[weight.argmax()]
+        replace_unweighted(values, weight)
+        if (largest := np.abs(values).max()) > _MAX_TRANSFORMED:
+            raise ValueError(f"y contains values of size {largest:.3g}. {TARGETS_OVERFLOW}")
         positive = None if weight is None else weight[present]
         values = transformer.fit(values[present], positive).transform(values)
     return StandardisedTargets.standardise(values, weight), y.shape[1:]

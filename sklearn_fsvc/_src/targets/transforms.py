@@ -64,11 +64,7 @@ class ShiftedLog(TransformerMixin, BaseEstimator):
     """
 
     def fit(self, y: npt.NDArray, _: Any = None) -> Self:
-        if y.min() < 0:
-            raise ValueError(
-                f'target_transform="log" needs y of 0 or more, and y contains {y.min():g}; use '
-                '"auto" or "quantiles".'
-            )
+        _check_not_negative(y)
         self.min_ = y.min(axis=0)
         min_positive = np.min(y, axis=0, initial=np.inf, where=y > 0)
         self.shift_ = np.where(
@@ -77,6 +73,7 @@ class ShiftedLog(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, y: npt.NDArray) -> npt.NDArray:
+        _check_not_negative(y)
         return np.log(np.maximum(y, self.min_) + self.shift_)
 
     def inverse_transform(self, z: npt.NDArray) -> npt.NDArray:
@@ -85,6 +82,15 @@ class ShiftedLog(TransformerMixin, BaseEstimator):
         least = self.transform(self.min_)
         is_least = np.abs(z - least) <= 4 * np.spacing(np.abs(least))
         return np.where(is_least, self.min_, np.exp(z) - self.shift_)
+
+
+def _check_not_negative(y):
+    """Raise ValueError if y has no logarithm."""
+    if y.min() < 0:
+        raise ValueError(
+            f'target_transform="log" needs y of 0 or more, and y contains {y.min():g}; use '
+            '"quantiles".'
+        )
 
 
 class MedianScaler(TransformerMixin, BaseEstimator):
@@ -176,9 +182,10 @@ class TargetTransformer(BaseEstimator):
 
     def _smeared(self, k, z, residuals):
         inverse, total = self.transformers_[k].inverse_transform, np.zeros(len(z))
-        for residual in residuals:
-            total += inverse(np.clip(z + residual, *self.range_[:, k])[:, None])[:, 0]
-        return total / len(residuals)
+        for residual in residuals:  # a sum of y could overflow
+            y = inverse(np.clip(z + residual, *self.range_[:, k])[:, None])[:, 0]
+            total += y / len(residuals)
+        return total
 
 
 def _make_transformer(kind, n_samples):
