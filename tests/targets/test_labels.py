@@ -197,7 +197,7 @@ def test_class_weights_without_ridge(X):
 
 
 def test_class_weight_of_several_outputs_must_be_a_list(ridge, X):
-    with pytest.raises(ValueError, match="multi-output, class_weight should be a list of dicts"):
+    with pytest.raises(ValueError, match=r"for 1 output\(s\), and y has 3; .* a list with a dict"):
         ridge.set_params(class_weight={0: 1, 1: 2}).fit(X, multilabel(X))
 
 

@@ -28,6 +28,7 @@ TRUSTED = (
     "sklearn_fsvc._src.readouts.running_statistics._Values",
     "sklearn_fsvc._src.readouts.running_statistics.BufferedSamples",
     "sklearn_fsvc._src.readouts.running_statistics.RunningStatistics",
+    "sklearn_fsvc._src.readouts.running_statistics.WeightCounts",
     "sklearn_fsvc._src.data.samples.Samples",
     "sklearn_fsvc._src.data.sources.arrays.SparseSource",
     "sklearn_fsvc._src.tabular.categories.CategoryEncoder",
