@@ -102,7 +102,7 @@ class ProxyNetworks:
         The fewer the samples, the more splits, but fewer with `shared`, as of networks of an
         ensemble, which has a dict for each. If there are several, each has a history of its own.
         """
-        n_splits = _count_splits(samples, is_member=shared is not None)
+        n_splits = _count_splits(job, samples, is_member=shared is not None)
         shared = {} if shared is None else shared
         if n_splits == 1:
             return [(cls.of(job, samples, random, history, shared.setdefault(0, {})), random)]
@@ -269,13 +269,17 @@ class ProxyNetworks:
         return [self.errors([layer])[0] for layer in layers]  # of different units
 
 
-def _count_splits(samples, is_member):
-    """Return the number of splits; given validation samples are the only ones."""
+def _count_splits(job, samples, is_member):
+    """Return the number of splits; given validation samples are the only ones.
+
+    Each has centres of its own, so there are fewer of wide samples if memory is scarce.
+    """
     n_samples = len(samples.rows_with_weight)
     if samples.validation is not None:
         return 1
     total = _MEMBER_SPLIT_SAMPLES if is_member else _SPLIT_SAMPLES
-    return int(np.clip(total // max(1, n_samples), 1, _MAX_SPLITS))
+    n_fitting = job.memory_limit // max(1, 4 * 8 * n_samples * samples.X.shape[1])
+    return int(np.clip(min(total // max(1, n_samples), n_fitting), 1, _MAX_SPLITS))
 
 
 def _on_host(job, samples):

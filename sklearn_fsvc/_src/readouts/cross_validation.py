@@ -4,7 +4,7 @@ A *part* is the held-out set of a fold; the training set is all the rest.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -217,6 +217,11 @@ class HeldOut:
         parts = draw_parts(samples.rows_with_weight, random, samples.groups)
         selected = parts[:1] if n_units is None else select_folds(parts, n_units)
         return cls(samples, selected, True, find_fold_units(selected, center_rows))
+
+    def first_fold(self) -> "HeldOut":
+        """Return those of the first fold only."""
+        fold_units = None if self.fold_units is None else self.fold_units[:1]
+        return replace(self, parts=self.parts[:1], fold_units=fold_units)
 
     def gather_folds(
         self, gather_rows: Callable, job: Job, layer: Any, statistics: RidgeStatistics

@@ -300,12 +300,15 @@ def gather_and_search(
         As of `HeldOut.draw`.
     """
     held_out = HeldOut.draw(samples, random, layer.n_units, center_rows)
+    n_units = n_validation_units(layer.n_units)
+    # Memory of a factor, and for each part of held-out statistics and of their difference to all.
+    factor_bytes = RidgeStatistics.nbytes(layer.n_units)
+    fold_bytes = 2 * RidgeStatistics.nbytes(n_units)
+    if factor_bytes + len(held_out.parts) * fold_bytes > job.memory_limit:
+        held_out = held_out.first_fold()
+    reserved = factor_bytes + len(held_out.parts) * fold_bytes
 
     def validate(gather_rows, layer, statistics, start):
-        n_units = n_validation_units(layer.n_units)
-        # Memory of the held-out statistics, of their differences to all, and of a factor.
-        reserved = 2 * len(held_out.parts) * RidgeStatistics.nbytes(n_units)
-        reserved += RidgeStatistics.nbytes(layer.n_units)
         validation_job = job.named(f"{job.description}, held out").reserve(reserved)
         folds = held_out.gather_folds(
             gather_rows, validation_job, layer.part(slice(n_units)), statistics
