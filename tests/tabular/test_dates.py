@@ -249,9 +249,7 @@ def test_texts_with_and_without_a_time_zone():
         preprocessing().fit(X)
 
 
-@pytest.mark.parametrize(
-    "zone", ["dateutil/Europe/Berlin", dateutil.tz.tzutc(), dateutil.tz.tzoffset(None, 3600)]
-)
+@pytest.mark.parametrize("zone", [dateutil.tz.tzutc(), dateutil.tz.tzoffset(None, 3600)])
 def test_time_zones_of_dateutil(zone):
     X = pd.DataFrame({"t": pd.date_range("2024-01-01", periods=40, tz=zone)})
     with pytest.raises(ValueError, match=r"Column 't' of X has the time zone tz.*tz_convert"):
