@@ -20,6 +20,7 @@ from .target_means import (
     encode_target,
     explained_share,
     residual_squares,
+    stack_encoded,
 )
 
 # With more categorical features no interactions are added: a few of very many possible ones
@@ -94,11 +95,11 @@ class InteractionEncoder(CrossFittedEncoder):
         self.means_: list[npt.NDArray] = []
         self.outputs_: list[Any] = []
         if y is None or not 2 <= self.n_features_in_ <= MAX_CATEGORICAL_FEATURES:
-            return _stack([], len(X))
+            return stack_encoded([], len(X))
         Y, self.outputs_ = encode_target(y, self.task)
         max_pairs = MAX_ENCODED // Y.shape[1] - self.n_features_in_
         if max_pairs < 1:
-            return _stack([], len(X))
+            return stack_encoded([], len(X))
         Y = to_dense(Y)
         X = unify_missing(X)
         self.encoder_ = fit_ordinal(X, MAX_CATEGORIES)
@@ -110,18 +111,18 @@ class InteractionEncoder(CrossFittedEncoder):
             cross_fit(fold, cell, n_cells, Y, _SMOOTHING) for cell, n_cells in self._cells(X, codes)
         ]
         self.means_ = [means for means, _ in encoded]
-        return _stack([H for _, H in encoded], len(X))
+        return stack_encoded([H for _, H in encoded], len(X))
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the encoding of new samples, by the means of all training samples."""
         check_is_fitted(self, "pairs_")
         validate_data(self, X, reset=False, skip_check_array=True)
         if not self.pairs_:
-            return _stack([], len(X))
+            return stack_encoded([], len(X))
         X = unify_missing(X)
         cells = self._cells(X, category_codes(self.encoder_, X))
         pairs = zip(self.means_, cells, strict=True)
-        return _stack([means[cell] for means, (cell, _) in pairs], len(X))
+        return stack_encoded([means[cell] for means, (cell, _) in pairs], len(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return the names: "a", "a*b", and "a==b", with the output if there are several."""
@@ -208,7 +209,3 @@ def _explained(codes, residuals, squares):
     # The additive model has fitted the means of the categories of both features.
     n_constraints = len(np.unique(first)) + len(np.unique(second)) - 1
     return explained_share(cell, n_constraints, residuals, squares)
-
-
-def _stack(columns, n_samples):
-    return np.hstack(columns, dtype=np.float32) if columns else np.empty((n_samples, 0), np.float32)

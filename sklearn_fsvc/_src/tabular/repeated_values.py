@@ -18,6 +18,7 @@ from .target_means import (
     draw_folds,
     encode_target,
     estimate_smoothing,
+    stack_encoded,
 )
 
 # Samples by which columns are selected.
@@ -82,33 +83,31 @@ class RepeatedValueEncoder(CrossFittedEncoder):
         self.values_: list[npt.NDArray] = []
         self.means_: list[npt.NDArray] = []
         self.outputs_: list[Any] = []
-        if y is None or self.task is None or X.shape[1] > MAX_FEATURES:
-            return np.empty((len(X), 0), np.float32)
-        Y, self.outputs_ = encode_target(y, self.task)
-        max_columns = _MAX_ENCODED // Y.shape[1]
-        if max_columns < 1:
-            return np.empty((len(X), 0), np.float32)
-        Y, fold = to_dense(Y), draw_folds(len(X), groups)
-        self.columns_ = _select(X, Y, fold, max_columns)
+        encoded: list[npt.NDArray] = []
+        if y is not None and self.task is not None and X.shape[1] <= MAX_FEATURES:
+            Y, self.outputs_ = encode_target(y, self.task)
+            if Y.shape[1] <= _MAX_ENCODED:
+                encoded = self._fit(X, to_dense(Y), draw_folds(len(X), groups))
+        return stack_encoded(encoded, len(X))
+
+    def _fit(self, X, Y, fold):
+        """Select columns, and return their cross-fitted encodings."""
+        self.columns_ = _select(X, Y, fold, _MAX_ENCODED // Y.shape[1])
         self.values_ = [_distinct(X[:, j]) for j in self.columns_]
-        if not self.columns_:
-            return np.empty((len(X), 0), np.float32)
         encoded = []
         for cell, values in zip(self._cells(X), self.values_, strict=True):
             smoothing, _ = estimate_smoothing(cell, Y)
             means, of_samples = cross_fit(fold, cell, len(values) + 2, Y, smoothing)
             self.means_.append(means)
             encoded.append(of_samples)
-        return np.hstack(encoded, dtype=np.float32)
+        return encoded
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the encoding of new samples, by the means of all training samples."""
         check_is_fitted(self, "columns_")
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-        if not self.columns_:
-            return np.empty((len(X), 0), np.float32)
         pairs = zip(self.means_, self._cells(X), strict=True)
-        return np.hstack([means[cell] for means, cell in pairs], dtype=np.float32)
+        return stack_encoded([means[cell] for means, cell in pairs], len(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
         """Return names such as "mean(a)", with the output if there are several."""

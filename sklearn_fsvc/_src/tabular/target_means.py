@@ -278,6 +278,11 @@ def cross_fit(
     return _shrink(n, total, smoothing), others[fold, cell]
 
 
+def stack_encoded(encoded: list[npt.NDArray], n_samples: int) -> npt.NDArray[np.float32]:
+    """Return encodings of shape (n_samples, n_columns) side by side; without columns if none."""
+    return np.hstack([np.empty((n_samples, 0)), *encoded], dtype=np.float32)
+
+
 def _shrink(counts, sums, smoothing):
     """Return the means of cells, shrunk towards the overall mean."""
     # Without other samples, as with a single one in all, the mean is 0 of 0.
