@@ -39,6 +39,11 @@ from sklearn_fsvc import (
     make_tabular_pipeline,
 )
 
+# Task -> the networks of RBF and of tanh units.
+NETWORKS = {
+    "classification": (RBFClassifier, TanhClassifier),
+    "regression": (RBFRegressor, TanhRegressor),
+}
 # Parameters of "RBFClassifier, best" and "RBFRegressor, best".
 BEST = {"alpha": "loo"}
 

@@ -13,18 +13,9 @@ import numpy as np
 
 from _report import arguments, report
 from _tabular_data import find_tables, read_table, splits
-from sklearn_fsvc import (
-    RBFClassifier,
-    RBFRegressor,
-    TanhClassifier,
-    TanhRegressor,
-    make_tabular_pipeline,
-)
+from _tabular_methods import NETWORKS
+from sklearn_fsvc import TanhRegressor, make_tabular_pipeline
 
-NETWORKS = {
-    "classification": (RBFClassifier, TanhClassifier),
-    "regression": (RBFRegressor, TanhRegressor),
-}
 WAYS = (None, "auto")
 MIN_FEATURES = 3  # numerical features
 

@@ -15,18 +15,9 @@ from scipy.stats import wilcoxon
 
 from _report import arguments, report
 from _tabular_data import find_tables, read_table, splits, subsample
-from sklearn_fsvc import (
-    RBFClassifier,
-    RBFRegressor,
-    TanhClassifier,
-    TanhRegressor,
-    make_tabular_pipeline,
-)
+from _tabular_methods import NETWORKS
+from sklearn_fsvc import make_tabular_pipeline
 
-NETWORKS = {
-    "classification": (RBFClassifier, TanhClassifier),
-    "regression": (RBFRegressor, TanhRegressor),
-}
 WAYS = {"indicator": {}, "median alone": {"preprocessing__missing": "drop"}}
 PART = 0.2
 

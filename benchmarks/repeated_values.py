@@ -15,18 +15,9 @@ import pandas as pd
 
 from _report import arguments, report
 from _tabular_data import Table, find_tables, read_table, splits
-from sklearn_fsvc import (
-    RBFClassifier,
-    RBFRegressor,
-    TanhClassifier,
-    TanhRegressor,
-    make_tabular_pipeline,
-)
+from _tabular_methods import NETWORKS
+from sklearn_fsvc import make_tabular_pipeline
 
-NETWORKS = {
-    "classification": (RBFClassifier, TanhClassifier),
-    "regression": (RBFRegressor, TanhRegressor),
-}
 WAYS = {"without": {"preprocessing__repeated_values": "drop"}, "with": {}}
 
 

@@ -124,7 +124,7 @@ class WeightCounts:
 
     @property
     def mean(self) -> float:
-        """Mean weight; 1 if there are no samples."""
+        """The mean weight, or 1 without samples."""
         # Models that were saved without counts may have removed all weights that are counted.
         if self.total <= 0:
             return 1.0
@@ -189,7 +189,7 @@ class RunningStatistics:
         log_decay = self.log_decay if row_log_decay is None else float(row_log_decay[-1])
         rows = BufferedSamples(samples, row_log_decay)
         n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
-        result = self._count(len(samples), WeightCounts.of(samples))
+        result = self._count_samples(samples)
         if self._is_full(len(samples), n_bytes):  # large batches gain nothing from the buffer
             return replace(result.flush(evaluate), log_decay=log_decay)._evaluate(rows, evaluate)
         n_rows, n_bytes = self.n_rows + len(samples), self.n_bytes + n_bytes
@@ -208,9 +208,12 @@ class RunningStatistics:
         """
         result = replace(self.flush(evaluate), log_decay=log_decay)
         for rows in parts:
-            counted = result._count(len(rows.samples), WeightCounts.of(rows.samples))
-            result = counted._evaluate(rows, evaluate)
+            result = result._count_samples(rows.samples)._evaluate(rows, evaluate)
         return result
+
+    def _count_samples(self, samples):
+        """Return the statistics with more samples counted."""
+        return self._count(len(samples), WeightCounts.of(samples))
 
     def _count(self, n_added, weights):
         """Return the statistics with more samples counted; many samples need fewer parts."""

@@ -149,10 +149,10 @@ def resembles_date(value: Any) -> bool:
 def are_dates(values: Sequence[Any], is_date: Callable[[Any], bool] = is_date) -> bool:
     """Return whether values are dates, except for texts that may stand for missing ones."""
     others = [value for value in values if not is_date(value)]
-    if not all(isinstance(value, str) for value in others):
-        return False
+    if not others or not all(isinstance(value, str) for value in others):
+        return not others
     n_others = len(set(others))
-    return are_markers(n_others, len(set(values)) - n_others if others else len(values))
+    return are_markers(n_others, len(set(values)) - n_others)
 
 
 def are_markers(n_others: int, n_values: int) -> bool:

@@ -13,7 +13,7 @@ from .numerical_interactions import MAX_FEATURES
 from .scalers import match_rounded
 from .target_means import (
     CrossFittedEncoder,
-    count_and_sum,
+    count_and_sum_by_fold,
     cross_fit,
     draw_folds,
     encode_target,
@@ -164,17 +164,15 @@ def _error_decrease(column, Y, fold):
     if not 3 < len(values) < len(column):
         return 0.0
     neighbors, is_inside = _neighbor_means(cell, Y)
-    of_fold = fold * len(values) + cell
-    counts, sums = count_and_sum(cell, 0, Y)
-    fold_counts, fold_sums = count_and_sum(of_fold, 0, Y)
-    counts = counts[cell] - fold_counts[of_fold]
-    sums = sums[cell] - fold_sums[of_fold]
+    counts, sums = count_and_sum_by_fold(fold, cell, len(values), Y)
+    counts, sums = ((each.sum(axis=0) - each)[fold, cell] for each in (counts, sums))
     rows = is_inside[cell] & (counts >= _MIN_COUNT)
     with_neighbors = neighbors[cell[rows]]
     with_values = (sums + _SMOOTHING * neighbors[cell])[rows] / (counts[rows, None] + _SMOOTHING)
-    decreases = np.square(Y[rows] - with_neighbors).sum(axis=1) - np.square(
-        Y[rows] - with_values
-    ).sum(axis=1)
+    error, value_error = (
+        np.square(Y[rows] - predicted).sum(axis=1) for predicted in (with_neighbors, with_values)
+    )
+    decreases = error - value_error
     decrease = decreases.sum()
     is_significant = decrease > _MIN_SIGMAS * np.sqrt(np.square(decreases).sum())
     return float(decrease) if is_significant else 0.0

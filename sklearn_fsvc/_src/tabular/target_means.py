@@ -248,6 +248,15 @@ def count_and_sum(
     return np.bincount(cell, minlength=min_cells), np.stack(sums, axis=1)
 
 
+def count_and_sum_by_fold(
+    fold: npt.NDArray[np.intp], cell: npt.NDArray[np.intp], n_cells: int, Y: npt.NDArray
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return numbers of samples (n_folds, n_cells) and sums of targets (n_folds, n_cells, -1)."""
+    n_folds = fold.max() + 1
+    counts, sums = count_and_sum(fold * n_cells + cell, n_folds * n_cells, Y)
+    return counts.reshape(n_folds, n_cells), sums.reshape(n_folds, n_cells, -1)
+
+
 def cross_fit(
     fold: npt.NDArray[np.intp],
     cell: npt.NDArray[np.intp],
@@ -270,9 +279,7 @@ def cross_fit(
     means : ndarray of shape (n_cells, n_columns)
     encoded : ndarray of shape (n_samples, n_columns)
     """
-    n_folds = fold.max() + 1
-    counts, sums = count_and_sum(fold * n_cells + cell, n_folds * n_cells, Y)
-    counts, sums = counts.reshape(n_folds, n_cells), sums.reshape(n_folds, n_cells, -1)
+    counts, sums = count_and_sum_by_fold(fold, cell, n_cells, Y)
     n, total = counts.sum(axis=0), sums.sum(axis=0)
     others = _shrink(n - counts, total - sums, smoothing)
     return _shrink(n, total, smoothing), others[fold, cell]

@@ -1,6 +1,7 @@
 """The preprocessing of `make_tabular_pipeline` as ONNX operators."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import sqrt
 from numbers import Real
 from typing import Any
@@ -291,12 +292,7 @@ def _add_rank_scores(graph, scaler, X, dtype):
     X = graph.add("Max", graph.add("Min", X, quantiles[-1]), quantiles[0])
     position = add_search(graph, quantiles, X)
 
-    def lookup(table):
-        return graph.add("Gather", flatten_sorted(table), position)
-
-    def following(table):
-        return lookup(np.append(table[1:], table[-1:], axis=0))
-
+    lookup = partial(_add_lookup, graph, position)
     # Between two quantiles ranks are interpolated.
     references = np.broadcast_to(scaler.references_[:, None], quantiles.shape)
     step = 1 / max(len(quantiles) - 1, 1)
@@ -305,15 +301,34 @@ def _add_rank_scores(graph, scaler, X, dtype):
     share = graph.add("Div", graph.add("Sub", X, low), lookup(np.where(gaps > 0, gaps, 1)))
     ranks = graph.add("Add", lookup(references), graph.add("Mul", share, np.float64(step)))
     # As `RankScaler`: values that differ from a quantile by rounding have its rank.
-    in_float32 = graph.cast(graph.cast(X, np.float32), np.float64)
-    exact, rounded = nonzero_and_rounded(quantiles)
-    for at in (lookup, following):
-        pairs = (in_float32, at(exact)), (X, at(rounded))
-        is_rounded = graph.add("Or", *(graph.add("Equal", *pair) for pair in pairs))
+    for at, is_rounded in _add_rounded_matches(graph, quantiles, X, position):
         ranks = graph.add("Where", is_rounded, at(midranks), ranks)
     ranks = graph.add("Where", graph.add("Equal", X, low), lookup(midranks), ranks)
     ranks = graph.add("Min", graph.add("Max", ranks, scaler.ends_[0]), scaler.ends_[1])
     return _add_combined_scores(graph, graph.cast(ranks, np.float32))
+
+
+def _add_lookup(graph, position, table):
+    """Add the elements of a table, (n_values, n_columns), at the positions of `add_search`."""
+    return graph.add("Gather", flatten_sorted(table), position)
+
+
+def _add_rounded_matches(graph, table, X, position):
+    """Yield for the last value that is not larger, and for the next, whether X is it, rounded.
+
+    As in `match_rounded`. Yields functions that look up elements of a table at this value, and the
+    name of the result.
+    """
+    in_float32 = graph.cast(graph.cast(X, np.float32), np.float64)
+    exact, rounded = nonzero_and_rounded(table)
+    lookup = partial(_add_lookup, graph, position)
+
+    def following(table):
+        return lookup(np.append(table[1:], table[-1:], axis=0))
+
+    for at in (lookup, following):
+        pairs = (in_float32, at(exact)), (X, at(rounded))
+        yield at, graph.add("Or", *(graph.add("Equal", *pair) for pair in pairs))
 
 
 def _midranks(quantiles):
@@ -402,19 +417,11 @@ def _add_cell(graph, values, column):
     """Add the position of each element in sorted values, after them if missing or unknown."""
     n, table = len(values), values[:, None]
     position = add_search(graph, table, column)
-
-    def lookup(numbers):
-        return graph.add("Gather", flatten_sorted(numbers[:, None]), position)
-
-    # As `match_rounded`: the nearest values on both sides, and of these preferably an equal one.
-    in_float32 = graph.cast(graph.cast(column, np.float32), np.float64)
-    exact, rounded = nonzero_and_rounded(values)
-    cells, cell = np.arange(n), int64(n + 1)
-    for order in (np.arange(n), np.minimum(np.arange(n) + 1, n - 1)):
-        pairs = (in_float32, lookup(exact[order])), (column, lookup(rounded[order]))
-        is_rounded = graph.add("Or", *(graph.add("Equal", *pair) for pair in pairs))
-        cell = graph.add("Where", is_rounded, lookup(cells[order]), cell)
-    is_equal = graph.add("Equal", column, lookup(values))
+    lookup = partial(_add_lookup, graph, position)
+    cells, cell = np.arange(n)[:, None], int64(n + 1)
+    for at, is_rounded in _add_rounded_matches(graph, table, column, position):
+        cell = graph.add("Where", is_rounded, at(cells), cell)
+    is_equal = graph.add("Equal", column, lookup(table))
     cell = graph.add("Where", is_equal, lookup(cells), cell)
     return graph.add("Where", graph.add("IsNaN", column), int64(n), cell)
 
