@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.preprocessing import FunctionTransformer
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
@@ -20,6 +22,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
+from sklearn_fsvc._src.tabular import column_selector
 from tabular.tables import convert, make_frame, preprocessing
 
 
@@ -332,6 +335,46 @@ def test_columns_whose_names_are_no_strings(names, rng):
     assert fitted.get_feature_names_out().tolist() == [f"numerical__x{j}" for j in range(3)]
     table = fitted.set_output(transform="pandas").fit(X)
     np.testing.assert_array_equal(table.transform(others), table.transform(X.to_numpy()))
+
+
+@pytest.mark.parametrize("categorical_features", ["from_dtype", ["c"]])
+def test_columns_are_inspected_once(categorical_features, monkeypatch):
+    """In each fit: the table may have been modified since the last one."""
+    X, y = make_frame("pandas", c=["a", "b"] * 20, x=np.arange(40.0)), np.arange(40.0) % 3
+    model = clone(
+        make_tabular_pipeline(
+            TanhRegressor(5, alpha=1.0), categorical_features=categorical_features
+        )
+    )
+    calls, compute = [], column_selector._compute_kinds
+    monkeypatch.setattr(
+        column_selector, "_compute_kinds", lambda *args: calls.append(args) or compute(*args)
+    )
+    model.fit(X, y)
+    assert len(calls) == 1
+    if categorical_features == "from_dtype":
+        X["c"] = X["x"] + 1
+        assert model.fit(X, y)[:-1].get_feature_names_out()[:2].tolist() == [
+            "numerical__c",
+            "numerical__x",
+        ]
+
+
+def test_products_of_the_preprocessing_have_one_thread():
+    """More threads would wait for each other where other processes are busy."""
+    numbers = []
+
+    def record(X):
+        pools = [each for each in threadpool_info() if each["user_api"] == "blas"]
+        numbers.extend(each["num_threads"] for each in pools)
+        return X
+
+    model = preprocessing()
+    model.set_params(values=FunctionTransformer(record, feature_names_out="one-to-one"))
+    with threadpool_limits(2, user_api="blas"):
+        model.fit(np.random.default_rng(0).normal(size=(50, 2)))
+    assert numbers
+    assert set(numbers) == {1}
 
 
 def test_names_of_a_second_fit():

@@ -1,6 +1,8 @@
 """ColumnSelector: which columns of a table are numerical, categorical, dates or text."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain, islice
@@ -29,6 +31,10 @@ _MIN_DATES = 2
 # Text has more distinct values.
 _MIN_TEXTS = 100
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
+# (X, categorical features, kinds) that were computed within `kinds_computed_once`.
+_known_kinds: ContextVar[list[tuple[Any, Any, list[set[str]]]] | None] = ContextVar(
+    "_known_kinds", default=None
+)
 
 
 @dataclass(frozen=True)
@@ -63,11 +69,32 @@ class ColumnSelector:
         return selected
 
 
+@contextmanager
+def kinds_computed_once() -> Iterator[None]:
+    """Compute the kinds of a table once, for all selectors; it must not be modified meanwhile."""
+    token = _known_kinds.set([])
+    try:
+        yield
+    finally:
+        _known_kinds.reset(token)
+
+
 def column_kinds(X: Any, features: Any) -> list[set[str]]:
     """Return the kinds of each column of X: text that repeats is categorical, too.
 
     Raises TypeError for sparse X, and ValueError for columns of no kind.
     """
+    known = _known_kinds.get()
+    if known is None:
+        return _compute_kinds(X, features)
+    for table, its_features, kinds in known:
+        if table is X and its_features == features:
+            return kinds
+    known.append((X, features, _compute_kinds(X, features)))
+    return known[-1][-1]
+
+
+def _compute_kinds(X, features):
     if issparse(X):
         raise TypeError(
             "X is sparse, and its preprocessing would be dense. Use TanhClassifier or "
@@ -78,7 +105,7 @@ def column_kinds(X: Any, features: Any) -> list[set[str]]:
     names, dtypes, kinds = describe_columns(X)
     from_dtype = isinstance(features, str) and features == "from_dtype"
     named = np.zeros(len(names), bool) if from_dtype else _mask(features or [], names)
-    result: list[set[str]] = []
+    result = []
     columns = zip(iterate_columns(X), names, dtypes, kinds, named, strict=True)
     for column, name, dtype, kind, is_named in columns:
         kinds_of_column = {"categorical"} if is_named else _kinds_of(column, kind, from_dtype)

@@ -1,5 +1,6 @@
 """InteractionEncoder: target encoding of pairs of categorical features that interact."""
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -14,12 +15,11 @@ from .categories import MAX_CATEGORIES, category_codes, fit_ordinal, unify_missi
 from .target_means import (
     MAX_ENCODED,
     CrossFittedEncoder,
+    Residuals,
     additive_residuals,
     cross_fit,
     draw_folds,
     encode_target,
-    explained_share,
-    residual_squares,
     stack_encoded,
 )
 
@@ -161,15 +161,14 @@ def _select_pairs(X, codes, Y, max_pairs):
         X, codes, Y = resample(
             X, codes, Y, replace=False, n_samples=_SELECTION_SAMPLES, random_state=0
         )
-    residuals = additive_residuals(codes, Y)
     pairs = list(combinations(range(codes.shape[1]), 2))
     # Where the additive model is exact, the residuals are only the shrinkage of Ridge.
-    squares = residual_squares(residuals, Y, 0.01)
-    if squares == 0:
+    residuals = Residuals.of(additive_residuals(codes, Y), Y, 0.01)
+    if residuals.squares == 0:
         return [], []
-    scores = np.array([_explained(codes[:, pair], residuals, squares) for pair in pairs])
+    scores = np.array([_explained(codes[:, pair], residuals) for pair in pairs])
     equality_scores = np.array(
-        [_explained_by_equality(X, codes, pair, Y, residuals, squares) for pair in pairs]
+        [_explained_by_equality(X, codes, pair, Y, residuals) for pair in pairs]
     )
     is_equality = equality_scores > 0
     scores[is_equality] = equality_scores[is_equality]
@@ -186,7 +185,7 @@ def _equal(X, i, j):
         return (X[:, i] == X[:, j]).astype(np.intp)
 
 
-def _explained_by_equality(X, codes, pair, Y, residuals, squares):
+def _explained_by_equality(X, codes, pair, Y, residuals):
     """Return the share that the equality of two columns explains, beyond noise.
 
     0 if it is small, or if the cells explain more in addition.
@@ -194,18 +193,18 @@ def _explained_by_equality(X, codes, pair, Y, residuals, squares):
     equal = _equal(X, *pair)
     if len(np.unique(codes[equal == 1, pair[0]])) < _MIN_EQUAL_CATEGORIES:
         return 0.0
-    score = explained_share(equal, 1, residuals, squares)
+    score = residuals.explained_share(equal, 1)
     if score < _MIN_EXPLAINED:
         return 0.0
     rest = additive_residuals(np.column_stack([codes, equal]), Y)
-    in_addition = _explained(codes[:, pair], rest, squares)
+    in_addition = _explained(codes[:, pair], replace(residuals, values=rest))
     return score if in_addition < _MIN_EXPLAINED else 0.0
 
 
-def _explained(codes, residuals, squares):
+def _explained(codes, residuals):
     """Return the share of the residual squares that the cells of a pair explain, beyond noise."""
     first, second = codes.T
     cell = first * (second.max() + 1) + second
     # The additive model has fitted the means of the categories of both features.
     n_constraints = len(np.unique(first)) + len(np.unique(second)) - 1
-    return explained_share(cell, n_constraints, residuals, squares)
+    return residuals.explained_share(cell, n_constraints)

@@ -13,13 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..data.columns import input_names, unique_names
 from ..data.validation import to_dense
 from .scalers import RankScaler
-from .target_means import (
-    additive_residuals,
-    encode_target,
-    explained_share,
-    residual_squares,
-    to_intervals,
-)
+from .target_means import Residuals, additive_residuals, encode_target, to_intervals
 
 # With more features no interactions are added: there are too many pairs.
 MAX_FEATURES = 64
@@ -176,13 +170,12 @@ def _ranked(candidates, X, residuals, Y):
     The score is the share of the residual squares that a candidate explains, beyond noise.
     """
     # An additive model of intervals is inexact for a step of one column within an interval.
-    squares, scores = residual_squares(residuals, Y, 0.2), np.zeros(len(candidates))
-    if squares:
+    residuals, scores = Residuals.of(residuals, Y, 0.2), np.zeros(len(candidates))
+    if residuals.squares:
         with np.errstate(over="ignore", invalid="ignore"):
             features = (np.nan_to_num(candidate.compute(X)) for candidate in candidates)
             scores[:] = [
-                explained_share(to_intervals(x, _N_INTERVALS), 1, residuals, squares)
-                for x in features
+                residuals.explained_share(to_intervals(x, _N_INTERVALS), 1) for x in features
             ]
     order = np.argsort(-scores, kind="stable")
     return [candidates[k] for k in order], scores[order]

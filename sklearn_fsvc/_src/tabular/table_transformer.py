@@ -32,8 +32,10 @@ from ..data.columns import (
     temporal_columns,
 )
 from ..data.dask_blocks import compute_if_dask, is_dask_collection
+from ..engines.threads import limit_blas_threads
 from ..utils.user_warnings import warn
 from .categories import CategoryEncoder
+from .column_selector import kinds_computed_once
 
 
 class TableTransformer(ColumnTransformer):
@@ -43,7 +45,12 @@ class TableTransformer(ColumnTransformer):
         X = _as_table(X)
         check_unique_names(X)
         check_consistent_length(X, y)
-        with self._explain_errors(X, self.transformers), _arrays_between_steps():
+        with (
+            kinds_computed_once(),
+            limit_blas_threads(1),  # products are small: other threads would only be waited for
+            self._explain_errors(X, self.transformers),
+            _arrays_between_steps(),
+        ):
             numerical = _columns_of("numerical", self.transformers, X)
             numbers = _with_numbers(X, numerical)
             with self._route_covariates(numbers, numerical, y, params) as routed:

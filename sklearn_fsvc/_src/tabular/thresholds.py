@@ -1,5 +1,6 @@
 """ThresholdEncoder: indicators of numerical columns above thresholds at which the target jumps."""
 
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.utils import resample
 
 from ..data.columns import input_names, unique_names
 from ..data.validation import to_dense
+from ..engines.threads import n_threads, parallel_for
 from .numerical_interactions import RankedFeatureEncoder
 from .scalers import RankScaler
 
@@ -182,31 +184,43 @@ def _densest(positions, decrease):
 
 def _grow_trees(ranks, Y, n_trees):
     """Return the `_Splits` of trees, with differences for samples that did not fit the tree."""
+    random = np.random.default_rng(0)
+    orders = [random.permutation(len(ranks)) for _ in range(n_trees)]
+    splits: list[Any] = [None] * n_trees
+
+    def grow(seed):
+        splits[seed] = _grow_tree(ranks, Y, orders[seed], seed)
+
+    parallel_for(grow, range(n_trees), n_threads())
+    fields = np.array(list(chain.from_iterable(splits)))
+    return _Splits(*fields.reshape(-1, len(_Splits._fields)).T)
+
+
+def _grow_tree(ranks, Y, order, seed):
+    """Return the fields of `_Splits` for each split of a tree; the last rows do not fit it."""
     # Imported here: it takes long, and transformers do not need it.
     from sklearn.tree import DecisionTreeRegressor
 
-    random, n_bag, splits = np.random.default_rng(0), int(_BAG * len(ranks)), []
-    for seed in range(n_trees):
-        order = random.permutation(len(ranks))
-        tree = DecisionTreeRegressor(
-            max_depth=_MAX_DEPTH, min_samples_leaf=_MIN_LEAF, random_state=seed
-        )
-        nodes = tree.fit(ranks[order[:n_bag]], Y[order[:n_bag]]).tree_
-        errors = nodes.weighted_n_node_samples * nodes.impurity
-        remaining = [(0, order[n_bag:])]
-        while remaining:
-            node, rows = remaining.pop()
-            left, right = nodes.children_left[node], nodes.children_right[node]
-            if left == -1:
-                continue
-            column, threshold = nodes.feature[node], nodes.threshold[node]
-            rows = rows[np.argsort(ranks[rows, column], kind="stable")]
-            n_below = np.searchsorted(ranks[rows, column], threshold, side="right")
-            below, above = rows[:n_below], rows[n_below:]
-            remaining += [(left, below), (right, above)]
-            decrease = errors[node] - errors[left] - errors[right]
-            splits.append((column, threshold, decrease, *_differences(Y[below], Y[above])))
-    return _Splits(*np.array(splits).reshape(-1, len(_Splits._fields)).T)
+    n_bag = int(_BAG * len(ranks))
+    tree = DecisionTreeRegressor(
+        max_depth=_MAX_DEPTH, min_samples_leaf=_MIN_LEAF, random_state=seed
+    )
+    nodes = tree.fit(ranks[order[:n_bag]], Y[order[:n_bag]]).tree_
+    errors = nodes.weighted_n_node_samples * nodes.impurity
+    remaining, splits = [(0, order[n_bag:])], []
+    while remaining:
+        node, rows = remaining.pop()
+        left, right = nodes.children_left[node], nodes.children_right[node]
+        if left == -1:
+            continue
+        column, threshold = nodes.feature[node], nodes.threshold[node]
+        rows = rows[np.argsort(ranks[rows, column], kind="stable")]
+        n_below = np.searchsorted(ranks[rows, column], threshold, side="right")
+        below, above = rows[:n_below], rows[n_below:]
+        remaining += [(left, below), (right, above)]
+        decrease = errors[node] - errors[left] - errors[right]
+        splits.append((column, threshold, decrease, *_differences(Y[below], Y[above])))
+    return splits
 
 
 def _differences(below, above):
