@@ -154,8 +154,9 @@ def _plain_ticks(axis, values):
     """Format ticks as plain numbers, with labels in every decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    few = max(values) < 200 * min(values)
-    axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if few else (1,)))
+    ratio = max(values) / min(values)
+    subs = range(1, 10) if ratio < 4 else (1, 2, 5) if ratio < 200 else (1,)
+    axis.set_major_locator(LogLocator(10, subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
     axis.grid(alpha=0.3)
