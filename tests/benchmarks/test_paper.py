@@ -181,4 +181,4 @@ def test_an_axis_has_several_labelled_ticks(largest):
     axes.plot([9.0, largest])
     results_module._plain_ticks(axes.yaxis, [9.0, largest])
     low, high = axes.get_ylim()
-    assert sum(low <= tick <= high for tick in axes.yaxis.get_majorticklocs()) >= 2
+    assert sum(low <= tick <= high for tick in axes.yaxis.get_majorticklocs()) >= 3
