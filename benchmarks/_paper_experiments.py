@@ -64,7 +64,7 @@ for _name, _layer, _formula in (("table1", "I: RBF", RBF), ("table2", "II: MUL",
 
 
 @experiment(
-    "asymmetry", "As from 1 to 16: N = M As rows meet m = M / As units", "As",
+    "asymmetry", "As from 1 to 16: N = M As samples, m = M / As units", "As",
     "As is one of the three things that its optimiser looks for.",
 )  # fmt: skip
 def asymmetry(run, results):
@@ -126,7 +126,7 @@ def figure7(run, results):
 
 
 @experiment(
-    "table3", "Table III: n from 16 to 65,536 as M shrinks", "n",
+    "table3", "Table III: n from 16 to 65,536, for decreasing M", "n",
 )  # fmt: skip
 def table3(run, results):
     room = (2**22 if run.quick else 2**25) * (4 if run.is_gpu else 1)

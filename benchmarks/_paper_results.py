@@ -151,11 +151,12 @@ def _draw_bars(axes, series):
 
 
 def _plain_ticks(axis, values):
-    """Format ticks as plain numbers, with labels in every decade."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    """Format ticks as plain numbers, several of them even within a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    few = max(values) < 200 * min(values)
-    axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if few else (1,)))
+    ratio = max(values) / min(values)
+    by_decade = LogLocator(10, subs=(1, 2, 5) if ratio < 200 else (1,))
+    axis.set_major_locator(MaxNLocator(5) if ratio < 4 else by_decade)
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
     axis.grid(alpha=0.3)

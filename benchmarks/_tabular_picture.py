@@ -63,6 +63,8 @@ def _panel(figure, axes, points, ours):
     axes.plot(
         x, y, drawstyle="steps-post", color="0.6", lw=4, alpha=0.4, zorder=1, label="Pareto front"
     )
+    for colour, label in ((OURS, "this package"), (OTHERS, "others")):
+        axes.plot([], [], "o", color=colour, label=label)
     for name, point in points.items():
         colour, tuned = OURS if name in ours else OTHERS, name.endswith(", tuned")
         face = "white" if tuned else colour

@@ -44,12 +44,14 @@ for name, model in {"without weights": unweighted, "with learned weights": weigh
 # The figure
 # ----------
 # The importance of a feature is its weight times its standard deviation: how steeply the prediction
-# changes with the standardised feature, without the sign.
+# changes with the standardised feature, without the sign. The pipeline passes each number to the
+# network twice, as a rank ("numerical") and as a value ("values"). It has added the product of heat
+# and pressure ("numerical_interactions").
 
-display = FeatureWeightsDisplay.from_estimator(weighted, color="0.7")
-causes = {"heat", "pressure", "speed", "material_glass"}
+display = FeatureWeightsDisplay.from_estimator(weighted, max_features=12, color="0.7")
 for label, bar in zip(display.ax_.get_yticklabels(), display.bars_, strict=True):
-    if label.get_text() in causes:
+    if "noise" not in label.get_text():
         bar.set_color("#0072B2")
-display.ax_.set_title("The causes (blue) are more important than the noise")
+display.ax_.set_title("Causes (blue) and noise (grey)")
+display.figure_.set_layout_engine("constrained")
 plt.show()

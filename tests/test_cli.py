@@ -34,7 +34,7 @@ def test_info_describes_the_settings_of_an_engine(capsys):
     assert "settings measured" not in capsys.readouterr().out
     path = profiles.write(get_engine("jit").identity(), {"tanh float32": {"M": 1024}})
     main(["info"])
-    assert f"settings measured here for 1 kinds of layers, {path}" in capsys.readouterr().out
+    assert f"settings measured here for 1 kind of layers, {path}" in capsys.readouterr().out
 
 
 def test_info_gives_the_reason_for_an_unavailable_engine(capsys, monkeypatch):
@@ -50,7 +50,7 @@ def test_info_gives_the_reason_for_an_unavailable_engine(capsys, monkeypatch):
 def test_no_command_prints_the_help(capsys):
     main([])
     output = capsys.readouterr().out
-    for line in ["info +Print versions", "demo +Fit both", "tune +Measure", "export +Write"]:
+    for line in ["info +Print versions", "demo +Fit an RBF", "tune +Measure", "export +Write"]:
         assert re.search(f"\n    {line}", output), line
 
 
@@ -78,6 +78,7 @@ def test_tune_stores_the_settings(capsys):
     main(["tune", "--device", "blas", "--kind", kind, "--features", "4", "6", "--repeats", "1"])
     output = capsys.readouterr().out
     path = profiles.path_of(get_engine("blas").identity())
+    assert output.startswith("1 kind of layers, ")
     assert f"stored in {path}" in output
     assert kind in output
     with get_engine("blas") as engine:

@@ -36,6 +36,8 @@ def intervals():
             label = "true quantiles" if level == LEVELS[0] else None
             ax.plot(grid, of_samples, "--", color=VERMILION, linewidth=1, label=label)
         ax.set_title(title, fontsize=9)
+        ax.set_xlabel("x", fontsize=9)
+    axes[0, 0].set_ylabel("y", fontsize=9)
     axes[0, 0].legend(loc="lower left", fontsize=8, frameon=False)
     return fig
 

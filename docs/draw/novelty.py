@@ -1,4 +1,4 @@
-"""How novelty selection goes: rows come one after the other, and some of them become centres."""
+"""Novelty selection: samples are presented one after another, and some become centres."""
 
 import numpy as np
 from plane import BLUE, VERMILION, extents, panels
@@ -11,7 +11,7 @@ BOX = (-2.0, 3.0, -1.5, 2.0)
 
 
 def selection():
-    """Four moments: the rows so far, the centres among them, and the row that is presented."""
+    """Four steps: the samples so far, the centres among them, and the sample that is presented."""
     X = make_moons(300, noise=0.12, random_state=3)[0]
     network = RBFProjector(None, radius=RADIUS, shuffle=False).fit(X)
     H, kept = network.transform(X), network.support_
@@ -24,7 +24,7 @@ def selection():
     for ax, row in zip(axes[0], (kept[1], passed, later, len(X) - 1), strict=True):
         moment(ax, X, row, kept, activities[row])
     last = axes[0, -1]
-    last.set_title(f"row {len(X)}, the last:\n{len(kept)} centres cover all rows", fontsize=9)
+    last.set_title(f"sample {len(X)}, the last:\n{len(kept)} centres cover all samples", fontsize=9)
     return fig
 
 
@@ -37,7 +37,7 @@ def moment(ax, X, row, kept, activity):
     ax.plot(*X[row], "*", color=VERMILION, markersize=13, mec="white", mew=0.8)
     verdict = "becomes a centre" if row in kept else "no centre"
     sign = "< 1" if row in kept else "≥ 1"
-    ax.set_title(f"row {row + 1}: activation {activity:.2f} {sign},\n{verdict}", fontsize=9)
+    ax.set_title(f"sample {row + 1}: sum {activity:.2f} {sign},\n{verdict}", fontsize=9)
     ax.set(xlim=BOX[:2], ylim=BOX[2:], aspect="equal")
 
 

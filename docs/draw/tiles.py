@@ -1,4 +1,4 @@
-"""How rows flow in tiles: a drawing, without data."""
+"""How samples are processed in tiles: a drawing, without data."""
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch, Rectangle
@@ -28,28 +28,28 @@ def heading(ax, x, text):
 
 
 def tiles():
-    """From the rows to the model and to the predictions."""
+    """From the samples to the model and to the predictions."""
     fig, ax = plt.subplots(figsize=(WIDTH, 3.5), layout="constrained")
     ax.set(xlim=(0, 13.2), ylim=(-0.2, 6.2), aspect="equal")
     ax.axis("off")
-    heading(ax, 1.0, "rows X\nin memory or a file")
+    heading(ax, 1.0, "samples X\nin memory or a file")
     for k in range(N_TILES):
         y = 5.2 - 0.7 * (k + 1)
         now = k == TILE
         box(ax, (0.2, y), (1.6, 0.7), "a tile" if now else "", BLUE if now else PALE, "white")
-    ax.text(1.0, 0.1, "n rows, d features", ha="center", va="top", fontsize=8)
+    ax.text(1.0, 0.1, "n samples, d features", ha="center", va="top", fontsize=8)
 
     y = 5.2 - 0.7 * (TILE + 0.5)
     heading(ax, 5.0, "engine\nCPU or GPU")
     box(ax, (3.6, 2.2), (2.8, 3.0))
     box(ax, (3.9, y - 0.35), (2.2, 0.7), "H of the tile", ORANGE)
-    ax.text(5.0, 4.75, "meets all hidden units", ha="center", va="center", fontsize=8)
+    ax.text(5.0, 4.75, "computes all hidden units", ha="center", va="center", fontsize=8)
     ax.text(5.0, 2.6, "then the next tile", ha="center", va="center", fontsize=8, color="0.3")
     arrow(ax, (1.85, y), (3.85, y), "copy in")
 
-    heading(ax, 10.6, "what stays")
-    box(ax, (8.9, 4.15), (3.4, 1.05), "sums: $H^T H$ and $H^T y$\n(no larger with more rows)", PALE)
-    box(ax, (8.9, 2.2), (3.4, 1.05), "predictions\n(one for each row)", PALE)
+    heading(ax, 10.6, "results")
+    box(ax, (8.9, 4.15), (3.4, 1.05), "sums: $H^T H$ and $H^T y$\n(size independent of n)", PALE)
+    box(ax, (8.9, 2.2), (3.4, 1.05), "predictions\n(one per sample)", PALE)
     arrow(ax, (6.15, y + 0.1), (8.85, 4.65), "", connectionstyle="arc3,rad=0.08")
     arrow(ax, (6.15, y - 0.1), (8.85, 2.75), "", connectionstyle="arc3,rad=-0.08")
     ax.text(7.45, 4.6, "fit: add", ha="center", fontsize=8)

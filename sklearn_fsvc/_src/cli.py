@@ -68,7 +68,7 @@ def info(args: argparse.Namespace | None = None) -> None:
 
 
 def demo(args: argparse.Namespace) -> None:
-    """Fit both networks to handwritten digits, and plot the misclassified ones."""
+    """Fit an RBF and a tanh network to handwritten digits, and plot the misclassified ones."""
     from .demo import run  # imports the estimators
 
     run(args.data, args.output, args.n_hidden, args.device, args.verbose)
@@ -172,15 +172,19 @@ def _describe_profile(name):
         path, n_kinds = profiles.path_of(engine.identity()), len(engine.tuned)
     if not n_kinds:
         return "default settings; python -m sklearn_fsvc tune measures this machine"
-    return f"settings measured here for {n_kinds} kinds of layers, {path}"
+    return f"settings measured here for {_kinds(n_kinds)} of layers, {path}"
 
 
 def _describe_tuning(n_kinds, seconds):
     """Return how long tuning takes; it can be stopped without losing what is measured."""
     return (
-        f"{n_kinds} kinds of layers, at most {seconds:.0f} seconds. Settings are stored as soon as "
-        "their line is printed; Ctrl-C skips the remaining kinds."
+        f"{_kinds(n_kinds)} of layers, at most {seconds:.0f} seconds. Settings are stored as soon "
+        "as their line is printed; Ctrl-C skips the remaining kinds."
     )
+
+
+def _kinds(n):
+    return f"{n} kind" if n == 1 else f"{n} kinds"
 
 
 def _profile_path(device):
@@ -197,7 +201,7 @@ def _add_demo(commands):
     options = commands.add_parser("demo", **_describe(demo))
     options.add_argument(
         "--data", metavar="FOLDER",
-        help="with the four IDX files of MNIST (default: the 8 x 8 digits of scikit-learn)",
+        help="folder with the four IDX files of MNIST (default: the 8 x 8 digits of scikit-learn)",
     )  # fmt: skip
     options.add_argument(
         "--output", metavar="FILE",

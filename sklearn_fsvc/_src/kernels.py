@@ -139,7 +139,7 @@ class Kernel(ABC):
 
 
 class Triangular(Kernel):
-    """``max(0, 1 - d / (K radius))``, the kernel of the paper."""
+    """``max(0, 1 - d / (2.5066 radius))``, the kernel of Dogaru & Dogaru (2017)."""
 
     __module__ = "sklearn_fsvc.kernels"  # the name in pickles
 

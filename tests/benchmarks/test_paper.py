@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import naive
 from benchmark import benchmark
@@ -170,3 +171,14 @@ def test_table_and_figure(tmp_path):
     assert len({len(line) for line in lines[2:5]}) == 1
     assert results.draw(tmp_path / "x.png").stat().st_size > 5000
     assert Results("x", "X", "n").draw(tmp_path / "y.png") is None
+
+
+@pytest.mark.parametrize("largest", [12.0, 15.0, 90.0, 9000.0])
+def test_an_axis_has_several_labelled_ticks(largest):
+    """Even if the values are within less than a decade."""
+    axes = Figure().subplots()
+    axes.set_yscale("log")
+    axes.plot([9.0, largest])
+    results_module._plain_ticks(axes.yaxis, [9.0, largest])
+    low, high = axes.get_ylim()
+    assert sum(low <= tick <= high for tick in axes.yaxis.get_majorticklocs()) >= 3

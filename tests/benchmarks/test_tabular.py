@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -307,3 +308,11 @@ def test_figure_has_a_panel_per_task(bench, tmp_path):
         widths.append(width)
     assert len(heights) == 1
     assert widths[1] == 2 * widths[0]
+
+
+def test_the_legend_of_the_figure_explains_the_colours(bench):
+    axes = Figure().subplots()
+    points = {"RBFClassifier": (1.0, 7.0), "LightGBM": (0.1, 8.0)}
+    bench("picture")._panel(axes.figure, axes, points, {"RBFClassifier"})
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["Pareto front", "this package", "others"]

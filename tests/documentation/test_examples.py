@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
+BLUE = (0, 0x72 / 255, 0xB2 / 255, 1)
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 # The slowest examples; the build of the site runs them, too.
 EXHAUSTIVE = (
@@ -52,3 +53,19 @@ def test_example(path, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "shown" / "picture.png").stat().st_size > 8_000
     assert not list(tmp_path.glob("*.png"))  # the working directory is unchanged
     assert capsys.readouterr().out
+
+
+@pytest.mark.exhaustive
+def test_the_causes_of_the_fourth_example_are_blue(monkeypatch):
+    """The pipeline has prefixed the names of its features."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    (path,) = (path for path in EXAMPLES if path.stem.startswith("plot_04"))
+    display = runpy.run_path(path)["display"]
+    names = [label.get_text() for label in display.ax_.get_yticklabels()]
+    is_blue = [bar.get_facecolor() == BLUE for bar in display.bars_]
+    assert is_blue == ["noise" not in name for name in names]
+    assert {True, False} == set(is_blue)
+    assert all("heat" in name or "speed" in name for name in names[-3:])
+    plt.close("all")

@@ -17,10 +17,13 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from benchmark import benchmark
 from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
+from sklearn_fsvc._src.export.c import header_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -121,6 +124,16 @@ def test_server_of_the_page(tmp_path, monkeypatch):
         assert json.load(client.getresponse()) == ["x", "y", "x"]
         client.close()
         thread.join()
+
+
+def test_size_of_the_header_of_the_page():
+    """It is that of the model of the page, up to the constants of the kernel that is selected."""
+    text = (DOCS / "microcontrollers.rst").read_text(encoding="utf-8")
+    shown = int(re.search(r"digits.h: ([\d,]+) bytes", text).group(1).replace(",", ""))
+    X, y = load_digits(return_X_y=True)
+    X, _, y, _ = train_test_split(X.astype("uint8"), y, random_state=0)
+    header = header_of(RBFClassifier(100, random_state=0).fit(X, y), "digits")
+    assert shown == pytest.approx(header.n_bytes, rel=0.05)
 
 
 def test_first_blocks_of_the_readme_are_commands():

@@ -253,7 +253,7 @@ def test_a_user_without_a_home(monkeypatch, version):
     )
     monkeypatch.delenv(profiles.FOLDER)
     assert profiles.read(IDENTITY) == {}
-    with pytest.raises(RuntimeError, match=f"where there is a home.*set {profiles.FOLDER}"):
+    with pytest.raises(RuntimeError, match=f"a home directory is missing.*set {profiles.FOLDER}"):
         profiles.write(IDENTITY, SETTINGS)
 
 

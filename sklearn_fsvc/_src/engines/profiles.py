@@ -161,8 +161,8 @@ def _required_path(identity):
     path = path_of(identity)
     if path is None:
         raise RuntimeError(
-            "Profiles are saved in the user's cache folder, which platformdirs finds where there "
-            f"is a home: {install_command('tune')}, or set {FOLDER} to a folder."
+            "There is no folder for profiles, because platformdirs or a home directory is missing: "
+            f"{install_command('tune')}, or set {FOLDER} to a folder."
         )
     return path
 

@@ -263,8 +263,9 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
 
         Raises
         ------
-        ValueError
-            For invalid data or parameters; the estimator is not changed.
+        TypeError, ValueError
+            For invalid data or parameters, such as sparse X if units are not tanh units; the
+            estimator is not changed.
         RuntimeError
             If ``device`` does not work on this machine, with the reason.
         """

@@ -218,8 +218,9 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
 
         Raises
         ------
-        ValueError
-            For invalid data or parameters; the estimator is not changed.
+        TypeError, ValueError
+            For invalid data or parameters, such as sparse X if units are not tanh units; the
+            estimator is not changed.
         RuntimeError
             If ``device`` does not work on this machine, with the reason.
 
@@ -255,7 +256,7 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         ------
         AttributeError
             For parameters that need several passes over all samples: several values of `alpha`
-            or "loo", and ``uncertainty=True``.
+            or "loo", ``uncertainty=True``, and a `target_transform`.
         ValueError
             For invalid data; the estimator is not changed.
 

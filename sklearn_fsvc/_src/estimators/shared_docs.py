@@ -237,8 +237,9 @@ FIT = read_entries(
     sample_weight : array-like of shape (n_samples,) or str, optional
         Weights of the samples in the readout. Integers are counts of equal samples, up to a mean
         of 64. Of other weights only the ratios matter, unless `alpha` is a number, or with the
-        readout "lms", whose learning rate they multiply. A weight of 0 has the effect of removing
-        the sample. For tables, the name of a column. All other columns are features.
+        readout "lms" of `RBFClassifier`, whose learning rate they multiply. A weight of 0 has the
+        effect of removing the sample. For tables, the name of a column. All other columns are
+        features.
 
     groups : array-like of shape (n_samples,), optional
         Group of each sample, such as its patient: hyperparameters that are "auto" are validated
@@ -246,9 +247,9 @@ FIT = read_entries(
 
     X_val : {array-like, sparse matrix} of shape (n_val, n_features), or source, optional
         Validation set, in place of a hold-out set drawn from X. It validates hyperparameters
-        that are "auto", and calibrates probabilities, prediction sets and prediction intervals;
-        nothing else is fitted to it. In a `Pipeline`, ``transform_input=["X_val"]`` transforms it
-        as X.
+        that are "auto", and calibrates probabilities and prediction sets of a classifier, or
+        prediction intervals of a regressor; nothing else is fitted to it. In a `Pipeline`,
+        ``transform_input=["X_val"]`` transforms it as X.
 
     y_val : array-like of shape (n_val,) or (n_val, n_outputs), optional
         Targets of the validation set, in the form of y.

@@ -78,15 +78,19 @@ class TanhClassifier(NetworkClassifier):
 
     Notes
     -----
-    If X is dense, has few samples per feature, and `n_hidden` is at least the smaller one of their
-    numbers, `fit` compares random units with almost linear units, whose weights are orthogonal
-    directions in the span of the samples, so that the model is close to
-    `sklearn.linear_model.RidgeClassifier` or `Ridge`. With more features than samples (30 or more),
-    where random units approximate the inner products of samples poorly, random units are used if
-    their validation error is at least 5 percent lower. In regression, linear units are also tried
-    with 100 samples or more, and fewer than four for each feature; there their error has to be at
-    least 5 percent lower. They are not tried if `weights`, `scale`, `bias` or `image_shape` is not
-    the default, nor in `partial_fit`.
+    If there are few samples per feature, `fit` compares random units with almost linear units. The
+    weights of these are orthogonal directions in the span of the samples, so that the model is
+    close to `sklearn.linear_model.RidgeClassifier` or `Ridge`. There are two cases:
+
+    - At least 30 samples, and more features than samples: random units approximate the inner
+      products of samples poorly. They are used only if their validation error is at least
+      5 percent lower.
+    - In regression, at least 100 samples, and fewer than four for each feature: linear units are
+      used only if their validation error is at least 5 percent lower.
+
+    Linear units are not tried if X is sparse, if `n_hidden` is less than both numbers (of samples
+    and of features), if `weights`, `scale`, `bias` or `image_shape` is not the default, and in
+    `partial_fit`.
 
     References
     ----------

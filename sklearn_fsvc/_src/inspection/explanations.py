@@ -79,7 +79,7 @@ class ExplanationDisplay:
 
     Images: each explained sample is followed by its training samples. Otherwise, each explained
     sample has a bar chart: the training samples, all other units, and the intercept. Positive
-    contributions to the prediction are blue, negative ones vermilion. The title has the share of
+    contributions to the prediction are blue, negative ones orange. The title has the share of
     all contributions, by absolute values, that the shown samples have. Created by `from_estimator`.
 
     Parameters

@@ -19,9 +19,9 @@ class ShapleyDisplay:
     """Plot of the features with the largest Shapley values, by mean absolute value.
 
     With several samples, each is a point in the row of a feature: its horizontal position is the
-    Shapley value, and its colour the value of the feature from blue, the lowest, to vermilion, the
+    Shapley value, and its colour the value of the feature from blue, the lowest, to orange, the
     highest; grey for categories. With a single sample, a bar is drawn for each feature: positive
-    values are blue, negative ones vermilion. Created by `from_estimator`.
+    values are blue, negative ones orange. Created by `from_estimator`.
 
     Parameters
     ----------
