@@ -104,6 +104,8 @@ def test_unknown_kernels_are_errors():
         RBFLayer(np.zeros((1, 1)), kernel="cauchy")
     with pytest.raises(ValueError, match=message):
         RBFClassifier(5, kernel="cauchy").fit(np.eye(9), np.arange(9) % 2)
+    with pytest.raises(ValueError, match="kernel='rbf' is kernel='gaussian' with metric='euclid"):
+        RBFClassifier(5, kernel="rbf").fit(np.eye(9), np.arange(9) % 2)
     with pytest.raises(ValueError, match="metric='cosine' is not known"):
         RBFLayer(np.zeros((1, 1)), metric="cosine")
     with pytest.raises(TypeError, match="abstract"):

@@ -254,6 +254,11 @@ KERNELS: dict[str, Kernel] = {
 
 def check_kernel(kernel: Any) -> None:
     """Raise ValueError for an invalid value of the parameter `kernel`."""
+    if isinstance(kernel, str) and kernel == "rbf":  # the name in scikit-learn
+        raise ValueError(
+            "kernel='rbf' is kernel='gaussian' with metric='euclidean' here; the default metric is "
+            "the Manhattan distance."
+        )
     if not isinstance(kernel, Kernel):
         check_choice("kernel", kernel, KERNELS, "a custom Kernel")
 
