@@ -87,6 +87,26 @@ def test_other_byte_orders_are_converted(fitted):
     np.testing.assert_array_equal(clf.predict(swapped), clf.predict(X))
 
 
+@pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow"])
+def test_columns_of_uint8_in_a_table_are_numbers_of_any_unit(rng, module):
+    """Unlike pixels: features of a large range would hide all others without learned weights."""
+    library = pytest.importorskip(module)
+    X = rng.integers(0, [2, 2, 256, 256, 256], size=(300, 5)).astype(np.uint8)
+    y = X[:, 0] ^ X[:, 1]
+    make_table = getattr(library, "table" if module == "pyarrow" else "DataFrame")
+    tables = [
+        make_table({f"x{j}": column for j, column in enumerate(rows.T)})
+        for rows in (X, X.astype(np.float64))
+    ]
+    found, expected = (
+        RBFClassifier(50, random_state=0).fit(table[:200], y[:200]) for table in tables
+    )
+    scores = [m.decision_function(t[200:]) for m, t in zip((found, expected), tables, strict=True)]
+    np.testing.assert_array_equal(*scores)
+    assert found.score(tables[0][200:], y[200:]) > 0.9
+    assert RBFClassifier(50, random_state=0).fit(X, y).centers_.dtype == np.uint8
+
+
 def test_prediction_without_fit_is_refused():
     with pytest.raises(NotFittedError):
         RBFClassifier().predict(np.zeros((1, 3)))

@@ -183,6 +183,17 @@ def test_dask_dataframes_have_feature_names(data):
         found.predict(lazy[list("edcba")])
 
 
+def test_columns_of_uint8_have_learned_weights(data):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = data
+    table = pd.DataFrame((20 * X + 100).astype(np.uint8), columns=list("abcde"))
+    lazy, model = dd.from_pandas(table, npartitions=3), TanhClassifier(alpha=1.0, **SIZED)
+    expected, found = clone(model).fit(table, y), clone(model).fit(lazy, y)
+    assert expected.feature_weights_ is not None
+    probabilities = found.predict_proba(lazy).compute()
+    np.testing.assert_allclose(probabilities, expected.predict_proba(table), atol=1e-5)
+
+
 def test_columns_of_several_dtypes(data):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     X, y = data

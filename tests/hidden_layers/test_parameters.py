@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, make_friedman1
 from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.frozen import FrozenEstimator
@@ -49,6 +50,26 @@ def test_of_given_weights(network, weights):
     X[::3] = 1e6
     model = network(5, feature_weights=weights, alpha=1.0).fit(X, y, sample_weight)
     np.testing.assert_allclose(model.feature_importances_, expected(X, weights, sample_weight))
+
+
+@pytest.mark.parametrize("weights", [WEIGHTS, MAP], ids=["weights", "map"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBFProjector(5, selection="random", random_state=0),
+        RBFRegressor(5, kernel="laplacian", radius=1e4, metric="manhattan", alpha=1.0),
+        TanhProjector(5, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_given_weights_may_be_changed_after_the_fit(model, weights):
+    X, y = make_data()
+    given = weights.copy()
+    model = clone(model).set_params(feature_weights=given).fit(X, y)
+    compute = model.transform if hasattr(model, "transform") else model.predict
+    before = compute(X)
+    given *= 50
+    np.testing.assert_array_equal(compute(X), before)
 
 
 def test_of_transformers_and_a_given_layer():

@@ -122,6 +122,9 @@ def test_offset_makes_the_mean_probability_the_share(weighted, shift):
     p = probabilities(calibration._replace(offset=offset), scores - offset)[:, 1]
     share = np.average(codes, weights=weight)
     assert np.average(p, weights=weight) == pytest.approx(share, rel=1e-2)
+    if weighted:  # only the ratios of weights matter
+        for unit in (1e-18, 1e18):
+            assert fit_offset(calibration, scores, codes, unit * weight) == pytest.approx(offset)
     equal = probabilities(calibration._replace(offset=offset), np.zeros(1))
     np.testing.assert_allclose(equal, 0.5)
 

@@ -85,12 +85,13 @@ def as_dask_array(X: Any) -> tuple[Any, Any]:
 
 
 def _with_one_dtype(table: Any) -> Any:
-    """Return a DataFrame in float64 if it would become an array of objects.
+    """Return a DataFrame in float64 if it would become an array of objects, or of uint8.
 
-    Those are columns of several dtypes, such as numbers and bools, and extension types of pandas.
+    Objects are columns of several dtypes, such as numbers and bools, and extension types of pandas.
+    For uint8 see `supported_dtype`.
     """
     empty = table._meta
-    if empty.to_numpy().dtype != object or not hasattr(empty, "columns"):
+    if empty.to_numpy().dtype not in (object, np.uint8) or not hasattr(empty, "columns"):
         return table
     for name, dtype in zip(empty.columns, empty.dtypes, strict=True):
         if dtype.kind not in "biuf":

@@ -37,6 +37,8 @@ _CONVERTIBLE: tuple[Any, ...] = (
     bool, *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), np.float16,
 )  # fmt: skip
 _ACCEPTED = list(dict.fromkeys(map(np.dtype, (*DTYPES, *_CONVERTIBLE))))
+# Those of a table: see `supported_dtype`.
+_ACCEPTED_IN_TABLES = [dtype for dtype in _ACCEPTED if dtype != np.uint8]
 # Values up to which an array is converted at once, and validated without scikit-learn.
 _SMALL_SIZE = 2**17
 # Values from which a check for finite values uses all threads.
@@ -46,9 +48,9 @@ _PARALLEL_SIZE = 2**20
 def validate_on_host(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
     """Return X, and y if given, from scikit-learn's `validate_data`, with better errors.
 
-    float32, float64 and uint8 stay as they are. Other dtypes become float64: at once if the array
-    is small, else a few rows at a time as they are read. A sparse matrix becomes `SparseSource`, if
-    the estimator supports it. Errors for missing values and text name a remedy.
+    float32, float64 and arrays of uint8 stay as they are. Other dtypes become float64: at once if
+    the array is small, else a few rows at a time as they are read. A sparse matrix becomes
+    `SparseSource`, if the estimator supports it. Errors for missing values and text name a remedy.
     """
     if not checks.get("reset", True) and _is_valid(estimator, X) and _are_valid_targets(y, len(X)):
         return X, *y
@@ -257,7 +259,8 @@ def _dtypes_for(X: Any) -> Any:
     """Return the `dtype` of `validate_data`, which would convert every polars table to float64."""
     is_polars = hasattr(X, "head") and not hasattr(X, "iloc")
     dtype = np.asarray(X.head(1)).dtype if is_polars else np.dtype(object)
-    return dtype if dtype in _ACCEPTED else _ACCEPTED
+    accepted = _ACCEPTED_IN_TABLES if hasattr(X, "columns") else _ACCEPTED
+    return dtype if dtype in accepted else accepted
 
 
 def _explain_dimensions(estimator: Any, X: Any) -> str | None:

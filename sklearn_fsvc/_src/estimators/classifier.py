@@ -235,9 +235,9 @@ class NetworkClassifier(ClassifierMethods, IncrementalNetwork):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
-            float32, float64 and uint8 are not converted, other dtypes are converted to
-            float64. A ``numpy.memmap`` is read tile by tile. If `device` is a GPU, X and y may be
-            arrays on it, of CuPy, torch or another library with DLPack.
+            float32, float64 and arrays of uint8 are not converted, other dtypes and tables of
+            uint8 are converted to float64. A ``numpy.memmap`` is read tile by tile. If `device` is
+            a GPU, X and y may be arrays on it, of CuPy, torch or another library with DLPack.
 
             Tanh units accept sparse matrices and arrays of SciPy. These are converted to CSR, and
             never to a dense array as a whole; all other units reject them. Predictions are those

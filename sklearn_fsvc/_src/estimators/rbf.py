@@ -55,7 +55,7 @@ class RBFClassifier(ExplainMixin, NetworkClassifier):
 
         - "auto": "learned", or a linear map that continues these weights, if its validation error
           is clearly lower and `kernel`, `metric`, `radius` and `precision` are not set; None if X
-          is uint8, and with the readouts "lms" and "none".
+          is an array of uint8, and with the readouts "lms" and "none".
         - "learned": the weights with the lowest validation error: equal weights, those that give
           the features equal standard deviations, the root mean squared gradients of a small
           network with respect to each feature, iterated three times [2]_, or refined weights, which
@@ -275,7 +275,8 @@ class RBFRegressor(ExplainMixin, NetworkRegressor):
         lower the validation error; "refined" ones minimise a leave-one-out error, whatever the
         validation error. "map" learns a linear map, of at most 500 features. "auto" is "learned",
         or a linear map that continues these weights, if its validation error is clearly lower; None
-        if X is uint8. A matrix of shape (n_features, n_inputs) is a map: samples x become ``x A``.
+        if X is an array of uint8. A matrix of shape (n_features, n_inputs) is a map: samples x
+        become ``x A``.
     %(layer)s
     %(alpha)s
     %(forgetting_factor)s

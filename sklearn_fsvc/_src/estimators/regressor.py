@@ -199,10 +199,10 @@ class NetworkRegressor(RegressorMethods, IncrementalNetwork):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
-            As in `RBFClassifier.fit`. float32, float64 and uint8 are not converted, other
-            dtypes are converted to float64. Only tanh units accept sparse matrices. A source,
-            which is never in memory as a whole, is a dataset of h5py or zarr, or a function that
-            returns a new iterable of chunks on each call.
+            As in `RBFClassifier.fit`. float32, float64 and arrays of uint8 are not converted, other
+            dtypes and tables of uint8 are converted to float64. Only tanh units accept sparse
+            matrices. A source, which is never in memory as a whole, is a dataset of h5py or zarr,
+            or a function that returns a new iterable of chunks on each call.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets of any numeric dtype, converted to float64. The fit does not depend on their
             unit or origin. None if the chunks of X contain it; for tables, the name of its column.

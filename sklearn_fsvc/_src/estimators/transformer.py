@@ -28,9 +28,10 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
-            float32, float64 and uint8 are not converted, other dtypes are converted to
-            float64. Only tanh units accept sparse matrices. A source is, as in `RBFClassifier`, a
-            dataset of h5py or zarr, or a function that returns a new iterable of chunks.
+            float32, float64 and arrays of uint8 are not converted, other dtypes and tables of
+            uint8 are converted to float64. Only tanh units accept sparse matrices. A source is, as
+            in `RBFClassifier`, a dataset of h5py or zarr, or a function that returns a new iterable
+            of chunks.
         y : array-like of shape (n_samples,), or str, optional
             Class labels, if the choice of the layer uses them. None if the chunks of X contain
             them; for tables, the name of their column, which is not a feature.

@@ -65,7 +65,7 @@ def given_weights(
         check_choice("feature_weights", value, words, "None or an array")
         return None
     try:
-        weights = np.asarray(value, np.float64)
+        weights = np.array(value, np.float64)  # a copy: an array may be changed after the fit
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"feature_weights={value!r} must be None, one of {words}, or numeric."

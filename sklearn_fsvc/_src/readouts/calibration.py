@@ -153,8 +153,10 @@ def fit_offset(
     logits = _logits(scores, scale)
     logits = (logits[:, 1] - logits[:, 0]) / calibration.temperature
     weight = np.ones(len(codes)) if weight is None else weight
-    # Labels are smoothed as those of temperatures, for samples of one class.
-    share = (weight @ codes + _SMOOTHING / 2) / (weight.sum() + _SMOOTHING)
+    # Labels are smoothed as those of temperatures, for samples of one class. The smoothing does not
+    # depend on the unit of the weights.
+    n = len(codes)
+    share = (n * np.average(codes, weights=weight) + _SMOOTHING / 2) / (n + _SMOOTHING)
 
     def excess(constant):
         return np.average(expit(logits + constant), weights=weight) - share

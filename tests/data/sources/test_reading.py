@@ -207,6 +207,8 @@ def test_chunks_may_be_tables(module):
     source = open_source(read, None, "y")[0]
     assert source.dtype == np.float32
     np.testing.assert_array_equal(source.take(np.arange(5)), np.stack([np.arange(5), X[:5, 0]], 1))
+    del columns["b"]  # columns of uint8 are numbers, not pixels
+    assert open_source(read, None, "y")[0].dtype == np.float64
 
 
 @pytest.mark.parametrize(("max_bytes", "n_passes"), [(N * 24, 2), (N * 24 - 1, 3), (60 * 24, 5)])

@@ -240,11 +240,15 @@ def read_ahead(
             del block  # freed before the block after the next one is read
 
 
-def supported_dtype(dtype: np.dtype, what: str) -> np.dtype:
-    """Return the dtype that values of a dtype are converted to: float64, unless a layer has it."""
+def supported_dtype(dtype: np.dtype, what: str, is_table: bool = False) -> np.dtype:
+    """Return the dtype that values of a dtype are converted to: float64, unless a layer has it.
+
+    So is uint8 in a table: each column has its own unit, unlike pixels, and needs a weight.
+    """
     if dtype.kind not in "biuf":
         raise ValueError(f"{what} has dtype {dtype}; it must be of real numbers.")
-    return dtype if dtype in DTYPES else np.dtype(np.float64)
+    is_converted = dtype not in DTYPES or (is_table and dtype == np.uint8)
+    return np.dtype(np.float64) if is_converted else dtype
 
 
 def check_finite(rows: npt.NDArray[Any], numbers: Any) -> None:

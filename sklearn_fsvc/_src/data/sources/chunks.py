@@ -225,7 +225,7 @@ class Chunk:
             for name, column in zip(self.columns, columns, strict=True):
                 supported_dtype(column.dtype, f"{_describe(self.first)}: column {name!r}")
             common = np.result_type(*columns) if columns else np.dtype(np.float64)
-            dtype = supported_dtype(common, "X")
+            dtype = supported_dtype(common, "X", is_table=True)
             rows = np.empty((len(self), len(columns)), dtype)
             for j, column in enumerate(columns):
                 rows[:, j] = column
