@@ -194,6 +194,26 @@ def test_overfitting_does_not_reduce_the_estimated_noise():
     assert 0.8 < np.mean(((rng.normal(size=4000) - predictions) / deviations) ** 2) < 1.25
 
 
+@pytest.mark.parametrize("alpha", [1e-10, 1e-6])
+def test_as_many_units_as_samples(alpha, rng):
+    """Leverages are near 1: those of float32 activations are computed in float64, too."""
+    X = rng.normal(size=(20, 4)).astype(np.float32)
+    y = np.sin(X[:, 0].astype(float))
+    model = TanhRegressor(20, feature_weights=None, alpha=alpha, uncertainty=True, random_state=0)
+    _, expected = model.fit(X.astype(float), y).predict(X.astype(float), return_std=True)
+    _, actual = model.fit(X, y).predict(X, return_std=True)
+    np.testing.assert_allclose(actual, expected, rtol=0.1)
+
+
+@pytest.mark.parametrize("weight", [None, [1, 0, 0]])
+def test_a_single_sample_has_no_residual(weight):
+    n = 1 if weight is None else 3
+    model = TanhRegressor(5, feature_weights=None, alpha=0.1, uncertainty=True, random_state=0)
+    with pytest.raises(ValueError, match=r"uncertainty=True .* leave-one-out .* two samples"):
+        model.fit(np.eye(3)[:n], np.arange(3.0)[:n], weight)
+    assert not hasattr(model, "n_features_in_")
+
+
 @pytest.mark.parametrize("size", [1, 7])
 def test_results_do_not_depend_on_tiles(regressor, rows, size):
     X, Y, weight, new = rows

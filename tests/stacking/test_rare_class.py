@@ -129,6 +129,17 @@ def test_offset_makes_the_mean_probability_the_share(weighted, shift):
     np.testing.assert_allclose(equal, 0.5)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_offset_of_scores_that_differ_by_rounding(seed):
+    rng = np.random.default_rng(seed)
+    codes, weight = rng.integers(0, 2, 500), 10 ** rng.uniform(-12, 12, 500)
+    scores = 0.5 + 1e-16 * rng.integers(0, 3, 500)
+    calibration = Calibration(0.7, 0.16)
+    offset = fit_offset(calibration, scores, codes, weight)
+    p = probabilities(calibration._replace(offset=offset), scores - offset)[:, 1]
+    assert np.average(p, weights=weight) == pytest.approx(np.average(codes, weights=weight))
+
+
 @pytest.mark.parametrize("code", [0, 1])
 def test_offset_of_equal_scores_and_one_class(code):
     calibration = Calibration(0.7, 0.16)

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from sklearn_fsvc._src.targets.encoding import StandardisedTargets
 from sklearn_fsvc._src.targets.transforms import (
     KINDS,
     TargetTransformer,
     choose_kind,
+    find_heavy_tails,
     residual_quantiles,
     validation_rows,
 )
@@ -131,11 +133,16 @@ def test_quantiles_of_weighted_residuals():
     assert abs(np.std(actual) - 1) < 0.1
 
 
-def test_choices():
+@pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200])
+def test_choices(unit):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(600, 3))
     z = X[:, 0] + np.abs(X[:, 1]) + 0.3 * rng.normal(size=600)
-    assert choose_kind(X, np.exp(2 * z)) == "log"
+    assert choose_kind(X, unit * np.exp(2 * z)) == "log"
+    assert choose_kind(X * [unit, 1, 1], np.exp(2 * z)) == "log"
+    assert find_heavy_tails(
+        StandardisedTargets.standardise(unit * np.exp(2 * z[:, None])), None
+    ) == [0]
     assert choose_kind(X, z**5) == "quantiles"
     assert choose_kind(X, z) is None
     assert choose_kind(X[:40], np.exp(2 * z[:40])) is None  # too few

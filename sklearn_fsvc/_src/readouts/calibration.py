@@ -161,9 +161,8 @@ def fit_offset(
     def excess(constant):
         return np.average(expit(logits + constant), weights=weight) - share
 
-    # All probabilities are at most the share, or at least.
-    bounds = logit(share) - logits.max(), logit(share) - logits.min()
-    constant = brentq(excess, *bounds) if bounds[0] < bounds[1] else bounds[0]
+    # All probabilities are less than the share, or more, even if logits differ by rounding alone.
+    constant = brentq(excess, logit(share) - logits.max() - 1, logit(share) - logits.min() + 1)
     # Solve arcsinh((1 + offset) / (2 scale)) - arcsinh((1 - offset) / (2 scale)) = 2 half for the
     # offset: by the formulas for sums of sinh, offset^2 = (2 scale sinh(half))^2 + tanh(half)^2.
     half = -constant * calibration.temperature / 2

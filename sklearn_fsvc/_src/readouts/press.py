@@ -69,8 +69,8 @@ def compute_press(
     center_outputs : ndarray of shape (n_units, n_outputs), optional
         Targets of the centres, for the scores of uncovered rows; None if these are intercepts.
     """
-    # With fewer rows than units, leverages are near 1 and need the digits of float64.
-    m, is_few = layer.n_units, len(samples) < layer.n_units
+    # With no more rows than units, leverages are near 1 and need the digits of float64.
+    m, is_few = layer.n_units, len(samples.rows_with_weight) <= layer.n_units
     dtype = np.dtype(np.float64) if is_few else layer.hidden_dtype
     n_bases = len(alphas) if len(alphas) <= MAX_FACTORS else 1
     needed = LOOScorer.nbytes(m, dtype.itemsize, job.engine.algebra, n_bases)
@@ -329,8 +329,21 @@ class LOOScorer:
         The noise is estimated so that the squared residuals, each in units of its own variance, are
         1 on average, with the weights ``(1 - s)^2``. Residuals and leverages are those without the
         own unit of a row: new rows are hardly ever as close to a unit as the row at its centre.
+
+        Raises
+        ------
+        ValueError
+            If no row has a residual: a single one, or each determines its own score.
         """
-        noise = self.algebra.to_device(np.sqrt(sums.noise[k] / sums.noise_weight[k]))
+        squares, total = sums.noise[k], sums.noise_weight[k]
+        if not (total > 0 and (squares >= 0).all()):
+            raise ValueError(
+                "uncertainty=True estimates the noise from leave-one-out residuals, and there is "
+                "none: there is only one sample, or alpha is so small that each sample determines "
+                "its own prediction. Pass two samples or more and a larger alpha, or set "
+                "uncertainty=False."
+            )
+        noise = self.algebra.to_device(np.sqrt(squares / total))
         for basis in self.bases:
             n_penalties = basis.scale.shape[1]
             if k < n_penalties:

@@ -254,7 +254,7 @@ def choose_kind(X: npt.NDArray, y: npt.NDArray) -> str | None:
     """
     if len(y) < _MIN_SAMPLES:
         return None
-    y = y[:, None]
+    y = _near_one(y)[:, None]
     candidates: list[tuple[str | None, TargetTransformer]] = []
     for kind in (None, *KINDS):
         with suppress(ValueError):  # y is outside the domain of the transform
@@ -283,7 +283,7 @@ def _kernel_ridge_loo(X, Z):
     """
     from sklearn.metrics.pairwise import laplacian_kernel
 
-    X = X.astype(np.float64)
+    X = _near_one(X.astype(np.float64))
     scale = X.std(axis=0)
     X /= np.where(scale > 0, scale, 1.0)
     values, Q = eigh(laplacian_kernel(X, gamma=1 / (_WIDTH * X.shape[1])))
@@ -329,8 +329,14 @@ def _fourth_moments(values, weight):
     return total / weight.sum()
 
 
+def _near_one(values):
+    """Return values, each column over a power of two: their powers neither overflow nor vanish."""
+    return np.ldexp(values, -np.frexp(np.abs(values).max(axis=0))[1])
+
+
 def _has_remedy(y):
     """Return whether y has no heavy tail after its logarithm, or as normal scores of its ranks."""
+    y = _near_one(y)
     limit = _MAX_KURTOSIS_RATIO * kurtosis(y)
     if y.min() >= 0 and kurtosis(ShiftedLog().fit_transform(y[:, None])[:, 0]) < limit:
         return True
