@@ -145,6 +145,16 @@ def test_default_base_estimators_have_no_parameters(cls, params):
 
 
 @pytest.mark.parametrize("cls", [StackedClassifier, StackedRegressor])
+@pytest.mark.parametrize(("n_with_weight", "has_map"), [(59, False), (60, True)])
+def test_linear_map_needs_samples_per_feature(cls, n_with_weight, has_map, rng):
+    """Six of positive weight; otherwise its leave-one-out errors are too small."""
+    X, y = rng.normal(size=(70, 10)), np.arange(70) % 2
+    parts, weight = cls()._stacked_parts(), np.arange(70) < n_with_weight
+    samples = parts.target.fit_encode(X, y, weight.astype(float))[1]
+    assert ("map" in dict(parts.base.clone_for(samples)[0])) == has_map
+
+
+@pytest.mark.parametrize("cls", [StackedClassifier, StackedRegressor])
 def test_no_linear_map_of_many_features(cls, rng):
     """The default base estimator "map" is left out; as an argument it is refused."""
     X, y = rng.normal(size=(60, 501)), np.arange(60) % 2

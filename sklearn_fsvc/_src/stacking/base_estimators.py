@@ -32,6 +32,10 @@ from ..utils.parameters import check_random_state, check_verbose, is_option
 
 # Parameters that base estimators inherit from the ensemble where theirs is the default.
 _INHERITED = ("device", "max_memory", "verbose")
+# With fewer samples per feature no linear map is learned by default. It has a coefficient for each
+# pair of features, and its leave-one-out errors on the samples that it is learned from are too
+# small: its weight would be too large.
+_MIN_MAP_SAMPLES_PER_FEATURE = 6
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,7 +151,7 @@ class BaseEstimators(Part):
         pairs = [(name, self._clone(template, seeds)) for name, template in self.templates]
         final = None if final is None else self._clone(final, seeds)
         if self.estimators is None:
-            pairs = _adapted(pairs, samples.X)
+            pairs = _adapted(pairs, samples)
         if final is not None and not self._uses_final(samples):
             final = None
         return pairs, final
@@ -320,12 +324,15 @@ def overrides_fit(network: Any) -> bool:
     return type(network).fit.__module__.partition(".")[0] != __name__.partition(".")[0]
 
 
-def _adapted(pairs, X):
+def _adapted(pairs, samples):
     """Return the default base estimators that suit the samples.
 
-    Linear maps are not learned for very many features, and integers have no feature weights.
+    Linear maps are not learned for very many features or from few samples per feature, and integers
+    have no feature weights.
     """
-    if X.shape[1] > MAX_MAP_FEATURES:
+    X, n_samples = samples.X, len(samples.rows_with_weight)
+    has_few_samples = n_samples < _MIN_MAP_SAMPLES_PER_FEATURE * X.shape[1]
+    if has_few_samples or X.shape[1] > MAX_MAP_FEATURES:
         pairs = [(name, est) for name, est in pairs if not is_option(est.feature_weights, "map")]
     if X.dtype.kind != "f":
         for _, estimator in pairs:
