@@ -144,9 +144,11 @@ def test_default_base_estimators_have_no_parameters(cls, params):
         cls().set_params(other=1)
 
 
-@pytest.mark.parametrize("cls", [StackedClassifier, StackedRegressor])
-@pytest.mark.parametrize(("n_with_weight", "has_map"), [(59, False), (60, True)])
-def test_linear_map_needs_samples_per_feature(cls, n_with_weight, has_map, rng):
+@pytest.mark.parametrize(
+    ("cls", "n_with_weight", "has_map"),
+    [(StackedClassifier, 59, False), (StackedClassifier, 60, True), (StackedRegressor, 20, True)],
+)
+def test_linear_map_of_classes_needs_samples_per_feature(cls, n_with_weight, has_map, rng):
     """Six of positive weight; otherwise its leave-one-out errors are too small."""
     X, y = rng.normal(size=(70, 10)), np.arange(70) % 2
     parts, weight = cls()._stacked_parts(), np.arange(70) < n_with_weight

@@ -259,7 +259,8 @@ def _dtypes_for(X: Any) -> Any:
     """Return the `dtype` of `validate_data`, which would convert every polars table to float64."""
     is_polars = hasattr(X, "head") and not hasattr(X, "iloc")
     dtype = np.asarray(X.head(1)).dtype if is_polars else np.dtype(object)
-    accepted = _ACCEPTED_IN_TABLES if hasattr(X, "columns") else _ACCEPTED
+    is_table = is_polars or hasattr(X, "iloc")
+    accepted = _ACCEPTED_IN_TABLES if is_table else _ACCEPTED
     return dtype if dtype in accepted else accepted
 
 

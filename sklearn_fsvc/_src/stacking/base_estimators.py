@@ -32,9 +32,9 @@ from ..utils.parameters import check_random_state, check_verbose, is_option
 
 # Parameters that base estimators inherit from the ensemble where theirs is the default.
 _INHERITED = ("device", "max_memory", "verbose")
-# With fewer samples per feature no linear map is learned by default. It has a coefficient for each
-# pair of features, and its leave-one-out errors on the samples that it is learned from are too
-# small: its weight would be too large.
+# With fewer samples per feature, classifiers learn no linear map by default. It has a coefficient
+# for each pair of features, and its leave-one-out errors on the samples that it is learned from are
+# too small: its weight would be too large. Regressors do not gain without it.
 _MIN_MAP_SAMPLES_PER_FEATURE = 6
 
 
@@ -327,12 +327,12 @@ def overrides_fit(network: Any) -> bool:
 def _adapted(pairs, samples):
     """Return the default base estimators that suit the samples.
 
-    Linear maps are not learned for very many features or from few samples per feature, and integers
-    have no feature weights.
+    Linear maps are not learned for very many features, or from few samples per feature for classes,
+    and integers have no feature weights.
     """
     X, n_samples = samples.X, len(samples.rows_with_weight)
     has_few_samples = n_samples < _MIN_MAP_SAMPLES_PER_FEATURE * X.shape[1]
-    if has_few_samples or X.shape[1] > MAX_MAP_FEATURES:
+    if X.shape[1] > MAX_MAP_FEATURES or (has_few_samples and samples.targets.is_binary):
         pairs = [(name, est) for name, est in pairs if not is_option(est.feature_weights, "map")]
     if X.dtype.kind != "f":
         for _, estimator in pairs:

@@ -23,7 +23,7 @@ _SHARED = read_entries("""
         networks of 2000 tanh units without and with a learned linear map, ``"tanh"`` and ``"map"``.
         ``"euclidean"`` has ``feature_weights="refined"``, "auto" for uint8: networks with
         different weights make different errors. ``"map"`` is left out if X has more than 500
-        features, or fewer than six samples per feature.
+        features, and of a classifier if there are fewer than six samples per feature.
     final_estimator : estimator, "auto" or None, default="auto"
         One more network, which gets the scores of the ensemble as features in addition to those of
         X, a dense array, and corrects them. "auto" uses `default_final_estimator`, a network of
