@@ -24,7 +24,7 @@ PAGES = [
         "README.md",
         *(f"docs/{name}.rst" for name in (
             "index", "which", "benchmarks", "evaluate", "stacking", "distillation", "time_series",
-            "regression", "tables", "probabilities", "automatic",
+            "regression", "tables", "probabilities", "automatic", "faq",
         )),
     )
 ]  # fmt: skip
@@ -447,6 +447,23 @@ def splits():
     return rst(["", *heads, "fit, 150", "R² between seeds, 150"], rows)
 
 
+def faster_fits():
+    of = [
+        grouped(f"RBF networks with fewer automatic choices, {task}", CORES_OF_FEW)
+        for task in METRICS
+    ]
+    rows = []
+    for name in of[0]:
+        texts = (
+            text
+            for scores in (each[name] for each in of)
+            for text in (f"{scores['score, %']:.1f} %", f"{scores['fit, s']:.1f} s")
+        )
+        rows.append([in_code(name), *texts])
+    heads = [head for metric in METRICS.values() for head in (metric, "fit, median")]
+    return rst(["", *heads], rows)
+
+
 def ordered_classes():
     n_samples = (500, 2000)
     of = [grouped(f"ordered classes: {n} samples", "zen4_2cores") for n in n_samples]
@@ -544,6 +561,7 @@ BLOCKS = {
     "repeated-values": repeated_values,
     "rules": rules,
     "splits": splits,
+    "faster-fits": faster_fits,
     "ordered-classes": ordered_classes,
     "front-tables": front_tables,
     "card-tables": card,
