@@ -16,9 +16,7 @@ from sklearn_fsvc._src.utils.user_warnings import warn, without_warnings
 
 X = np.repeat(np.random.default_rng(0).random((30, 4)), 4, axis=0)
 Y = np.arange(120) % 3
-ILL_CONDITIONED = TanhClassifier(
-    100, scale=1e-8, alpha=1e-30, feature_weights=None, random_state=0
-)
+ILL_CONDITIONED = TanhClassifier(100, scale=1e-8, alpha=1e-30, feature_weights=None, random_state=0)
 
 
 def fit(model):
