@@ -6,13 +6,12 @@ DIR contains tabular/*.npz. The first split of the small track of each dataset, 
 mean accuracy or R2 in %, and median seconds of a fit, with the preprocessing.
 """
 
-import time
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
-from _report import arguments, report
+from _report import arguments, report, timed
 from _tabular_data import LEAKY, find_tables, read_table, splits
 from _tabular_methods import NETWORKS
 from sklearn_fsvc import make_tabular_pipeline
@@ -32,9 +31,7 @@ def measure(table, params):
     train, test = next(iter(splits(table, "small")))
     network = NETWORKS[table.task][0](random_state=0, **params)
     X, y, model = table.X.iloc[train], table.y[train], make_tabular_pipeline(network)
-    start = time.perf_counter()
-    model.fit(X, y)
-    seconds = time.perf_counter() - start
+    _, seconds = timed(model.fit, X, y)
     return 100 * model.score(table.X.iloc[test], table.y[test]), seconds
 
 

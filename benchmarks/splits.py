@@ -8,7 +8,6 @@ seeds, and median seconds of a fit, beside other methods of `tabular.py`, with t
 preprocessing. R2 is at least -100.
 """
 
-import time
 import warnings
 from collections import defaultdict
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from _report import arguments, report
+from _report import arguments, report, timed
 from _tabular_data import find_tables, read_table, sample, subsample
 from _tabular_methods import METHODS
 from sklearn_fsvc._src.hidden_layers import proxy_networks
@@ -52,9 +51,7 @@ def build(method, task, seed):
 
 def score(table, model, train, test):
     """Return the accuracy or R2, in %, and the seconds of the fit."""
-    start = time.perf_counter()
-    model.fit(table.X.iloc[train], table.y[train])
-    seconds = time.perf_counter() - start
+    _, seconds = timed(model.fit, table.X.iloc[train], table.y[train])
     return 100 * max(-1.0, model.score(table.X.iloc[test], table.y[test])), seconds
 
 

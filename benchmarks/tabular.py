@@ -78,7 +78,8 @@ def main(args):
     results = compared(read_results(file), args.methods, args.sets, args.tuned)
     print(f"{args.track} track, {args.device}, {file}\n\n{summary(results)}")
     if args.picture:
-        size = "up to 4000 training samples" if args.track == "small" else "all samples"
+        limit = TRACKS[args.track]
+        size = "all samples" if limit is None else f"up to {limit} training samples"
         draw(results, args.picture, f"{size}, {args.device.upper()}")
 
 

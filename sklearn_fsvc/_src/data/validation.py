@@ -257,9 +257,9 @@ def _converted(X: Any) -> Any:
 
 def _dtypes_for(X: Any) -> Any:
     """Return the `dtype` of `validate_data`, which would convert every polars table to float64."""
-    is_polars = hasattr(X, "head") and not hasattr(X, "iloc")
+    is_table = hasattr(X, "head")
+    is_polars = is_table and not hasattr(X, "iloc")
     dtype = np.asarray(X.head(1)).dtype if is_polars else np.dtype(object)
-    is_table = is_polars or hasattr(X, "iloc")
     accepted = _ACCEPTED_IN_TABLES if is_table else _ACCEPTED
     return dtype if dtype in accepted else accepted
 
