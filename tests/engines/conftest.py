@@ -80,7 +80,7 @@ def sixteen_threads(monkeypatch):
 @pytest.fixture
 def blas_thread_counts():
     """A function that returns the numbers of threads of all BLAS libraries."""
-    return lambda: {get() for get, _ in threads._libraries()}
+    return lambda: {library.get() for library in threads._libraries()}
 
 
 @pytest.fixture

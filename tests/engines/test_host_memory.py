@@ -109,3 +109,13 @@ def test_without_meminfo_half_of_the_memory_is_assumed_free(machine):
 def test_this_machine_has_memory():
     free, total = host_memory.host_memory()
     assert 0 < free <= total
+
+
+def test_the_memory_is_read_again_after_20_ms(monkeypatch):
+    time, reads = [0.0], iter([(1, 10), (2, 10)])
+    monkeypatch.setattr(host_memory, "monotonic", lambda: 1e6 + time[0])
+    monkeypatch.setattr(host_memory, "host_memory", lambda: next(reads))
+    assert host_memory.recent_host_memory() == host_memory.recent_host_memory() == (1, 10)
+    time[0] = 0.021
+    assert host_memory.recent_host_memory() == (2, 10)
+    host_memory._host_memory_of.cache_clear()

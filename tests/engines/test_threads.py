@@ -356,7 +356,7 @@ def test_a_forked_child_has_the_initial_threads():
         "with threads.limit_blas_threads(1):\n"
         "    child = os.fork()\n"
         "    if not child:\n"
-        "        numbers = {get() for get, _ in threads._libraries()}\n"
+        "        numbers = {library.get() for library in threads._libraries()}\n"
         "        with threads.limit_blas_threads(1):\n"
         "            pass\n"
         "        os._exit(numbers != {3})\n"

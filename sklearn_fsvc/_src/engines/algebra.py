@@ -7,7 +7,6 @@ Large operations are cut into parts, one BLAS call in one thread each. The cut d
 alone, so the number of threads does not change a bit of a result.
 """
 
-import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -70,10 +69,9 @@ class Blocking:
         """Return whether so many multiplications by a routine gain by a second thread."""
         return work >= self.min_work[routine][dtype.itemsize]
 
-    def cut_edge(self, n: int, is_large: bool) -> list[slice]:
-        """Return slices of an edge of the result: two or more if it is large."""
-        n_parts = min(max(2, -(-n // self.edge)), max(1, n // self.min_edge)) if is_large else 1
-        return _cut(n, n_parts)
+    def cut_edge(self, n: int) -> list[slice]:
+        """Return slices of an edge of a large result: two or more if it has many elements."""
+        return _cut(n, min(max(2, -(-n // self.edge)), max(1, n // self.min_edge)))
 
 
 # Copies of the factors that `gemm_split` may allocate.
@@ -252,9 +250,11 @@ class HostAlgebra(Algebra):
             Of the sum that is an element of the product.
         dtype : dtype
         """
-        is_large = self.blocking.gains_by_threads("gemm", length * shape[0] * shape[1], dtype)
-        blocks = product(*(self.blocking.cut_edge(n, is_large) for n in shape))
-        self._share(lambda block: multiply(*block), blocks)
+        if self.blocking.gains_by_threads("gemm", length * shape[0] * shape[1], dtype):
+            blocks = product(*(self.blocking.cut_edge(n) for n in shape))
+            self._share(lambda block: multiply(*block), blocks)
+        else:
+            multiply(slice(0, shape[0]), slice(0, shape[1]))
 
     def syrk(
         self, C: Any, A: Any, alpha: float = 1.0, beta: float = 1.0, allow_workspace: bool = False
@@ -267,9 +267,10 @@ class HostAlgebra(Algebra):
         n_sums = min(blocking.n_sums, A.shape[1] // max(blocking.sum_length, len(C) // 4))
         if allow_workspace and n_sums > 1 and blocking.gains_by_threads("sums", work, C.dtype):
             self._syrk_by_sums(C, A, alpha, beta, n_sums)
+        elif blocking.gains_by_threads("syrk", work, C.dtype):
+            self._syrk_by_blocks(C, A, alpha, beta, blocking.cut_edge(len(C)))
         else:
-            is_large = blocking.gains_by_threads("syrk", work, C.dtype)
-            self._syrk_by_blocks(C, A, alpha, beta, blocking.cut_edge(len(C), is_large))
+            lapack.syrk(C, A, alpha, beta)
 
     def syrk_workspace_bytes(self, order: int, dtype: npt.DTypeLike) -> int:
         return (self.blocking.n_sums - 1) * order**2 * np.dtype(dtype).itemsize
@@ -321,8 +322,7 @@ class HostAlgebra(Algebra):
 
     def add_to_diagonal(self, A: Any, number: float) -> None:
         """Add a number to the diagonal of the leading square of A, in place."""
-        # np.diagonal returns a read-only view.
-        diagonal = np.lib.stride_tricks.as_strided(A, (A.shape[1],), (sum(A.strides),))
+        diagonal = np.einsum("ii->i", A[: A.shape[1]])  # a view; np.diagonal is read-only
         diagonal += number
 
     # Factors.
@@ -335,9 +335,9 @@ class HostAlgebra(Algebra):
         """
         n = len(A)
         if n <= self.blocking.cholesky_order:
-            info = ctypes.c_int()
+            info = np.zeros(1, np.int32)
             call("potrf", A.dtype, "L", n, A, layout(A)[1], info)
-            return info.value == 0
+            return not info[0]
         half = -(-n // 16) * 8
         A11, A21, A22 = A[:half, :half], A[half:, :half], A[half:, half:]
         if not self.factorise(A11):
@@ -351,10 +351,11 @@ class HostAlgebra(Algebra):
 
         Only the lower triangle of L is read; with `unit` its diagonal is taken to be 1.
         """
-        work = B.size * len(L) // 2
-        is_large = self.blocking.gains_by_threads("trsm", work, B.dtype)
-        parts = self.blocking.cut_edge(B.shape[1], is_large)
-        self._share(lambda part: lapack.trsm(L, B[:, part], transposed, unit), parts)
+        if self.blocking.gains_by_threads("trsm", B.size * len(L) // 2, B.dtype):
+            parts = self.blocking.cut_edge(B.shape[1])
+            self._share(lambda part: lapack.trsm(L, B[:, part], transposed, unit), parts)
+        else:
+            lapack.trsm(L, B, transposed, unit)
 
     def invert_lower(self, L: Any) -> Any:
         """Return the inverse of the lower triangle of L, a new array with contiguous columns.

@@ -327,7 +327,6 @@ class _Work:
 
 _blas_lock = threading.Lock()
 _requested_limits: list[int] = []  # one for each `limit_blas_threads` that is active in any thread
-_initial_counts: list[int] = []  # threads of each library before the first of them was entered
 
 
 class limit_blas_threads(ContextDecorator):
@@ -335,60 +334,87 @@ class limit_blas_threads(ContextDecorator):
 
     It may be active in several threads at a time. The numbers belong to the process, so the
     smallest active limit holds; when the last one is left, the initial numbers are restored.
-
-    Attributes
-    ----------
-    allowed : int
-        Threads that the user allows: those of the libraries before any limit of this package.
     """
 
     def __init__(self, n: int) -> None:
         self._n = n
 
+    @property
+    def allowed(self) -> int:
+        """Threads that the user allows: those of the libraries before any limit of this package."""
+        return min((library.initial for library in _libraries()), default=self._n)
+
     def __enter__(self) -> Self:
         with _blas_lock:
-            if not _requested_limits:
-                _initial_counts[:] = [get() for get, _ in _libraries()]
+            before = min(_requested_limits, default=None)
+            if before is None:
+                for library in _libraries():
+                    library.initial = library.get()
             _requested_limits.append(self._n)
-            self.allowed = min(_initial_counts, default=self._n)
-            _apply_limit()
+            _apply_limit(before)
         return self
 
     def __exit__(self, *exception: object) -> None:
         with _blas_lock:
+            before = min(_requested_limits)
             _requested_limits.remove(self._n)
-            _apply_limit()
+            _apply_limit(before)
 
 
-def _apply_limit():
+@dataclass
+class _Library:
+    """A BLAS that is loaded.
+
+    Attributes
+    ----------
+    get, set : callable
+        Its number of threads: of the process or, `by_thread`, of each thread (as with OpenMP).
+    by_thread : bool
+    initial : int
+        The number before the first limit was entered.
+    """
+
+    get: Callable[[], int]
+    set: Callable[[int], object]
+    by_thread: bool
+    initial: int = 1
+
+
+def _apply_limit(before):
+    """Apply the smallest limit, where `before` was applied last: to the process, or by a thread."""
     limit = min(_requested_limits, default=None)
-    for (get, set_), initial in zip(_libraries(), _initial_counts, strict=True):
-        n = initial if limit is None else min(initial, limit)
-        # Read each time, because with OpenMP every thread has a number of its own.
-        if n != get():
-            set_(n)
+    if limit == before and not _any_by_thread():
+        return
+    for library in _libraries():
+        n = library.initial if limit is None else min(library.initial, limit)
+        if n != library.get():
+            library.set(n)
 
 
 @cache
 def _libraries():
-    """Return (getter, setter) of the number of threads, for each BLAS that is loaded."""
     controllers = ThreadpoolController().select(user_api="blas").lib_controllers
-    return [_thread_count_functions(controller) for controller in controllers]
+    return [_library(controller) for controller in controllers]
 
 
-def _thread_count_functions(library):
-    """Return the getter and the setter of the number of threads of a library.
+@cache
+def _any_by_thread():
+    return any(library.by_thread for library in _libraries())
+
+
+def _library(controller):
+    """Return a library with the functions for its number of threads.
 
     OpenBLAS with its own threads is called directly. That is ten times as fast as threadpoolctl,
     which in addition lets only one thread of the process set the number.
     """
-    is_openblas = library.internal_api == "openblas" and library.threading_layer == "pthreads"
-    for name in library.check_symbols if is_openblas else ():
-        getter = getattr(library.dynlib, name, None)
-        setter = getattr(library.dynlib, name.replace("_get_", "_set_"), None)
+    is_openblas = controller.internal_api == "openblas" and controller.threading_layer == "pthreads"
+    for name in controller.check_symbols if is_openblas else ():
+        getter = getattr(controller.dynlib, name, None)
+        setter = getattr(controller.dynlib, name.replace("_get_", "_set_"), None)
         if getter is not None and setter is not None:
-            return getter, setter
-    return library.get_num_threads, library.set_num_threads
+            return _Library(getter, setter, by_thread=False)
+    return _Library(controller.get_num_threads, controller.set_num_threads, by_thread=True)
 
 
 def _reset_after_fork():
@@ -396,8 +422,9 @@ def _reset_after_fork():
     global _blas_lock
     _blas_lock = threading.Lock()  # that of the parent may have been held
     if _requested_limits:
+        before = min(_requested_limits)
         _requested_limits.clear()
-        _apply_limit()
+        _apply_limit(before)
 
 
 if hasattr(os, "register_at_fork"):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..data.job import Job
 from ..data.samples import Samples
+from ..engines.threads import limit_blas_threads
 from ..kernels import LAPLACIAN, Kernel
 from ..readouts.penalty_search import SearchHistory
 from .centers import START_ALPHA, RBFParameters
@@ -86,6 +87,7 @@ class SelectedUnits(NamedTuple):
     importances: npt.NDArray | None = None
 
 
+@limit_blas_threads(1)  # once, and not in each of thousands of calls
 def select_units(
     job: Job,
     samples: Samples,
@@ -136,6 +138,7 @@ def select_units(
     return SelectedUnits(layer.metric, layer.kernel, layer.radius, scaled, found.importances)
 
 
+@limit_blas_threads(1)  # see `select_units`
 def select_feature_weights(
     job: Job,
     samples: Samples,

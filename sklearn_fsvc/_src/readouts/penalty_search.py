@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..data.job import Job
 from ..data.samples import Samples
 from ..data.validation import cast_to_float32_if_safe
+from ..engines.threads import limit_blas_threads
 from .cross_validation import HeldOut, n_validation_units
 from .gather_statistics import gather, gather_coarse
 from .linear import Solution
@@ -154,6 +155,7 @@ def search_penalty(
     )  # fmt: skip
 
 
+@limit_blas_threads(1)  # once, and not in each BLAS call
 def minimise_over_alpha(
     error_of: Callable[[float], float],
     n: float,
