@@ -28,9 +28,10 @@ from .target_means import (
 MAX_CATEGORICAL_FEATURES = 12
 # Samples that pairs are selected by.
 _SELECTION_SAMPLES = 10_000
-# Share of the residual sum of squares that the best pair has to explain, and each equality; and
-# that the cells of a pair have to explain in addition to its equality.
-_MIN_EXPLAINED = 0.05
+# Share of the residual sum of squares that the best pair has to explain, or all equalities
+# together; that the cells of a pair have to explain in addition to its equality; and that each
+# equality, which is a single number and so hardly ever noise, has to explain.
+_MIN_EXPLAINED, _MIN_EQUALITY = 0.05, 0.02
 # Two columns share a set of values if so many categories occur as equal values. The equality of
 # fewer is a combination of single categories, as cells are.
 _MIN_EQUAL_CATEGORIES = 3
@@ -172,7 +173,7 @@ def _select_pairs(X, codes, Y, max_pairs):
     )
     is_equality = equality_scores > 0
     scores[is_equality] = equality_scores[is_equality]
-    if scores.max() < _MIN_EXPLAINED:
+    if max(scores.max(), equality_scores.sum()) < _MIN_EXPLAINED:
         return [], []
     best = [k for k in np.argsort(-scores, kind="stable")[:max_pairs] if scores[k] > 0]
     singles = [(i, i) for i in range(codes.shape[1])]
@@ -194,7 +195,7 @@ def _explained_by_equality(X, codes, pair, Y, residuals):
     if len(np.unique(codes[equal == 1, pair[0]])) < _MIN_EQUAL_CATEGORIES:
         return 0.0
     score = residuals.explained_share(equal, 1)
-    if score < _MIN_EXPLAINED:
+    if score < _MIN_EQUALITY:
         return 0.0
     rest = additive_residuals(np.column_stack([codes, equal]), Y)
     in_addition = _explained(codes[:, pair], replace(residuals, values=rest))

@@ -21,9 +21,9 @@ MAX_FEATURES = 64
 _SAMPLES, _FIRST_SAMPLES = 4096, 1024
 # Candidates after the first look, and interactions at the end.
 _MAX_CANDIDATES, _MAX_INTERACTIONS = 200, 10
-# Share of the residual sum of squares that the best interaction has to explain, and the share of
-# what the best explains that others have to.
-_MIN_EXPLAINED, _MIN_RELATIVE = 0.03, 0.25
+# Share of the residual sum of squares that the best interaction has to explain, or all that are
+# selected together; and the share of what the best explains that others have to.
+_MIN_EXPLAINED, _MIN_TOGETHER, _MIN_RELATIVE = 0.03, 0.2, 0.25
 # Intervals, of equally many samples, in which a feature has a mean.
 _N_INTERVALS = 16
 # Two columns share a set of values if each has at most as many distinct values, and half of them
@@ -97,8 +97,8 @@ class NumericalInteractionEncoder(RankedFeatureEncoder):
     rule, and boosted trees need many splits.
 
     A candidate is selected if the means of the target in 16 intervals of its values explain more
-    of the residuals of an additive model of the columns than they would of noise, and at least 3 %
-    if it is the best; up to 10 are. They are scaled by ranks.
+    of the residuals of an additive model of the columns than they would of noise; up to 10 are, if
+    the best explains 3 % or all together explain 20 %. They are scaled by ranks.
 
     Parameters
     ----------
@@ -154,14 +154,17 @@ def _select(X, Y):
         ranked, _ = _ranked(candidates, *first)
         candidates = ranked[:_MAX_CANDIDATES]
     candidates, scores = _ranked(candidates, X, residuals, Y)
-    if not candidates or scores[0] < _MIN_EXPLAINED:
-        return []
     # One feature per pair of columns, of which candidates are alike.
-    best: dict[tuple[int, int], Interaction] = {}
+    best: dict[tuple[int, int], tuple[Interaction, float]] = {}
     for candidate, score in zip(candidates, scores, strict=True):
-        if score > _MIN_RELATIVE * scores[0]:
-            best.setdefault((candidate.i, candidate.j), candidate)
-    return list(best.values())[:_MAX_INTERACTIONS]
+        if score > max(0, _MIN_RELATIVE * scores[0]):
+            best.setdefault((candidate.i, candidate.j), (candidate, score))
+    selected = list(best.values())[:_MAX_INTERACTIONS]
+    explained = [score for _, score in selected]
+    # A rule such as "the largest of five columns" is spread over many pairs.
+    if max(explained, default=0) < _MIN_EXPLAINED and sum(explained) < _MIN_TOGETHER:
+        return []
+    return [candidate for candidate, _ in selected]
 
 
 def _ranked(candidates, X, residuals, Y):
