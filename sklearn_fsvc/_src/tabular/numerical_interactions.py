@@ -19,8 +19,8 @@ from .target_means import Residuals, additive_residuals, encode_target, to_inter
 MAX_FEATURES = 64
 # Samples by which interactions are selected; fewer for the first look at many pairs.
 _SAMPLES, _FIRST_SAMPLES = 4096, 1024
-# Candidates after the first look, and interactions at the end.
-_MAX_CANDIDATES, _MAX_INTERACTIONS = 200, 10
+# Candidates after the first look, and interactions at the end: all pairs of six columns.
+_MAX_CANDIDATES, _MAX_INTERACTIONS = 200, 15
 # Share of the residual sum of squares that the best interaction has to explain, or all that are
 # selected together; and the share of what the best explains that others have to.
 _MIN_EXPLAINED, _MIN_TOGETHER, _MIN_RELATIVE = 0.03, 0.2, 0.25
@@ -97,7 +97,7 @@ class NumericalInteractionEncoder(RankedFeatureEncoder):
     rule, and boosted trees need many splits.
 
     A candidate is selected if the means of the target in 16 intervals of its values explain more
-    of the residuals of an additive model of the columns than they would of noise; up to 10 are, if
+    of the residuals of an additive model of the columns than they would of noise; up to 15 are, if
     the best explains 3 % or all together explain 20 %. They are scaled by ranks.
 
     Parameters
