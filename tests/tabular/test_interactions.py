@@ -1,6 +1,7 @@
 """InteractionEncoder: pairs of categorical features, without target leakage."""
 
 import pickle
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -378,6 +379,15 @@ def test_equal_values(library, make):
     np.testing.assert_array_equal(H > 0.5, EQUAL)
     np.testing.assert_array_equal(encoder.transform(table)[:, -1] > 0.5, EQUAL)
     np.testing.assert_array_equal(encoder.transform(new)[:, -1] > 0.5, [True, False, True])
+
+
+def test_equalities_that_are_weak_each():
+    """Two of five values are equal: each of ten pairs explains about 5 %."""
+    X = pd.DataFrame(np.random.default_rng(0).integers(9, size=(4000, 5)), columns=list("abcde"))
+    encoder = InteractionEncoder().fit(X.astype(str), X.nunique(axis=1) < 5)
+    pairs = list(combinations(range(5), 2))
+    assert sorted(encoder.equalities_) == pairs
+    assert sorted(encoder.pairs_) == sorted([(i, i) for i in range(5)] + pairs)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -1,5 +1,7 @@
 """NumericalInteractionEncoder: rules over two columns are found, and noise is not."""
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,6 +51,22 @@ def test_rules(rule):
     names = model[:-1].get_feature_names_out().tolist()
     assert f"numerical_interactions__{name}" in names
     assert model.score(X[N:], y[N:]) > 0.97
+
+
+def test_interactions_that_are_weak_each():
+    """The largest of five columns: each of ten differences explains less than 3 %."""
+    encoder = NumericalInteractionEncoder().fit(NORMAL[:N], NORMAL[:N].argmax(axis=1))
+    differences = {f"x{i}-x{j}" for i, j in combinations(range(5), 2)}
+    assert set(encoder.get_feature_names_out()) == differences
+
+
+def test_all_pairs_of_six_columns():
+    """At least three of six equal values: no pair can be left out."""
+    X = np.random.default_rng(0).integers(6, size=(N, 6)).astype(float)
+    y = (X[:, :, None] == X[:, None]).sum(axis=2).max(axis=1) >= 3
+    encoder = NumericalInteractionEncoder().fit(X, y)
+    equalities = {f"x{i}==x{j}" for i, j in combinations(range(6), 2)}
+    assert set(encoder.get_feature_names_out()) == equalities
 
 
 def test_regression_of_several_outputs():
