@@ -42,9 +42,17 @@ def size_of(cls):
     return "n_components" if cls.__name__.endswith("Projector") else "n_hidden"
 
 
+def given_layer(cls):
+    """Return parameters with which nothing of the layer is searched."""
+    if cls in RBF:
+        return {"kernel": "laplacian", "radius": 1.0, "feature_weights": None}
+    return {"feature_weights": None} if cls in TANH else {}
+
+
 @cache
 def fitted_to_valid(cls):
-    return cls(**{size_of(cls): 5}).fit(X, Y)
+    alpha = {"alpha": 1.0} if hasattr(cls, "predict") else {}
+    return cls(**{size_of(cls): 5}, **given_layer(cls), **alpha).fit(X, Y)
 
 
 def cases():
@@ -174,7 +182,7 @@ def test_valid_types_of_alpha(cls, alpha):
     "bad", [{"alpha": [1, -1]}, {"alpha": "best"}, {"class_weight": {0: -1}}], ids=str
 )
 def test_an_invalid_readout_parameter_keeps_the_previous_fit(cls, bad):
-    clf = cls(5, alpha="loo", feature_weights=None).fit(X, Y).set_params(**bad)
+    clf = cls(5, alpha="loo", **given_layer(cls)).fit(X, Y).set_params(**bad)
     before = dict(vars(clf))
     with pytest.raises((TypeError, ValueError)):
         clf.fit(X[:, :2], Y)
@@ -189,7 +197,7 @@ def test_an_invalid_readout_parameter_keeps_the_previous_fit(cls, bad):
 )
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_an_error_in_the_readout_keeps_the_previous_fit(cls, module, name, error, monkeypatch):
-    clf = cls(5, alpha=[0.1, 1.0], feature_weights=None).fit(X, Y)
+    clf = cls(5, alpha=[0.1, 1.0], **given_layer(cls)).fit(X, Y)
     before = dict(vars(clf))
 
     def fail(*args, **kwargs):
@@ -282,7 +290,7 @@ def test_images_that_are_not_flattened_raise(cls, n_channels):
     with pytest.raises(ValueError, match=remedy):
         cls().fit(images, Y)
     model = cls(**{size_of(cls): 5})
-    given = {"image_shape": shape} if hasattr(cls(), "pool") else {"feature_weights": None}
+    given = {"image_shape": shape} if hasattr(cls(), "pool") else given_layer(cls)
     model.set_params(**given, **({} if hasattr(cls, "transform") else {"alpha": 1.0}))
     model.fit(images.reshape(30, -1), Y)  # the remedy of the message
     with pytest.raises(ValueError, match=remedy):
@@ -428,7 +436,7 @@ def test_class_weight_of_an_unknown_class(cls):
     with pytest.raises(ValueError, match=message):
         cls(5, class_weight={0: 2, 7: 1, "a": 1}).fit(X, Y)
     # As in scikit-learn, further classes are ignored if all of y have a weight.
-    cls(5, class_weight={0: 2, 1: 1, 2: 1, 7: 1}).fit(X, Y)
+    cls(5, class_weight={0: 2, 1: 1, 2: 1, 7: 1}, alpha=1.0, **given_layer(cls)).fit(X, Y)
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
@@ -529,7 +537,8 @@ def test_non_numeric_columns_of_a_dataframe(column, what):
 
 def test_the_recommended_pipeline_accepts_missing_values():
     table = np.where(X > 0.9, np.nan, X)
-    make_tabular_pipeline(RBFClassifier(10)).fit(table, Y).predict(table)
+    model = RBFClassifier(10, alpha=1.0, **given_layer(RBFClassifier))
+    make_tabular_pipeline(model).fit(table, Y).predict(table)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -594,7 +603,8 @@ def test_missing_labels_in_later_samples(rng):
 
 def test_an_ensemble_warns_once_of_a_column_vector(rng):
     X, y = rng.normal(size=(60, 2)), np.arange(60)[:, None] % 2
-    networks = [(name, TanhClassifier(20, random_state=0)) for name in ("one", "two")]
+    network = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0)
+    networks = [("one", network), ("two", network)]
     with pytest.warns(DataConversionWarning) as caught:
         StackedClassifier(networks, random_state=0).fit(X, y)
     assert len(caught) == 1

@@ -186,6 +186,7 @@ def test_dask_dataframes_have_feature_names(data):
 def test_columns_of_uint8_have_learned_weights(data):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     X, y = data
+    X, y = X[:200], y[:200]
     table = pd.DataFrame((20 * X + 100).astype(np.uint8), columns=list("abcde"))
     lazy, model = dd.from_pandas(table, npartitions=3), TanhClassifier(alpha=1.0, **SIZED)
     expected, found = clone(model).fit(table, y), clone(model).fit(lazy, y)
@@ -200,7 +201,7 @@ def test_columns_of_several_dtypes(data):
     table = pd.DataFrame(X, columns=list("abcde")).astype({"a": "Float64", "b": "Float32"})
     table["c"], table["d"] = (10 * table["c"]).astype(int).astype("Int32"), table["d"] > 0.5
     lazy = dd.from_pandas(table, npartitions=3)
-    model = TanhClassifier(alpha=1.0, **SIZED)
+    model = TanhClassifier(**GIVEN)
     expected, found = clone(model).fit(table, y), clone(model).fit(lazy, y)
     probabilities = found.predict_proba(lazy).compute()
     np.testing.assert_allclose(probabilities, expected.predict_proba(table), atol=1e-5)

@@ -36,7 +36,7 @@ MODELS = [
     ),
     RBFClassifier(readout="lms", kernel="laplacian", feature_weights=None, **SIZED),
     RBFRegressor(selection="random", kernel="laplacian", **SIZED),
-    RBFProjector(30, feature_weights="learned", random_state=0),
+    RBFProjector(30, feature_weights="learned", kernel="laplacian", random_state=0),
     TanhProjector(30, random_state=0),
 ]
 
@@ -115,7 +115,7 @@ def test_scores_of_uncovered_samples_equal_those_of_one_device(data):
 
 def test_searches_and_incremental_fits_equal_those_of_one_device(data):
     X, y = data
-    grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0, "auto"]}
+    grid = {"n_hidden": [10, 30], "alpha": [1.0, "auto"]}
     single, device_group = (
         HiddenSizeSearchCV(
             TanhClassifier(feature_weights=None, random_state=0, device=device), grid, cv=2

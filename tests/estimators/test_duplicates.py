@@ -42,7 +42,7 @@ def test_means_and_intervals_are_those_of_each_cell():
     rng = np.random.default_rng(0)
     (X, p), (X_test, p_test) = cells(1500, rng), cells(5000, rng)
     y = p + rng.normal(0, 0.2, len(X))
-    model = RBFRegressor(random_state=0).fit(X, y)
+    model = RBFRegressor(random_state=0, **GIVEN).fit(X, y)
     assert r2_score(p_test, model.predict(X_test)) > 0.97
     lower, upper = model.predict_interval(X_test, confidence_level=0.9).T
     y_test = p_test + rng.normal(0, 0.2, len(X_test))

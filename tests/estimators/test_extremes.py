@@ -26,7 +26,7 @@ SCALE_ERROR = re.compile(
 
 
 def make_samples(dtype):
-    return np.random.default_rng(0).normal(size=(120, 6)).astype(dtype)
+    return np.random.default_rng(0).normal(size=(80, 6)).astype(dtype)
 
 
 def make_labels(X):
@@ -34,7 +34,7 @@ def make_labels(X):
 
 
 def fit(model, X):
-    reference = make_samples(np.float64)
+    reference = make_samples(np.float64)[: len(X)]
     return model.fit(
         X, make_labels(reference) if "Regressor" not in type(model).__name__ else reference[:, 0]
     )
@@ -96,10 +96,11 @@ def test_tanh_activations_do_not_depend_on_the_scale_of_X(weights, dtype, device
 
 PREDICTORS = [
     lambda **shared: RBFClassifier(10, kernel="gaussian", feature_weights=None, **shared),
-    lambda **shared: RBFRegressor(10, kernel="gaussian", feature_weights=None, **shared),
+    lambda **shared: RBFRegressor(
+        10, kernel="gaussian", feature_weights=None, uncertainty=True, **shared
+    ),
     lambda **shared: RBFClassifier(10, feature_weights="learned", alpha="loo", **shared),
-    lambda **shared: RBFRegressor(10, feature_weights="learned", uncertainty=True, **shared),
-    lambda **shared: RBFRegressor(10, feature_weights="map", **shared),
+    lambda **shared: RBFRegressor(10, kernel="laplacian", feature_weights="map", **shared),
     lambda **shared: TanhClassifier(10, feature_weights=None, **shared),
     lambda **shared: TanhRegressor(10, feature_weights="learned", **shared),
 ]
@@ -118,7 +119,7 @@ def test_predictions_do_not_depend_on_the_scale_of_X(make, dtype, device):
 
 def extreme_samples(dtype):
     """Yield samples for which some formula would overflow or underflow."""
-    X, largest = make_samples(dtype), np.finfo(dtype).max
+    X, largest = make_samples(dtype)[:40], np.finfo(dtype).max
     smallest = np.finfo(dtype).smallest_subnormal
     changes = {
         "one number": [(np.s_[7, 3], 0.9 * largest)],
@@ -144,9 +145,9 @@ def extreme_samples(dtype):
 
 def models(device):
     shared = {"device": device, "random_state": 0}
-    # Searches and readouts on these engines are the code of jit.
+    # Searches and readouts on these engines are the code of jit: one predictor of each layer.
     yield from (
-        make(**shared) for make in (PREDICTORS[::3] if device in ("blas", "mkl") else PREDICTORS)
+        make(**shared) for make in (PREDICTORS[::2] if device in ("blas", "mkl") else PREDICTORS)
     )
     for kernel in KERNELS:
         for metric in METRICS:
@@ -175,7 +176,7 @@ def call_or_none(call, model, X):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_neither_fit_nor_predict_returns_nan(dtype, device):
-    cases = {"plain": make_samples(dtype), **dict(extreme_samples(dtype))}
+    cases = {"plain": make_samples(dtype)[:40], **dict(extreme_samples(dtype))}
     queries = {names: np.concatenate([cases[name] for name in names])
             for names in (("plain", "smallest"), ("1e30", "both"))}  # fmt: skip
     for model in models(device):

@@ -44,7 +44,7 @@ def lines_of(capsys, monkeypatch):
 
 def test_the_choices_of_rbf_units(lines_of):
     model = RBFClassifier(40, random_state=0, verbose=1)
-    layer, readout = lines_of(model.fit, DIGITS, LABELS)
+    layer, readout = lines_of(model.fit, DIGITS[:200], LABELS[:200])
     results = pd.DataFrame(model.search_results_)
     n_layers = int(layer.split()[-3])
     layer_results, readout_results = results[:n_layers], results[n_layers:]
@@ -62,7 +62,7 @@ def test_the_choices_of_rbf_units(lines_of):
         f"[RBFClassifier fit] readout: ridge, alpha {model.alpha_:.4g}; leave-one-out error "
         f"{error:.4g}, {len(readout_results)} penalties"
     )
-    assert lines_of(clone(model).set_params(verbose=0).fit, DIGITS, LABELS) == []
+    assert lines_of(clone(model).set_params(verbose=0).fit, DIGITS[:200], LABELS[:200]) == []
 
 
 @pytest.mark.parametrize(

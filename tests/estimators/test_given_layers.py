@@ -29,7 +29,7 @@ PAIRS = [
     (TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0), TanhRegressor, Z),
     (RBFProjector(20, kernel="laplacian", radius=2.0, random_state=0), RBFClassifier, Y),
     (RBFClassifier(20, kernel="laplacian", feature_weights=None, random_state=0), RBFRegressor, Z),
-    (RBFRegressor(20, random_state=0), RBFClassifier, Y),
+    (RBFRegressor(20, kernel="gaussian", radius=2.0, random_state=0), RBFClassifier, Y),
 ]
 
 

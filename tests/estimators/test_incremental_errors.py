@@ -173,7 +173,7 @@ def test_a_changed_layer_raises(model):
         with raises_unchanged(model, ValueError, "fixed by partial_fit.*set them back"):
             call(X[:3], ["a"] * 3)
     model.set_params(layer=None).partial_fit(X[:3], ["a"] * 3)
-    radial = RBFClassifier(10, kernel="gaussian", radius=1.0, alpha=1.0)
+    radial = RBFClassifier(10, kernel="gaussian", radius=1.0, feature_weights=None, alpha=1.0)
     radial.partial_fit(X, Y, classes=list("abc")).solve(fix_layer=True)
     radial.set_params(metric="euclidean")
     with raises_unchanged(radial, ValueError, "layer or metric were changed"):
@@ -383,7 +383,10 @@ def test_forget_and_merge_after_fit_raise(method):
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor])
 def test_partial_fit_after_fit_warns_and_keeps_the_layer(cls):
     y = Z if cls.__name__.endswith("Regressor") else Y
-    model = cls(12, feature_weights=None, alpha=0.1, random_state=0).fit(X[:60], y[:60])
+    model = cls(**TANH)
+    if cls in (RBFClassifier, RBFRegressor):
+        model.set_params(kernel="laplacian", radius=2.0)
+    model.fit(X[:60], y[:60])
     layer = layer_of(model)
     with pytest.warns(UserWarning, match="trained by fit.*call partial_fit for the first samples"):
         model.partial_fit(X[60:100], y[60:100])
@@ -398,7 +401,7 @@ def test_partial_fit_after_fit_warns_and_keeps_the_layer(cls):
 
 
 def test_partial_fit_after_fit_deletes_attributes_of_the_readout():
-    model = TanhClassifier(12, alpha="loo", random_state=0).fit(X, Y)
+    model = TanhClassifier(**TANH | {"alpha": "loo"}).fit(X, Y)
     model.set_params(alpha=0.1)
     with pytest.warns(UserWarning, match="trained by fit"):
         model.partial_fit(X, Y)

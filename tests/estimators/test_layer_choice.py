@@ -62,18 +62,18 @@ def assert_same(model, other):
 
 
 @pytest.mark.parametrize(
-    ("cls", "size"), [(RBFRegressor, 1), (TanhClassifier, 40), *((e, 500) for e in ESTIMATORS)]
+    ("cls", "size"), [(RBFRegressor, 1), (TanhClassifier, 40), *((e, 200) for e in ESTIMATORS)]
 )
 def test_the_layer_is_that_of_fit_to_enough_samples(cls, size, monkeypatch):
     """For any size of batches; the readout is fitted to all samples."""
-    y, enough = targets(cls), 500
+    y, enough = targets(cls), 200
     monkeypatch.setattr(buffer, "_MIN_ROWS", enough)
     model = train(cls(20, alpha=1.0, random_state=0), np.arange(enough), size, y)
     assert not has_buffer(model)
     fitted = cls(20, alpha=1.0, random_state=0).fit(X[:enough], y[:enough])
     assert_same_layer(model, fitted)
-    train(model, np.arange(enough, 600), size, y)
-    fitted = cls(layer=FrozenEstimator(fitted), alpha=1.0).fit(X[:600], y[:600])
+    train(model, np.arange(enough, 260), size, y)
+    fitted = cls(layer=FrozenEstimator(fitted), alpha=1.0).fit(X[:260], y[:260])
     np.testing.assert_allclose(model.solve().readout_coef_, fitted.readout_coef_, atol=1e-5)
 
 
@@ -108,7 +108,7 @@ def test_a_provisional_layer_is_chosen_again_after_many_new_samples_only():
 
 
 def test_partial_fit_defers_the_layer_and_the_readout():
-    model = train(RBFClassifier(20, random_state=0), np.arange(500))
+    model = train(RBFClassifier(20, kernel="laplacian", **PLAIN), np.arange(500))
     assert not hasattr(model, "centers_")
     with pytest.raises(AttributeError, match=r"until its readout is solved.*solve\(\)"):
         _ = model.readout_coef_
@@ -192,7 +192,7 @@ def test_units_independent_of_the_samples_are_fixed_at_once():
 
 
 def test_warnings_are_issued_when_the_layer_is_fixed():
-    model = RBFClassifier(50, random_state=0)
+    model = RBFClassifier(50, kernel="laplacian", **PLAIN)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train(model, np.arange(30), 10, classes=["low", "high"]).predict(X[:3])
@@ -281,7 +281,8 @@ class TestForget:
             assert_same(model, train(clone(TANH), rest, 55))
 
     def test_a_removed_sample_stays_a_centre_of_a_provisional_layer_only(self):
-        model = RBFClassifier(20, random_state=0).partial_fit(X[:100], Y[:100]).solve()
+        model = RBFClassifier(20, kernel="laplacian", **PLAIN)
+        model.partial_fit(X[:100], Y[:100]).solve()
         centers = model.centers_
         rows = model.support_[:5]
         model.forget(X[rows], Y[rows]).solve()

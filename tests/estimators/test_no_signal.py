@@ -21,15 +21,25 @@ from sklearn_fsvc import (
 )
 
 CLASSIFIERS = [
-    RBFClassifier(), RBFClassifier(alpha="loo"), RBFClassifier(kernel="triangular"),
+    RBFClassifier(), RBFClassifier(alpha="loo", kernel="triangular"),
+    # The layer of one, and the readout of the other.
+    *(
+        pytest.param(RBFClassifier(**given), marks=pytest.mark.exhaustive)
+        for given in ({"alpha": "loo"}, {"kernel": "triangular"})
+    ),
     RBFClassifier(readout="softmax"), TanhClassifier(), TanhClassifier(500, alpha="loo"),
     # The same readout as RBFClassifier(readout="softmax"), with other units.
     pytest.param(TanhClassifier(readout="softmax"), marks=pytest.mark.exhaustive),
     StackedClassifier(), pytest.param(make_tabular_pipeline(), marks=pytest.mark.exhaustive),
 ]  # fmt: skip
 REGRESSORS = [
-    RBFRegressor(), RBFRegressor(alpha="loo"), RBFRegressor(kernel="triangular"),
-    RBFRegressor(uncertainty=True), TanhRegressor(), TanhRegressor(500, alpha="loo"),
+    RBFRegressor(), RBFRegressor(alpha="loo", kernel="triangular"),
+    # The layer of one, and the readout of the other; or the model of the intervals below.
+    *(
+        pytest.param(RBFRegressor(**given), marks=pytest.mark.exhaustive)
+        for given in ({"alpha": "loo"}, {"kernel": "triangular"}, {"uncertainty": True})
+    ),
+    TanhRegressor(), TanhRegressor(500, alpha="loo"),
     StackedRegressor(),
     pytest.param(make_tabular_pipeline("regressor"), marks=pytest.mark.exhaustive),
 ]  # fmt: skip
@@ -89,7 +99,7 @@ def test_log_loss_of_classifiers(model, n, bound, n_classes):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("n_features", [5, 20])
+@pytest.mark.parametrize("n_features", [5, pytest.param(20, marks=pytest.mark.exhaustive)])
 def test_coverage_of_prediction_intervals(n_features, seed):
     X, y, X_new, y_new = noise(270, n_features, seed)
     model = RBFRegressor(uncertainty=True, random_state=seed).fit(X, y)

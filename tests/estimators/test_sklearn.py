@@ -107,7 +107,8 @@ def variants(**params):
     yield TanhClassifier(30, alpha=1.0, feature_weights=None, **params)
     yield TanhClassifier(30, alpha="loo", feature_weights=None, random_state=0, **params)
     yield RBFRegressor(10, selection="random", **params)
-    yield RBFRegressor(kernel="triangular", radius=10.0, alpha="loo", uncertainty=True, **params)
+    triangular = PARAMS | {"kernel": "triangular", "radius": 30.0}
+    yield RBFRegressor(60, alpha="loo", uncertainty=True, **triangular, **params)
     yield TanhRegressor(30, alpha=1.0, feature_weights=None, **params)
     yield TanhRegressor(30, alpha="loo", uncertainty=True, feature_weights=None, **params)
     for weights in ("class_informed", "constrained"):
@@ -256,8 +257,15 @@ DEFAULT_CHECKS = CLASS_CHECKS | {
 
 
 def is_exhaustive_default(estimator, check):
-    """Return whether a check is left to the small estimators."""
-    return check.func.__name__ not in DEFAULT_CHECKS
+    """Return whether a check is left to the small estimators, or to another default: classifiers
+    and regressors share their searches, and integer targets are converted before any of these.
+    """
+    name = check.func.__name__
+    if name == "check_fit_idempotent" and isinstance(estimator, (RBFRegressor, TanhClassifier)):
+        return True
+    if name == "check_regressors_int" and isinstance(estimator, RBFRegressor):
+        return True
+    return name not in DEFAULT_CHECKS
 
 
 @parametrize_checks(
@@ -287,7 +295,7 @@ def is_exhaustive_search(search, check):
     shares its code with the search with tanh units. The tests of searches have both, and
     test_sparse.py sparse matrices.
     """
-    is_covered = check.func.__name__ == "check_estimator_sparse_matrix"
+    is_covered = check.func.__name__.startswith("check_estimator_sparse_")
     return is_covered or isinstance(search.estimator, RBFClassifier) or is_repeated(check)
 
 
@@ -398,7 +406,7 @@ def test_a_forked_child_can_fit(digits, request):
 
     open_engine("jit", request.config)
     X, y = digits[0][:200], digits[1][:200]
-    clf = RBFClassifier(30, kernel="laplacian", feature_weights=None, random_state=0).fit(X, y)
+    clf = RBFClassifier(30, alpha=1.0, random_state=0, **PARAMS | {"radius": 100.0}).fit(X, y)
     expected = clf.predict(X)
     with multiprocessing.get_context("fork").Pool(1) as pool:
         fitted = pool.apply_async(clf.fit, (X, y)).get(timeout=60)

@@ -53,7 +53,7 @@ def test_equals_logistic_regression_of_the_activations(network, data, class_weig
     balanced = weight.sum() / 3 / np.bincount(y, weight)
     each = {"balanced": balanced, "None": [1, 1, 1]}.get(str(class_weight), [5, 1, 1])
     total = weight * np.array(each)[y]
-    other = LogisticRegression(C=2, tol=1e-8, max_iter=9999).fit(H, y, total)  # 1 / alpha
+    other = LogisticRegression(C=2, tol=1e-8, solver="newton-cg").fit(H, y, total)  # 1 / alpha
     optimum = loss(other.decision_function(H), y, total) + (other.coef_**2).sum() / 4
     found = loss(model.decision_function(X), y, total) + (model.readout_coef_**2).sum() / 4
     assert optimum * (1 - 1e-6) < found < optimum * (1 + 2e-4)

@@ -22,7 +22,7 @@ SMALL = {"random_state": 0, "device": "jit"}
 GIVEN = {"feature_weights": None, "alpha": 1.0, **SMALL}
 RBF = {"kernel": "laplacian", "feature_weights": None, **SMALL}
 ESTIMATORS = [
-    RBFClassifier(60, **SMALL),
+    RBFClassifier(60, feature_weights=None, **SMALL),
     RBFClassifier(60, metric="euclidean", kernel="gaussian", radius=0.8, **GIVEN),
     RBFClassifier(60, selection="global", readout="none", **SMALL),
     RBFClassifier(60, readout="lms", shuffle=False, max_iter=2, **RBF),
@@ -82,10 +82,10 @@ def assert_same(found, expected):
     ("kind", "estimator"),
     [
         *((kind, estimator) for kind in ("slices", "chunks") for estimator in ESTIMATORS),
-        *(("batches", estimator) for estimator in ESTIMATORS[::8]),
+        *(("batches", estimator) for estimator in ESTIMATORS[1::7]),
         *(
             pytest.param("batches", estimator, marks=pytest.mark.exhaustive)
-            for i, estimator in enumerate(ESTIMATORS) if i % 8
+            for i, estimator in enumerate(ESTIMATORS) if i % 7 != 1
         ),
     ],
     ids=repr,
@@ -311,9 +311,9 @@ def test_lms_in_random_order_raises(data):
 @pytest.mark.parametrize("cls", [RBFRegressor, TanhRegressor])
 def test_hyperparameters_for_float64_files_equal_those_of_arrays(cls):
     """Both are selected in float32, since there are more than a thousand samples."""
-    X = np.random.default_rng(0).normal(size=(1500, 4))
+    X = np.random.default_rng(0).normal(size=(1050, 2))
     y = X[:, 0] * X[:, 1]
-    found, expected = (cls(40, **SMALL).fit(data, y) for data in (SliceableFile(X), X))
+    found, expected = (cls(10, **SMALL).fit(data, y) for data in (SliceableFile(X), X))
     assert_same(attributes(found), attributes(expected))
 
 
@@ -322,7 +322,8 @@ def test_a_model_of_a_file_is_pickled_without_it(data):
 
     X, y, _ = data
     read = lambda: ChunkFunction(X, y)()  # noqa: E731, which cannot be pickled
-    classifier = pickle.loads(pickle.dumps(RBFClassifier(20, **SMALL).fit(read)))
+    model = RBFClassifier(20, kernel="laplacian", radius=1.0, **GIVEN)
+    classifier = pickle.loads(pickle.dumps(model.fit(read)))
     assert classifier.score(read) > 0.5
 
 

@@ -126,7 +126,9 @@ def test_no_warning_within_a_minor_version(version, monkeypatch):
 
 
 def test_new_parameters_get_their_defaults(monkeypatch):
-    model = RBFClassifier(5, overlap=0.5, random_state=0).fit(X, X[:, 0] > 0.5)
+    model = RBFClassifier(
+        5, overlap=0.5, kernel="laplacian", feature_weights=None, alpha=1.0, random_state=0
+    ).fit(X, X[:, 0] > 0.5)  # fmt: skip
     expected = model.predict(X)
     del model.forgetting_factor, model.layer
     loaded = saved(model, monkeypatch, VERSION)()

@@ -64,7 +64,7 @@ def test_auto_leaves_some_features_unweighted():
 
 
 def test_sparse_and_dense_data_have_the_same_weights(X, y):
-    X, y = np.where(np.abs(X[:400]) < 0.5, 0, X[:400]), y[:400]
+    X, y = np.where(np.abs(X[:200]) < 0.5, 0, X[:200]), y[:200]
     model = TanhClassifier(50, feature_weights="learned", alpha=1.0, random_state=0)
     dense, ours = clone(model).fit(X, y), model.fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(ours.feature_weights_, dense.feature_weights_, rtol=1e-6)
@@ -104,10 +104,10 @@ def test_a_learned_map_is_used_if_it_helps(mapped_model):
     model, X, projection, direction = mapped_model
     y = np.sin(3 * projection)
     ours, weighted = (
-        clone(model).set_params(feature_weights=weights).fit(X[:700], y[:700])
+        clone(model).set_params(feature_weights=weights).fit(X[:500], y[:500])
         for weights in ("map", "learned")
     )
-    assert ours.score(X[700:], y[700:]) > weighted.score(X[700:], y[700:]) + 0.1
+    assert ours.score(X[500:], y[500:]) > weighted.score(X[500:], y[500:]) + 0.1
     found = np.linalg.eigh(ours.feature_map_ @ ours.feature_map_.T)[1][:, -1]
     assert abs(found @ direction) > 0.99
 
@@ -115,19 +115,19 @@ def test_a_learned_map_is_used_if_it_helps(mapped_model):
 def test_a_fit_without_a_map_has_none(mapped_model):
     """If none is found, the attribute is None, also after a fit with a map."""
     model, X, projection, _ = mapped_model
-    X, projection = X[:400], projection[:400]
-    model = clone(model).set_params(n_hidden=50).fit(X, np.sin(2 * projection))
+    X, projection = X[:150, :4], projection[:150]
+    model = clone(model).set_params(n_hidden=20, alpha=0.1).fit(X, np.sin(2 * projection))
     assert model.feature_map_ is not None
-    model.fit(X, np.zeros(400))
+    model.fit(X, np.zeros(150))
     assert model.feature_map_ is None
     weighted = TanhClassifier(20, alpha=1.0, feature_weights="learned")
     assert weighted.fit(X, projection > 0).feature_map_ is None
 
 
 def test_a_map_of_sparse_multilabel_and_uint8_data(X, y):
-    X, y = np.where(np.abs(X[:400]) < 0.5, 0, X[:400]), y[:400]
+    X, y = np.where(np.abs(X[:100]) < 0.5, 0, X[:100]), y[:100]
     Y = np.column_stack([y, X @ [1, 2, -2, 0, 0] > 0]).astype(int)
-    model = TanhClassifier(50, feature_weights="map", alpha=1.0, random_state=0)
+    model = TanhClassifier(20, feature_weights="map", alpha=1.0, random_state=0)
     dense, ours = clone(model).fit(X, Y), clone(model).fit(sparse.csr_array(X), Y)
     assert dense.feature_map_.shape == (5, 5)
     np.testing.assert_allclose(ours.feature_map_, dense.feature_map_, atol=1e-6)
@@ -145,7 +145,7 @@ def test_a_pretrained_layer_has_its_map(X, y):
 
 
 def test_a_pretrained_layer_has_its_weights(X, y):
-    X, y = X[:300], y[:300]
+    X, y = X[:100], y[:100]
     pretrained = TanhProjector(20, feature_weights="learned", random_state=0).fit(X, y)
     model = TanhClassifier(layer=pretrained, alpha=1.0).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, pretrained.feature_weights_)

@@ -20,11 +20,11 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts.composition import parts_of
 
-N = 300
+N = 210
 GIVEN = {"feature_weights": None, "random_state": 0}
 RBF = {"kernel": "laplacian", **GIVEN}
 CLASSIFIERS = {
-    "RBFClassifier": RBFClassifier(random_state=0),
+    "RBFClassifier": RBFClassifier(50, random_state=0),
     "TanhClassifier": TanhClassifier(50, **GIVEN),
     "loo": TanhClassifier(50, alpha="loo", **GIVEN),
     "softmax": RBFClassifier(20, readout="softmax", **RBF),
@@ -34,7 +34,7 @@ CLASSIFIERS = {
     ),
 }
 REGRESSORS = {
-    "RBFRegressor": RBFRegressor(random_state=0),
+    "RBFRegressor": RBFRegressor(50, random_state=0),
     "TanhRegressor": TanhRegressor(50, uncertainty=True, **GIVEN),
     "StackedRegressor": StackedRegressor(
         [("rbf", RBFRegressor(30, **RBF)), ("tanh", TanhRegressor(30, **GIVEN))], random_state=0
