@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from search.comparing import load
 from sklearn_fsvc._src.data import streaming
+from sklearn_fsvc._src.hidden_layers import proxy_networks
 from sklearn_fsvc._src.readouts import cross_validation
 from sklearn_fsvc._src.search import shared_fits
 from sklearn_fsvc._src.targets import labels
@@ -18,6 +19,17 @@ from sklearn_fsvc._src.targets import labels
 def one_thread_for_small_matrices():
     """More threads would synchronise longer than they compute."""
     with threadpool_limits(1, "blas"):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_splits():
+    """Search kernel, width and weights on two splits of few samples, instead of five.
+
+    A search and single fits have the same splits, whose number is tested in hidden_layers.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proxy_networks, "_MAX_SPLITS", 2)
         yield
 
 
