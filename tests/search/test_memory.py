@@ -78,7 +78,7 @@ def test_concurrent_passes_and_fits_divide_the_memory(rows, n_jobs, share, befor
 
 @pytest.mark.parametrize(
     ("return_train_score", "n_alphas"),
-    [(False, 15), pytest.param(True, 8, marks=pytest.mark.exhaustive)],
+    [(False, 8), pytest.param(True, 4, marks=pytest.mark.exhaustive)],
 )
 def test_decision_values_are_computed_in_parts(rows, return_train_score, n_alphas):
     """Those of all candidates would take three times the limit; results do not depend on it."""
