@@ -178,7 +178,8 @@ def test_the_scorer_is_not_pickled_on_one_machine(monkeypatch, rng):
     """Only other processes need its host arrays."""
     monkeypatch.setattr(LOOScorer, "__getstate__", None)
     X = rng.random((60, 4))
-    assert TanhClassifier(10, alpha="loo", device="jit").fit(X, X[:, 0] > 0.5).alpha_ > 0
+    model = TanhClassifier(10, feature_weights=None, alpha="loo", device="jit")
+    assert model.fit(X, X[:, 0] > 0.5).alpha_ > 0
 
 
 def test_a_sample_with_nearly_the_total_weight():

@@ -11,6 +11,7 @@ from search.comparing import load
 from sklearn_fsvc._src.data import streaming
 from sklearn_fsvc._src.hidden_layers import proxy_networks
 from sklearn_fsvc._src.readouts import cross_validation
+from sklearn_fsvc._src.readouts.calibration import Calibration
 from sklearn_fsvc._src.search import shared_fits
 from sklearn_fsvc._src.targets import labels
 
@@ -66,9 +67,15 @@ def weight():
 def without_maps(monkeypatch):
     """Do not map scores, which takes most of the time of small fits of three and more classes.
 
-    The tests of networks, outputs and splits have maps, and so do those of `matrix_scaling`.
+    The tests of networks and outputs have maps, and so do those of `matrix_scaling`.
     """
     monkeypatch.setattr(labels, "fit_matrix_scaling", lambda *_: None)
+
+
+@pytest.fixture
+def without_calibrations(without_maps, monkeypatch):
+    """Do not fit temperatures either, where no probabilities are compared."""
+    monkeypatch.setattr(labels, "fit_calibration", lambda *_: Calibration(0.5, 0.16))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from search.comparing import assert_same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.search.cached_estimator import FitCache
 
-pytestmark = pytest.mark.usefixtures("without_maps")
+pytestmark = pytest.mark.usefixtures("without_calibrations")
 
 N, LIMIT = 10_000, 4 * MIB
 RBF = RBFClassifier(

@@ -15,7 +15,7 @@ from search.comparing import (
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 
-pytestmark = pytest.mark.usefixtures("without_maps")
+pytestmark = pytest.mark.usefixtures("without_calibrations")
 
 
 def test_all_splits_share_one_pass(digits, work):
