@@ -258,7 +258,7 @@ def test_samples_with_a_leverage_of_one(clf, alpha, dtype):
 
 def test_too_small_penalties_warn_only_if_chosen():
     X, y = load_iris(return_X_y=True)
-    given = {"feature_weights": None, "kernel": "gaussian", "selection": "random"}
+    given = {"feature_weights": None, "kernel": "laplacian", "selection": "random"}
     clf = RBFClassifier(100, radius=1e6, random_state=0, alpha=[0.0], **given)
     with pytest.warns(ConvergenceWarning, match="condition number"):
         clf.fit(X, y)

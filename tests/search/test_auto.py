@@ -94,6 +94,7 @@ def test_searched_penalties_in_a_pipeline(wine, weight, network):
     compare_networks(estimator, grid, wine, fit_params=fit_params)
 
 
+@pytest.mark.usefixtures("without_calibrations")
 @pytest.mark.parametrize(("few", "n_parts"), [(150, [6, 1, 1]), (50, [1, 1, 1])])
 def test_small_networks_are_validated_on_all_parts(wine, monkeypatch, set_small_size, few, n_parts):
     """100 samples in each split: all parts for small networks, only the first for larger ones.
@@ -113,6 +114,7 @@ def test_small_networks_are_validated_on_all_parts(wine, monkeypatch, set_small_
     assert n_folds == 2 * n_parts
 
 
+@pytest.mark.usefixtures("without_calibrations")
 @pytest.mark.parametrize("network", [TANH, clone(ALL_AUTO).set_params(feature_weights=None)])
 def test_a_random_state_instance(wine, network):
     """Held-out samples are drawn last."""
@@ -120,6 +122,7 @@ def test_a_random_state_instance(wine, network):
     compare(network, {"n_hidden": [10, 30], "alpha": ["auto", 1.0]}, wine, **ALL_SCORES)
 
 
+@pytest.mark.usefixtures("without_calibrations")
 def test_searched_and_given_parameters_in_one_grid(wine):
     """The search history of a candidate does not affect that of another, nor its first penalty."""
     grid = {"kernel": ["auto", "gaussian"], "radius": ["auto", 4.0],
@@ -140,6 +143,7 @@ def test_searched_and_given_parameters_in_one_grid(wine):
     assert len(searched["gaussian", "auto"]) > len(searched["gaussian", 4.0]) > 0
 
 
+@pytest.mark.usefixtures("without_calibrations")
 @pytest.mark.parametrize("selection_radius", [None, 3.0])
 def test_feature_weights(wine, selection_radius):
     given_weights = np.linspace(0.0, 1.0, wine[0].shape[1])
@@ -155,6 +159,7 @@ def test_feature_weights(wine, selection_radius):
     )
 
 
+@pytest.mark.usefixtures("without_calibrations")
 def test_a_custom_kernel(wine):
     """scikit-learn clones it for each candidate."""
     grid = {"kernel": [Laplacian(), "gaussian"], "radius": [5.0], "n_hidden": [10, 20]}
@@ -164,6 +169,7 @@ def test_a_custom_kernel(wine):
 # More units than samples
 
 
+@pytest.mark.usefixtures("without_calibrations")
 @pytest.mark.parametrize("grid", [{"alpha": [0.1, 1.0], "radius": [4.0]}, {"radius": [3.0, 6.0]}])
 def test_more_units_than_samples(wine, grid):
     """Larger sizes are the same network; both searches warn."""
@@ -177,6 +183,7 @@ def test_more_units_than_samples(wine, grid):
     assert len(caught) == 2  # splits
 
 
+@pytest.mark.usefixtures("without_calibrations")
 def test_more_units_than_samples_of_some_splits(wine):
     n, rows = len(wine[1]), np.arange(len(wine[1]))
     cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[: n // 2], rows[n // 2 :])]
@@ -195,6 +202,7 @@ GROUP = {"n_hidden": [200], "alpha": ["auto"], "radius": [3.0, 5.0, 8.0],
          "kernel": ["triangular", "gaussian"]}  # fmt: skip
 
 
+@pytest.mark.usefixtures("without_calibrations")
 @pytest.mark.parametrize(("limit", "is_shared"), [("6MiB", True), ("3MiB", False)])
 @pytest.mark.filterwarnings("ignore:.*could not share")
 def test_statistics_of_held_out_samples_respect_the_memory_limit(
