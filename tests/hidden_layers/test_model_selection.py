@@ -81,7 +81,7 @@ def test_the_first_candidate_is_selected_if_nothing_is_predicted(rng):
     # Samples predict the other class for their neighbour.
     X = rng.normal(size=(30, 4)).repeat(2, axis=0) + 0.01 * rng.normal(size=(60, 4))
     samples = samples_of(X, np.tile([0, 1], 30))
-    space = SearchSpace((LAPLACIAN,), None, "learned", tries_gaussian=True)
+    space = SearchSpace((LAPLACIAN, TRIANGULAR), None, "learned", tries_gaussian=True)
     kernel, radius, weights, history = select(samples, space)
     first = history.rows[0]
     assert (kernel.name, radius) == (first["kernel"], pytest.approx(first["radius"]))
