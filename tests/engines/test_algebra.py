@@ -12,7 +12,7 @@ from peak_memory import peak
 from sklearn_fsvc import PatchRegressor, RBFClassifier, TanhRegressor
 from sklearn_fsvc._src.engines import lapack, threads
 from sklearn_fsvc._src.engines.algebra import HOST, MIN_PARALLEL_WORK, Blocking, HostAlgebra
-from sklearn_fsvc._src.hidden_layers import patches, random_weights
+from sklearn_fsvc._src.hidden_layers import patches, proxy_networks, random_weights
 
 # Every operation is cut into parts of a few elements.
 SMALL_PARTS = Blocking(
@@ -139,8 +139,9 @@ def test_cached_scalars_of_equal_value_have_different_types(dtype):
     "estimator", [RBFClassifier(20), TanhRegressor(20), RBFClassifier(20, alpha=[1, 2])]
 )
 def test_lapack_calls_have_one_thread(
-    three_blas_threads, blas_thread_counts, calls, small_parts, rng, estimator
+    three_blas_threads, blas_thread_counts, calls, small_parts, rng, estimator, monkeypatch
 ):
+    monkeypatch.setattr(proxy_networks, "_MAX_SPLITS", 1)
     X = rng.normal(size=(90, 3))
     estimator.set_params(random_state=0).fit(X, X[:, 0] > 0).predict(X)
     assert calls

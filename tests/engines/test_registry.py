@@ -18,6 +18,7 @@ from sklearn_fsvc._src.engines import ALIASES, CPU, ENGINES, mkl, register, regi
 from sklearn_fsvc._src.engines.algebra import HostAlgebra
 from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.engines.host import host_identity
+from sklearn_fsvc._src.hidden_layers import proxy_networks
 from sklearn_fsvc.engines import Engine, HostEngine, get_engine
 from sklearn_fsvc.tuning import tune
 
@@ -118,10 +119,10 @@ def test_a_new_engine_is_one_class_and_one_call(plain_engine, capsys):
     for dtype in (np.float32, np.float64):
         contract.check_values(plain_engine(), (67, 131, 9), dtype)
     X, y = load_digits(return_X_y=True)
-    X, y = X[:300], y[:300]
+    X, y = X[:100], y[:100]
     for estimator in (
-        RBFClassifier(30, feature_weights=None, random_state=0),
-        TanhClassifier(30, random_state=0),
+        RBFClassifier(30, feature_weights=None, kernel="laplacian", random_state=0),
+        TanhClassifier(30, feature_weights=None, random_state=0),
     ):
         model = clone(estimator).set_params(device="plain").fit(X, y)
         assert model.device_ == "plain"
@@ -148,8 +149,9 @@ def _tagged(name):
     return function
 
 
-def test_the_array_namespace_is_the_engines_own(plain_engine, rng):
+def test_the_array_namespace_is_the_engines_own(plain_engine, rng, monkeypatch):
     """No code assumes that arrays are either NumPy's or CuPy's."""
+    monkeypatch.setattr(proxy_networks, "_MAX_SPLITS", 1)
     names = {name: _tagged(name) for name in ("zeros", "ones", "empty", "asarray", "arange")}
     xp = SimpleNamespace(**{**vars(np), **names})
 
@@ -159,8 +161,9 @@ def test_the_array_namespace_is_the_engines_own(plain_engine, rng):
     Algebra.xp = plain_engine.xp = xp
     plain_engine.algebra = Algebra()
     X, y = rng.random((60, 4)), np.arange(60) % 3
-    for alpha in (0.5, "loo"):
-        clf = RBFClassifier(9, alpha=alpha, device="plain", random_state=0).fit(X, y)
+    given = {"alpha": "loo", "kernel": "laplacian", "radius": 2.0, "feature_weights": None}
+    for params in ({"alpha": 0.5}, given):
+        clf = RBFClassifier(9, device="plain", random_state=0, **params).fit(X, y)
         expected = clone(clf).set_params(device="jit").fit(X, y).predict(X)
         np.testing.assert_array_equal(clf.predict(X), expected)
 

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from sklearn_fsvc._src.hidden_layers import proxy_networks
+
 
 @pytest.fixture
 def data(rng):
@@ -9,3 +11,9 @@ def data(rng):
     y = np.repeat([3, 1, 7], [50, 10, 30])[rng.permutation(90)]
     X[y == 1] += 1
     return X, y
+
+
+@pytest.fixture
+def two_splits(monkeypatch):
+    """Search kernel, width and weights on two splits of few samples, instead of up to five."""
+    monkeypatch.setattr(proxy_networks, "_MAX_SPLITS", 2)

@@ -67,12 +67,14 @@ def test_fewer_distinct_samples_than_units(rng, n_different, dtype, kernel):
     assert len(p.centers_) == n_different
 
 
+@pytest.mark.usefixtures("two_splits")
 def test_an_automatic_size_does_not_warn(rng, recwarn):
     X = np.repeat(rng.normal(size=(5, 3)), 40, axis=0)
-    RBFClassifier(feature_weights=None).fit(X, np.arange(200) % 2)
+    RBFClassifier(feature_weights=None, kernel="laplacian").fit(X, np.arange(200) % 2)
     assert not [w for w in recwarn if "differ" in str(w.message)]
 
 
+@pytest.mark.usefixtures("two_splits")
 @pytest.mark.parametrize(
     ("n_features", "all_samples", "n_units"),
     [(39, 1000, 40), (39, 30, 39), (20, 36, 36), (20, 10, 30), (40, 10, 40)],
@@ -85,6 +87,7 @@ def test_an_automatic_size(n_features, all_samples, n_units, rng, monkeypatch):
     assert n_units - 2 <= len(model.centers_) <= n_units
 
 
+@pytest.mark.usefixtures("two_splits")
 @pytest.mark.parametrize("selection", ["per_class", "random"])
 def test_an_automatic_size_is_limited_by_the_engine(selection, rng, monkeypatch):
     monkeypatch.setattr(ENGINES["jit"], "max_automatic_units", 25)

@@ -19,7 +19,7 @@ def wide_data(rng, n_features=400):
 
 
 def model(**params):
-    return TanhRegressor(**{"feature_weights": None, "random_state": 0} | params)
+    return TanhRegressor(**{"n_hidden": 400, "feature_weights": None, "random_state": 0} | params)
 
 
 def is_random(fitted, X):
@@ -69,6 +69,7 @@ def linear_data(rng, n_samples, n_features=60):
     return X, X[:, :20] @ rng.normal(size=20)
 
 
+@pytest.mark.usefixtures("two_splits")
 @pytest.mark.parametrize("feature_weights", ["auto", None])
 def test_a_linear_target_of_more_samples_than_features(feature_weights, rng):
     """Learned weights hide some of its features."""
@@ -105,7 +106,7 @@ def test_other_units_are_never_linear(kind, rng):
     if kind == "long, few samples":
         X, y = X[: N - 1], y[: N - 1]
     elif kind == "long, classes":
-        fitted = TanhClassifier(feature_weights=None, random_state=0).fit(X, y > 0)
+        fitted = TanhClassifier(400, feature_weights=None, random_state=0).fit(X, y > 0)
         assert is_random(fitted, X)
         return
     if kind == "few samples":
@@ -119,7 +120,7 @@ def test_other_units_are_never_linear(kind, rng):
     fitted = model(**params)
     if kind == "weights":
         fitted.set_params(weights="orthogonal").fit(X, y)
-        random = TanhProjector(2000, weights="orthogonal", random_state=0).fit(X)
+        random = TanhProjector(400, weights="orthogonal", random_state=0).fit(X)
         np.testing.assert_array_equal(fitted.components_, random.components_)
         return
     if kind == "stream":

@@ -20,6 +20,8 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.hidden_layers.proxy_search import Candidate, ProxySearch
 from sklearn_fsvc._src.parts.composition import parts_of
 
+pytestmark = pytest.mark.usefixtures("two_splits")
+
 GAUSSIAN = "euclidean", "gaussian"
 
 
@@ -83,7 +85,8 @@ def test_directions_of_small_variance(estimator, n, device):
 def test_penalties_that_are_smaller_than_usual_need_float64_and_few_samples():
     for n, dtype in ((60, np.float32), (1100, np.float64)):
         X, y = spectra(n)
-        model = RBFRegressor(50, random_state=0).fit(X[:, ::2].astype(dtype), y)
+        model = RBFRegressor(50, feature_weights=None, random_state=0)
+        model.fit(X[:, ::2].astype(dtype), y)
         assert model.search_results_["alpha"].min() > 1e-5
 
 
@@ -211,7 +214,7 @@ def test_invalid_metrics():
 def test_small_penalties_of_many_units():
     """Sums of more than 500 units are in float32 only if the penalty is of the usual size."""
     (X, y), (X_new, y_new) = spectra(620), spectra(500, seed=1)
-    model = RBFRegressor(590, random_state=0).fit(X, y)
+    model = RBFRegressor(590, feature_weights=None, random_state=0).fit(X, y)
     assert model.alpha_ < 1e-5
     assert model.score(X_new, y_new) > 0.9
 
@@ -273,15 +276,15 @@ def test_parameters_without_a_map(parameters, n):
 
 def test_a_rule_over_single_features_is_not_mapped(device):
     X, _ = halfspace(400)
-    for y in ((X[:, 0] > 0) & (X[:, 1] > -0.5), np.abs(X[:, :3]).max(axis=1) < 1):
-        for classifier in (RBFClassifier, TanhClassifier):
-            model = classifier(100, random_state=0, device=device).fit(X, y)
-            assert model.feature_map_ is None
+    corner, box = (X[:, 0] > 0) & (X[:, 1] > -0.5), np.abs(X[:, :3]).max(axis=1) < 1
+    for classifier, y in ((RBFClassifier, corner), (TanhClassifier, box)):
+        model = classifier(100, random_state=0, device=device).fit(X, y)
+        assert model.feature_map_ is None
 
 
 @pytest.mark.parametrize("exponent", [-600, 600])
 def test_a_map_of_samples_whose_squares_are_out_of_range(exponent):
-    X, combination = halfspace(400)
+    X, combination = halfspace(300)
     X, y = X.astype(np.float64), combination > 0
     plain = RBFClassifier(50, random_state=0).fit(X, y)
     scaled = clone(plain).fit(np.ldexp(X, exponent), y)
@@ -292,9 +295,9 @@ def test_a_map_of_samples_whose_squares_are_out_of_range(exponent):
 
 
 def test_sparse_samples_are_mapped():
-    X, combination = halfspace(500)
+    X, combination = halfspace(300)
     X[np.abs(X) < 0.2] = 0
-    model = TanhClassifier(200, random_state=0).fit(X, combination > 0)
+    model = TanhClassifier(50, random_state=0).fit(X, combination > 0)
     ours = clone(model).fit(sparse.csr_array(X), combination > 0)
     np.testing.assert_allclose(ours.feature_map_, model.feature_map_, atol=1e-5)
     np.testing.assert_allclose(ours.predict_proba(X), model.predict_proba(X), atol=1e-3)
@@ -302,9 +305,9 @@ def test_sparse_samples_are_mapped():
 
 @pytest.mark.parametrize("classifier", [RBFClassifier, TanhClassifier])
 def test_samples_of_weight_0_do_not_change_the_map(classifier):
-    X, combination = halfspace(500)
-    y, weight = combination > 0, np.repeat([1.0, 0.0], 500)
-    model = classifier(200, random_state=0)
+    X, combination = halfspace(300)
+    y, weight = combination > 0, np.repeat([1.0, 0.0], 300)
+    model = classifier(50, random_state=0)
     maps = [
         model.fit(np.vstack([X, others]), np.append(y, ~y), sample_weight=weight).feature_map_
         for others in (9 * X, X[::-1])

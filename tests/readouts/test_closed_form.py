@@ -104,7 +104,7 @@ def test_dual_solution_with_fewer_samples_than_units(n):
     X, y = data(n)
     for model in (
         RBFRegressor(n, alpha=1e-4, **WIDE),
-        TanhRegressor(500, alpha=1e-4, random_state=0),
+        TanhRegressor(500, feature_weights=None, alpha=1e-4, random_state=0),
     ):
         model.fit(X, y)
         assert relative_error(model.predict(X), closed_form(model, X, y), y) < 1e-6

@@ -16,11 +16,13 @@ from sklearn_fsvc._src.targets.encoding import OneHotTargets
 from sklearn_fsvc.engines import get_engine
 
 
-@pytest.fixture
-def layers(rng):
+@pytest.fixture(scope="module")
+def layers():
     """Return two layers on the same units, X and y."""
     X, y = rows_of(3)
-    clf = RBFClassifier(20, kernel="laplacian", feature_weights="learned", random_state=0).fit(X, y)
+    clf = RBFClassifier(
+        20, kernel="laplacian", feature_weights="learned", alpha=1.0, random_state=0
+    ).fit(X, y)
     wide = clone(clf).set_params(radius=2 * clf.radius_, selection_radius=clf.selection_radius_)
     return [layer_of(clf), layer_of(wide.fit(X, y))], X, y
 

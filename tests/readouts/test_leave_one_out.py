@@ -178,7 +178,8 @@ def test_the_scorer_is_not_pickled_on_one_machine(monkeypatch, rng):
     """Only other processes need its host arrays."""
     monkeypatch.setattr(LOOScorer, "__getstate__", None)
     X = rng.random((60, 4))
-    assert TanhClassifier(10, alpha="loo", device="jit").fit(X, X[:, 0] > 0.5).alpha_ > 0
+    model = TanhClassifier(10, feature_weights=None, alpha="loo", device="jit")
+    assert model.fit(X, X[:, 0] > 0.5).alpha_ > 0
 
 
 def test_a_sample_with_nearly_the_total_weight():
@@ -251,8 +252,8 @@ def test_interpolating_readouts_are_not_overconfident(alpha, dtype):
     """The labels are noise, so that the best log-loss is log 3."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(2040, 30)).astype(dtype), rng.integers(3, size=2040)
-    for model in (TanhClassifier(alpha=alpha), RBFClassifier(40, alpha=alpha)):
-        model.set_params(random_state=0).fit(X[:40], y[:40])
+    for model in (TanhClassifier(alpha=alpha), RBFClassifier(40, alpha=alpha, kernel="laplacian")):
+        model.set_params(feature_weights=None, random_state=0).fit(X[:40], y[:40])
         assert log_loss(y[40:], model.predict_proba(X[40:])) < np.log(3) + 0.1
 
 

@@ -203,7 +203,8 @@ def test_a_softmax_readout_has_no_scale_of_scores(network):
 @pytest.mark.parametrize("readout", ["lms", "none"])
 def test_other_readouts_have_no_penalty(readout):
     X, y = rows_of(3)
-    clf = RBFClassifier(20, random_state=0, readout=readout, max_iter=1)
+    given = {"feature_weights": None, "kernel": "laplacian", "radius": 3.0}
+    clf = RBFClassifier(20, random_state=0, readout=readout, max_iter=1, **given)
     assert not fitted_attributes(clone(clf).fit(X, y))
     clf.set_params(readout="ridge", alpha="loo").fit(X, y)
     clf.set_params(readout=readout).fit(X, y)
@@ -257,10 +258,11 @@ def test_samples_with_a_leverage_of_one(clf, alpha, dtype):
 
 def test_too_small_penalties_warn_only_if_chosen():
     X, y = load_iris(return_X_y=True)
-    clf = RBFClassifier(100, radius=1e6, selection="random", random_state=0, alpha=[0.0])
+    given = {"feature_weights": None, "kernel": "laplacian", "selection": "random"}
+    clf = RBFClassifier(100, radius=1e6, random_state=0, alpha=[0.0], **given)
     with pytest.warns(ConvergenceWarning, match="condition number"):
         clf.fit(X, y)
-    clf = RBFClassifier(100, radius=2.0, selection="random", random_state=0)
+    clf = RBFClassifier(100, radius=2.0, random_state=0, **given)
     X = np.hstack([X, X])
     X[50:100] = X[:50]  # duplicate units
     clf.set_params(alpha=[0.0, 1.0]).fit(X, y)  # and no warning

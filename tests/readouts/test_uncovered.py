@@ -198,5 +198,6 @@ def test_probabilities_of_noise_are_not_confident(n, n_features, seed, alpha):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(n, n_features)), rng.integers(0, 2, n)
     X_test, y_test = rng.normal(size=(1000, n_features)), rng.integers(0, 2, 1000)
-    clf = RBFClassifier(kernel="triangular", radius=1.0, alpha=alpha, random_state=0).fit(X, y)
+    given = {"feature_weights": None, "kernel": "triangular", "radius": 1.0}
+    clf = RBFClassifier(alpha=alpha, random_state=0, **given).fit(X, y)
     assert log_loss(y_test, clf.predict_proba(X_test)) < np.log(2) + 0.02

@@ -9,7 +9,9 @@ from threadpoolctl import threadpool_limits
 
 from search.comparing import load
 from sklearn_fsvc._src.data import streaming
+from sklearn_fsvc._src.hidden_layers import proxy_networks
 from sklearn_fsvc._src.readouts import cross_validation
+from sklearn_fsvc._src.readouts.calibration import Calibration
 from sklearn_fsvc._src.search import shared_fits
 from sklearn_fsvc._src.targets import labels
 
@@ -18,6 +20,17 @@ from sklearn_fsvc._src.targets import labels
 def one_thread_for_small_matrices():
     """More threads would synchronise longer than they compute."""
     with threadpool_limits(1, "blas"):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_splits():
+    """Search kernel, width and weights on two splits of few samples, instead of five.
+
+    A search and single fits have the same splits, whose number is tested in hidden_layers.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proxy_networks, "_MAX_SPLITS", 2)
         yield
 
 
@@ -54,9 +67,15 @@ def weight():
 def without_maps(monkeypatch):
     """Do not map scores, which takes most of the time of small fits of three and more classes.
 
-    The tests of networks, outputs and splits have maps, and so do those of `matrix_scaling`.
+    The tests of networks and outputs have maps, and so do those of `matrix_scaling`.
     """
     monkeypatch.setattr(labels, "fit_matrix_scaling", lambda *_: None)
+
+
+@pytest.fixture
+def without_calibrations(without_maps, monkeypatch):
+    """Do not fit temperatures either, where no probabilities are compared."""
+    monkeypatch.setattr(labels, "fit_calibration", lambda *_: Calibration(0.5, 0.16))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from callback_recorder import Recorder
 from search.comparing import TANH
 from sklearn_fsvc import HiddenSizeSearchCV
 
-pytestmark = pytest.mark.usefixtures("without_maps")
+pytestmark = pytest.mark.usefixtures("without_calibrations")
 
 callback = pytest.importorskip("sklearn.callback")
 

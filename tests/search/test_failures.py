@@ -30,12 +30,11 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.search import shared_fits
 
-pytestmark = pytest.mark.usefixtures("without_maps")
+pytestmark = pytest.mark.usefixtures("without_calibrations")
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
-@pytest.mark.parametrize("error_score", [np.nan, -1.0])
-@pytest.mark.parametrize("network", [TANH, RBF])
+@pytest.mark.parametrize(("network", "error_score"), [(TANH, np.nan), (RBF, -1.0)])
 def test_an_invalid_penalty_does_not_affect_other_candidates(wine, network, error_score):
     grid = {"alpha": [1.0, -1, 0.1], "n_hidden": [10, 20]}
     with pytest.warns(FitFailedWarning, match="alpha=-1 must be"):

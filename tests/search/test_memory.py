@@ -10,7 +10,7 @@ from search.comparing import assert_same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.search.cached_estimator import FitCache
 
-pytestmark = pytest.mark.usefixtures("without_maps")
+pytestmark = pytest.mark.usefixtures("without_calibrations")
 
 N, LIMIT = 10_000, 4 * MIB
 RBF = RBFClassifier(
@@ -78,7 +78,7 @@ def test_concurrent_passes_and_fits_divide_the_memory(rows, n_jobs, share, befor
 
 @pytest.mark.parametrize(
     ("return_train_score", "n_alphas"),
-    [(False, 15), pytest.param(True, 8, marks=pytest.mark.exhaustive)],
+    [(False, 8), pytest.param(True, 4, marks=pytest.mark.exhaustive)],
 )
 def test_decision_values_are_computed_in_parts(rows, return_train_score, n_alphas):
     """Those of all candidates would take three times the limit; results do not depend on it."""

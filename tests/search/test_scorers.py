@@ -29,6 +29,7 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
 pytestmark = pytest.mark.usefixtures("without_maps")
 
 
+@pytest.mark.usefixtures("without_calibrations")
 @pytest.mark.parametrize(
     ("scoring", "refit"),
     [
@@ -56,6 +57,7 @@ def several_scores(estimator, X, y):
     return {"accuracy": estimator.score(X, y), "rows": score_of_samples(estimator, X, y)}
 
 
+@pytest.mark.usefixtures("without_calibrations")
 @pytest.mark.parametrize("network", ALL_PASSES)
 @pytest.mark.parametrize(
     ("scoring", "refit"),
@@ -87,6 +89,7 @@ def test_a_custom_scorer_receives_the_fitted_estimator(wine, network, grid):
     compare_networks(network, grid, wine)
 
 
+@pytest.mark.usefixtures("without_calibrations")
 def test_a_custom_scorer_receives_the_fitted_pipeline(wine):
     def of_steps(estimator, X, y):
         return estimator[0].mean_.sum() + estimator.score(X, y) + estimator[-1].readout_coef_.sum()
@@ -115,6 +118,7 @@ def failing_scorer(estimator, X, y):
     return estimator.score(X, y)
 
 
+@pytest.mark.usefixtures("without_calibrations")
 @pytest.mark.parametrize(
     ("scoring", "error_score"),
     [(failing_scorer, np.nan), ({"a": failing_scorer, "b": "accuracy"}, -7.0)],

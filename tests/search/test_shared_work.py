@@ -24,7 +24,7 @@ from search.comparing import (
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 
-pytestmark = pytest.mark.usefixtures("without_maps")
+pytestmark = pytest.mark.usefixtures("without_calibrations")
 
 
 def test_steps_are_fitted_once_for_each_split(digits):

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from fake_sources import ChunkFunction, SliceableFile, batches
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier, TanhRegressor
 
-pytestmark = pytest.mark.usefixtures("without_maps")
+pytestmark = pytest.mark.usefixtures("without_calibrations")
 
 SMALL = {"random_state": 0, "device": "jit"}
 GRID = {"n_hidden": [10, 30], "alpha": [0.2, "auto"]}

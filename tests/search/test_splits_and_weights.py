@@ -38,6 +38,8 @@ from search.comparing import (
 )
 from sklearn_fsvc import HiddenSizeSearchCV
 
+pytestmark = pytest.mark.usefixtures("without_calibrations")
+
 
 def below_and_above(X, y=None, groups=None):
     """Splits that depend on X, which the splitter receives unchanged."""
@@ -97,13 +99,6 @@ def test_a_class_missing_in_a_training_set(wine, network, missing):
     scoring = {"accuracy": "accuracy", "values": DECISION_SCORER}
     options |= {"scoring": scoring, "refit": "values", "return_train_score": True}
     compare(network, SIZES, wine, **options)
-
-
-def test_copies(wine):
-    """The fit to a training set leaves out all copies of a sample at once."""
-    X, y = (np.concatenate([part[::2], part[::2], part[1::2]]) for part in wine)
-    train, test = np.split(np.arange(len(y)), [2 * len(wine[1][::2])])
-    compare(TANH, SIZES, (X, y), scoring="neg_log_loss", cv=[(train, test)])
 
 
 # Sample weights

@@ -200,7 +200,8 @@ def test_probabilities_do_not_depend_on_the_batch(network, alpha, n_classes):
 def test_probabilities_of_uncovered_samples_do_not_depend_on_the_batch(n_classes):
     X, y = load_iris(return_X_y=True)
     X, y = X[y < n_classes], y[y < n_classes]
-    clf = RBFClassifier(20, radius=0.3, selection_radius=0.3, random_state=0)
+    given = {"feature_weights": None, "kernel": "triangular", "alpha": 1.0}
+    clf = RBFClassifier(20, radius=0.3, selection_radius=0.3, random_state=0, **given)
     far = np.array([[50.0, 50, 50, 50], [-50, -50, -50, -50]])
     separate = clf.fit(X, y).predict_proba(far)
     np.testing.assert_allclose(separate, clf.predict_proba(np.vstack([far, X]))[:2], atol=1e-6)
