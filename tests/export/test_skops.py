@@ -112,7 +112,7 @@ def test_predictions_are_the_same(name):
 @pytest.mark.parametrize("form", [np.asarray, csr_array])
 @pytest.mark.parametrize("layer", [None, FROZEN], ids=["own layer", "pretrained layer"])
 def test_partial_fit_continues(layer, form, is_solved):
-    model = TanhClassifier(10, layer=layer, **FIXED)
+    model = TanhClassifier(10, layer=layer, feature_weights=None, **FIXED)
     model.partial_fit(form(X[:100]), Y[:100], classes=range(3))
     if is_solved:
         model.solve()
