@@ -27,7 +27,6 @@ from sklearn_fsvc._src.tabular.interactions import InteractionEncoder
 from sklearn_fsvc.inspection import explain, shapley_values
 from tabular.tables import convert, make_frame, preprocessing, score
 
-
 # Of networks, where the test is about their pipeline.
 GIVEN = {"kernel": "laplacian", "feature_weights": None, "alpha": 1.0, "random_state": 0}
 
