@@ -145,18 +145,20 @@ def save(folder, model):
 
 @pytest.fixture(scope="module")
 def model():
-    return RBFClassifier(10, random_state=0, device="cpu").fit(X.astype(np.float32), Y)
+    model = RBFClassifier(
+        10, kernel="triangular", feature_weights=[1.0, 0.5, 2.0, 1.0], alpha=1.0, random_state=0,
+        device="cpu",
+    )  # fmt: skip
+    return model.fit(X.astype(np.float32), Y)
 
 
 def test_export_of_a_saved_model(tmp_path, capsys, model):
     header = tmp_path / "iris-10.h"
     main(["export", save(tmp_path, model), "--c", str(header)])
     assert header.read_text() == to_c(model, "iris_10")
-    # Units, coefficients, intercepts, classes, and the feature weights.
-    size = 10 * 4 * 4 + 10 * 3 * 4 + 3 * 4 + 3 * 4
-    size += 0 if model.feature_weights_ is None else 4 * 4
-    if model.kernel_ == "triangular":  # classes of the centres, scores of the classes
-        size += 10 + 3 * 3 * 4
+    # Units, coefficients, intercepts, classes, feature weights; and of a triangle the classes of
+    # the centres and the scores of the classes.
+    size = 10 * 4 * 4 + 10 * 3 * 4 + 3 * 4 + 3 * 4 + 4 * 4 + 10 + 3 * 3 * 4
     assert capsys.readouterr().out == f"{header}: {size} bytes of constants; call iris_10_predict\n"
 
 
@@ -187,7 +189,10 @@ def test_export_of_unsupported_models(tmp_path):
     header = tmp_path / "m.h"
     projector = save(tmp_path, TanhProjector(5).fit(X))
     assert_export_fails("TanhProjector.* cannot be exported", projector, header)
-    untrusted = RBFClassifier(10, kernel=UntrustedKernel(), alpha=1.0, radius=1.0).fit(X, Y)
+    untrusted = RBFClassifier(
+        10, kernel=UntrustedKernel(), radius=1.0, feature_weights=None, alpha=1.0
+    )
+    untrusted.fit(X, Y)
     message = "contains types from outside this package: .*UntrustedKernel.*to_c"
     assert_export_fails(message, save(tmp_path, untrusted), header)
 

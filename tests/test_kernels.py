@@ -136,7 +136,7 @@ class Wave(Cauchy):
 
 def test_novelty_selection_requires_non_negative_kernels():
     X, y = np.random.default_rng(0).random((60, 3)), np.arange(60) % 2
-    given = {"n_hidden": 9, "kernel": Wave(), "radius": 0.3, "alpha": 1.0}
+    given = {"n_hidden": 9, "kernel": Wave(), "radius": 0.3, "feature_weights": None, "alpha": 1.0}
     message = r"kernel=Wave\(\) is -.* at a distance of .*: novelty selection requires kernels "
     for selection in ("per_class", "global"):
         with pytest.raises(ValueError, match=message):
@@ -179,6 +179,7 @@ def test_invalid_exponents_are_errors(exponent):
 
 def test_kernels_with_different_exponents_differ():
     assert PoweredExponential() == get_kernel("powered_exponential") != PoweredExponential(0.5)
-    model = RBFClassifier(5, kernel=PoweredExponential(0.5), precision=8, random_state=0)
+    given = {"feature_weights": None, "alpha": 1.0, "random_state": 0}
+    model = RBFClassifier(5, kernel=PoweredExponential(0.5), precision=8, **given)
     model.fit(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
     assert model.kernel_ == PoweredExponential(0.5)

@@ -21,7 +21,8 @@ from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 @pytest.fixture
 def fitted(rng):
     X = rng.random((30, 3))
-    return RBFClassifier(5, alpha=1, random_state=0).fit(X, X[:, 0] > 0.5), X
+    model = RBFClassifier(5, kernel="laplacian", feature_weights=None, alpha=1, random_state=0)
+    return model.fit(X, X[:, 0] > 0.5), X
 
 
 @pytest.fixture

@@ -82,7 +82,9 @@ CLASSIFIERS = {
     "custom kernel": (RBFClassifier(40, kernel=Step(), selection="random", **GIVEN), "f8"),
     "lms": (RBFClassifier(40, readout="lms", **FIXED), "u1"),
     "untrained": (RBFClassifier(40, readout="none", **FIXED), "u1"),
-    "tanh": (TanhClassifier(40, **FIXED), "f4"),
+    "tanh": (
+        TanhClassifier(40, **GIVEN | {"feature_weights": np.linspace(0, 1, 64)}), "f4",
+    ),
     "tanh, float64": (TanhClassifier(40, **GIVEN), "f8"),
     "standardised": (make_pipeline(StandardScaler(), TanhClassifier(40, **GIVEN)), "f4"),
     "centred": (
@@ -218,7 +220,8 @@ def test_features_far_from_0(offset, scaler, low, high, rng, tmp_path):
     """As documented: float32 sums of tanh units cancel, which a scaler prevents."""
     Z = np.round(16 * rng.normal(size=(600, 4))) / 16  # exact in float32, also with an offset
     rows, y = (Z + offset).astype("f4"), np.sin(Z[:, 0]) + Z[:, 1]
-    model = make_pipeline(scaler, TanhRegressor(40, **FIXED)).fit(rows[:400], y[:400])
+    network = TanhRegressor(40, feature_weights=None, **FIXED)
+    model = make_pipeline(scaler, network).fit(rows[:400], y[:400])
     given = predict_in_c(model, rows[400:], tmp_path)
     difference = np.abs(given - model.predict(rows[400:])).max() / y.std()
     assert low <= difference < high

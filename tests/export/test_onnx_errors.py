@@ -80,7 +80,7 @@ def test_patch_estimators(kind, in_pipeline):
 
 
 def test_classes_beyond_int64():
-    model = TanhClassifier(5, alpha=1.0).fit(X, Y.astype(np.uint64) + 2**63)
+    model = TanhClassifier(5, alpha=1.0, feature_weights=None).fit(X, Y.astype(np.uint64) + 2**63)
     with pytest.raises(ValueError, match="LabelEncoder"):
         to_onnx(model, X)
 

@@ -13,6 +13,8 @@ from sklearn_fsvc._src.kernels import KERNELS, METRICS
 
 # Exponents of the factor of the training samples: 2^-100 is about 1e-30, and 2^100 about 1e30.
 EXPONENTS = {np.float32: (-100, 0, 100), np.float64: (-400, 0, 332)}
+# Of the features: learning them takes longer than both exports.
+GIVEN = {"feature_weights": np.linspace(0.5, 1, 6), "alpha": 1.0, "random_state": 0}
 Y = np.digitize(np.random.default_rng(0).normal(size=(120, 6))[:, :2].sum(axis=1), [-0.5, 0.5])
 
 
@@ -34,12 +36,12 @@ def models():
     """Each kernel, and each metric; other pairs of them are exhaustive."""
     for kernel in KERNELS:
         for metric in METRICS:
-            model = RBFClassifier(10, kernel=kernel, metric=metric, alpha=1.0, random_state=0)
+            model = RBFClassifier(10, kernel=kernel, metric=metric, **GIVEN)
             is_other = kernel != "gaussian" and metric != "manhattan"
             yield pytest.param(model, marks=[pytest.mark.exhaustive] if is_other else [])
-    yield TanhClassifier(10, alpha=1.0, random_state=0)
-    yield RBFRegressor(10, kernel="gaussian", alpha=1.0, random_state=0)
-    yield TanhRegressor(10, alpha=1.0, random_state=0)
+    yield TanhClassifier(10, **GIVEN)
+    yield RBFRegressor(10, kernel="gaussian", **GIVEN)
+    yield TanhRegressor(10, **GIVEN)
 
 
 def has_finite_squares(model, dtype, exponent):

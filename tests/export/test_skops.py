@@ -56,16 +56,16 @@ FROZEN = FrozenEstimator(TanhProjector(10, **FIXED).fit(X))
 # name -> a function that returns a model, and its samples.
 MAKERS = {
     "rbf classifier": (lambda: RBFClassifier(10, **FIXED), X),
-    "tanh classifier": (lambda: TanhClassifier(10, **FIXED), X),
+    "tanh classifier": (lambda: TanhClassifier(10, **GIVEN), X),
     "softmax": (lambda: TanhClassifier(10, readout="softmax", alpha=1.0, **FIXED), X),
-    "patch classifier": (lambda: PatchClassifier(10, **FIXED), X),
-    "patch regressor": (lambda: PatchRegressor(10, uncertainty=True, **FIXED), X),
+    "patch classifier": (lambda: PatchClassifier(10, alpha=1.0, **FIXED), X),
+    "patch regressor": (lambda: PatchRegressor(10, uncertainty=True, alpha=1.0, **FIXED), X),
     "patch projector": (lambda: PatchProjector(10, kernel="laplacian", **FIXED), X),
-    "rbf, linear map": (lambda: RBFRegressor(10, feature_weights=X[:4], **FIXED), X),
-    "rbf regressor": (lambda: RBFRegressor(10, uncertainty=True, **FIXED), X),
+    "rbf, linear map": (lambda: RBFRegressor(10, **GIVEN | {"feature_weights": X[:4]}), X),
+    "rbf regressor": (lambda: RBFRegressor(10, uncertainty=True, **GIVEN), X),
     "logarithm": (lambda: RBFRegressor(10, target_transform="log", **GIVEN), X),
     "quantiles": (lambda: TanhRegressor(10, target_transform="quantiles", **GIVEN), X),
-    "tanh regressor": (lambda: TanhRegressor(10, **FIXED), X),
+    "tanh regressor": (lambda: TanhRegressor(10, **GIVEN), X),
     "rbf projector": (lambda: RBFProjector(10, **FIXED), X),
     "tanh projector": (lambda: TanhProjector(10, **FIXED), X),
     "search": (
@@ -112,7 +112,7 @@ def test_predictions_are_the_same(name):
 @pytest.mark.parametrize("form", [np.asarray, csr_array])
 @pytest.mark.parametrize("layer", [None, FROZEN], ids=["own layer", "pretrained layer"])
 def test_partial_fit_continues(layer, form, is_solved):
-    model = TanhClassifier(10, layer=layer, **FIXED)
+    model = TanhClassifier(10, layer=layer, feature_weights=None, **FIXED)
     model.partial_fit(form(X[:100]), Y[:100], classes=range(3))
     if is_solved:
         model.solve()
@@ -124,18 +124,13 @@ def test_partial_fit_continues(layer, form, is_solved):
 
 def test_every_trusted_type_is_needed():
     """And exists: a name that no model needs may have moved."""
-    learning = TanhClassifier(10, **FIXED).partial_fit(X, Y, classes=range(3)).solve()
+    learning = TanhClassifier(10, feature_weights=None, **FIXED)
+    learning.partial_fit(X, Y, classes=range(3)).solve()
     given = TanhClassifier(layer=FROZEN, **FIXED)
     sparse = given.partial_fit(csr_array(X), Y, classes=range(3))
     rows = np.arange(300.0)[:, None]
     indicators = make_tabular_pipeline(TanhClassifier(10, **GIVEN)).fit(rows, rows[:, 0] > 99)
-    models = [
-        learning,
-        sparse,
-        indicators,
-        RBFClassifier(5, **FIXED).fit(X, Y),
-        *(fitted(n)[0] for n in MAKERS),
-    ]
+    models = [learning, sparse, indicators, *(fitted(name)[0] for name in MAKERS)]
     saved = [skops.io.dumps(model) for model in models]
     saved += [path.read_bytes() for path in GOLDEN.glob("*/*.skops")]  # with earlier names
     needed = [skops.io.get_untrusted_types(data=data) for data in saved]

@@ -19,4 +19,5 @@ def figures():
 def iris_model():
     X, y = load_iris(return_X_y=True)
     species = np.array(["setosa", "versicolor", "virginica"])[y]
-    return RBFClassifier(30, random_state=0).fit(X, species)
+    model = RBFClassifier(30, feature_weights=None, alpha=0.1, random_state=0)
+    return model.fit(X, species)

@@ -34,7 +34,10 @@ class TestFeatureWeights:
     WEIGHTS = np.array([2, 5, 0, 3]) / IRIS.std(axis=0)
 
     def fit(self, X=IRIS):
-        return RBFClassifier(10, feature_weights=self.WEIGHTS, random_state=0).fit(X, SPECIES)
+        model = RBFClassifier(
+            10, kernel="laplacian", feature_weights=self.WEIGHTS, alpha=1.0, random_state=0
+        )
+        return model.fit(X, SPECIES)
 
     def bars(self, display):
         display.figure_.canvas.draw()
@@ -65,7 +68,9 @@ class TestFeatureWeights:
 
     def test_buffered_samples_of_partial_fit(self):
         weights = [1.0, 2.0, 0.0, 1.0]
-        model = RBFClassifier(5, feature_weights=weights, alpha=1.0, random_state=0)
+        model = RBFClassifier(
+            5, kernel="laplacian", feature_weights=weights, alpha=1.0, random_state=0
+        )
         bars = self.bars(FeatureWeightsDisplay.from_estimator(model.partial_fit(IRIS, SPECIES)))
         assert bars == self.bars(FeatureWeightsDisplay.from_estimator(model.solve()))
 
@@ -73,7 +78,8 @@ class TestFeatureWeights:
         """Singular vectors times singular values; the features are standardised."""
         U = np.linalg.qr([[1.0, 0], [-2, 0], [0, 1], [0, 3]])[0]
         A = U * [2, 5]
-        model = RBFClassifier(5, feature_weights=A / IRIS.std(axis=0)[:, None], alpha=1.0)
+        weights = A / IRIS.std(axis=0)[:, None]
+        model = RBFClassifier(5, kernel="laplacian", feature_weights=weights, alpha=1.0)
         model.fit(IRIS, SPECIES)
         for index, expected in ((0, [0, 0, 1, 3]), (1, [-1, 2, 0, 0])):
             display = FeatureWeightsDisplay.from_estimator(model, combination=index)
@@ -94,7 +100,9 @@ class TestFeatureWeights:
     def test_names_of_a_pipeline(self):
         table = pd.DataFrame({"size": IRIS[:, 0], "kind": WORDS})
         kinds = [f"kind_{word}" for word in ("setosa", "versicolor", "virginica")]
-        network = RBFClassifier(10, feature_weights=[0.1, 2, 3, 4], random_state=0)
+        network = RBFClassifier(
+            10, kernel="laplacian", feature_weights=[0.1, 2, 3, 4], alpha=1.0, random_state=0
+        )
         model = make_tabular_pipeline(network).set_params(preprocessing__values="drop")
         bars = self.bars(FeatureWeightsDisplay.from_estimator(model.fit(table, SPECIES)))
         assert list(bars) == ["size", *kinds]
@@ -107,7 +115,9 @@ class TestFeatureWeights:
     def test_stacked_ensemble(self):
         """Also behind a pipeline."""
         table = pd.DataFrame(IRIS, columns=list("abcd"))
-        network = RBFClassifier(10, feature_weights=[1, 2, 0, 4], random_state=0)
+        network = RBFClassifier(
+            10, kernel="laplacian", feature_weights=[1, 2, 0, 4], alpha=1.0, random_state=0
+        )
         ensemble = StackedClassifier([("rbf", network)], random_state=0)
         model = make_pipeline(StandardScaler().set_output(transform="pandas"), ensemble)
         bars = self.bars(FeatureWeightsDisplay.from_estimator(model.fit(table, SPECIES)))
@@ -121,7 +131,7 @@ class TestFeatureWeights:
     def test_invalid_input(self):
         with pytest.raises(NotFittedError):
             FeatureWeightsDisplay.from_estimator(RBFClassifier())
-        plain = RBFClassifier(10, feature_weights=None).fit(IRIS, SPECIES)
+        plain = RBFClassifier(10, feature_weights=None, alpha=1.0).fit(IRIS, SPECIES)
         patches = PatchClassifier(3, alpha=1.0).fit(IRIS, SPECIES)
         for model in (plain, patches, TanhProjector(5).fit(IRIS)):
             with pytest.raises(
@@ -139,9 +149,8 @@ GRID = {"n_hidden": [5, 20, 10], "alpha": [0.1, 1e6]}
 
 @pytest.fixture(scope="module")
 def search():
-    return HiddenSizeSearchCV(TanhClassifier(scale=1.0, random_state=0), GRID, cv=3).fit(
-        IRIS, SPECIES
-    )
+    network = TanhClassifier(scale=1.0, feature_weights=None, random_state=0)
+    return HiddenSizeSearchCV(network, GRID, cv=3).fit(IRIS, SPECIES)
 
 
 class TestHiddenSizes:
@@ -191,7 +200,7 @@ class TestHiddenSizes:
         assert [line.get_label() for line in display.lines_] == ["alpha = 1.0", "alpha = 2.0"]
 
     def test_several_scores(self):
-        model = TanhClassifier(scale=1.0, alpha=1.0, random_state=0)
+        model = TanhClassifier(scale=1.0, alpha=1.0, feature_weights=None, random_state=0)
         scoring = ["accuracy", "f1_macro"]
         fitted_search = HiddenSizeSearchCV(
             model, {"n_hidden": [5, 10]}, cv=2, scoring=scoring, refit="f1_macro"

@@ -54,7 +54,8 @@ def test_bars_add_up_to_the_score(iris_model):
 
 def test_images_of_the_training_samples():
     X, y = load_digits(return_X_y=True)
-    model = RBFClassifier(100, random_state=0).fit(X[:500], y[:500])
+    model = RBFClassifier(100, feature_weights=None, alpha=0.1, random_state=0)
+    model.fit(X[:500], y[:500])
     display = ExplanationDisplay.from_estimator(model, X[500:502], n=3, image_shape=(8, 8))
     explanation = model.explain(X[500:502], 3)
     assert display.ax_.shape == (2, 4)

@@ -35,6 +35,8 @@ from sklearn_fsvc.inspection import ShapleyDisplay, shapley_values
 from sklearn_fsvc.kernels import PoweredExponential
 
 LAPLACIAN = {"kernel": "laplacian", "random_state": 0}
+# Neither feature weights nor a penalty are learned, which takes longest.
+PLAIN = {"feature_weights": None, "alpha": 0.1, **LAPLACIAN}
 GAUSSIAN = {"kernel": "gaussian", "metric": "euclidean", "random_state": 0}
 IRIS, CODES = load_iris(return_X_y=True)
 
@@ -90,7 +92,7 @@ def test_definition(options, radius):
 
 def test_equal_features_have_equal_values():
     X = np.column_stack([IRIS, IRIS[:, 0]])
-    model = RBFClassifier(40, feature_weights=None, **LAPLACIAN).fit(X, CODES)
+    model = RBFClassifier(40, **PLAIN).fit(X, CODES)
     explanation = shapley_values(model, X[:9], X[::7])
     assert explanation.values.shape == (9, 5, 3)
     np.testing.assert_allclose(explanation.values[:, 0], explanation.values[:, 4], rtol=1e-10)
@@ -98,7 +100,7 @@ def test_equal_features_have_equal_values():
 
 def test_partial_fit_is_solved():
     """With all samples, and with the penalty that was set after the last prediction."""
-    model = RBFClassifier(20, alpha=0.1, **LAPLACIAN).partial_fit(IRIS, CODES)
+    model = RBFClassifier(20, **PLAIN).partial_fit(IRIS, CODES)
     for alpha in (0.1, 10.0):
         values = shapley_values(model.set_params(alpha=alpha), IRIS[::30], IRIS[:9])
         np.testing.assert_allclose(values.scores, model.decision_function(IRIS[::30]), atol=1e-6)
@@ -131,7 +133,7 @@ def test_columns_of_a_table():
 def test_columns_in_another_order():
     """Steps select columns by name; data and values are in the order of `fit`."""
     X = pd.DataFrame(IRIS[:, :3], columns=["a", "b", "c"])
-    network, steps = RBFClassifier(20, **LAPLACIAN), StandardScaler()
+    network, steps = RBFClassifier(20, **PLAIN), StandardScaler()
     selected = ColumnTransformer([("scale", steps, ["a", "c"])])  # "b" is dropped
     for model, columns in (
         (make_tabular_pipeline(network), ["c", "unused", "b", "a"]),
@@ -185,7 +187,7 @@ def test_quadrature(n):
 
 def test_stacked_ensemble():
     X, y = IRIS[:, :3], IRIS[:, 3]
-    networks = [("a", RBFRegressor(60, **LAPLACIAN)), ("b", RBFRegressor(9, **GAUSSIAN))]
+    networks = [("a", RBFRegressor(60, **PLAIN)), ("b", RBFRegressor(9, alpha=0.1, **GAUSSIAN))]
     model = StackedRegressor(networks, final_estimator=None, random_state=0).fit(X, y)
     assert len(model.estimators_) == 2
     explanation = shapley_values(model, X[:5], X[::9])
@@ -199,7 +201,7 @@ def test_stacked_ensemble():
 def test_stacked_classifier_of_a_rare_class(rng):
     X = rng.normal(size=(200, 3))
     y = X[:, 0] + X[:, 1] > 2.2
-    networks = [("a", RBFClassifier(60, **LAPLACIAN)), ("b", RBFClassifier(9, **GAUSSIAN))]
+    networks = [("a", RBFClassifier(60, **PLAIN)), ("b", RBFClassifier(9, alpha=0.1, **GAUSSIAN))]
     model = StackedClassifier(networks, final_estimator=None, random_state=0).fit(X, y)
     assert model.score_offset_ != 0
     explanation = shapley_values(model, X[:5], X[::9])
@@ -209,7 +211,8 @@ def test_stacked_classifier_of_a_rare_class(rng):
 
 
 def fitted_ensemble():
-    networks = [("a", RBFClassifier(30, **LAPLACIAN)), ("b", TanhClassifier(10))]
+    tanh = TanhClassifier(10, feature_weights=None)
+    networks = [("a", RBFClassifier(30, **PLAIN)), ("b", tanh)]
     model = StackedClassifier(networks, final_estimator=None, random_state=0).fit(IRIS, CODES)
     assert len(model.estimators_) == 2
     return model
@@ -292,7 +295,7 @@ def test_origins_of_features():
 def test_shap_explanation(monkeypatch):
     X = table_of(60, np.random.default_rng(0))
     explanation = shapley_values(
-        make_tabular_pipeline(RBFClassifier(20, **LAPLACIAN)).fit(X, X["colour"]), X[:3], X[::9]
+        make_tabular_pipeline(RBFClassifier(20, **PLAIN)).fit(X, X["colour"]), X[:3], X[::9]
     )
     monkeypatch.setitem(sys.modules, "shap", None)
     with pytest.raises(ImportError, match="pip install shap"):
@@ -308,7 +311,7 @@ def test_shap_explanation(monkeypatch):
 
 
 def test_display_of_points():
-    model = RBFClassifier(30, **LAPLACIAN).fit(IRIS, CODES)
+    model = RBFClassifier(30, **PLAIN).fit(IRIS, CODES)
     display = ShapleyDisplay.from_estimator(model, IRIS[::10], IRIS[::20], output=2, max_features=3)
     values = display.shapley.of_output(2)
     shown = np.argsort(-np.abs(values).mean(axis=0))[:3][::-1]
@@ -327,7 +330,7 @@ def test_display_of_points():
 
 
 def test_display_of_one_sample():
-    model = RBFRegressor(30, **LAPLACIAN).fit(IRIS[:, :3], IRIS[:, 3])
+    model = RBFRegressor(30, **PLAIN).fit(IRIS[:, :3], IRIS[:, 3])
     display = ShapleyDisplay.from_estimator(model, IRIS[:1, :3], IRIS[:, :3])
     lengths = [bar.get_width() for bar in display.ax_.containers[0]]
     np.testing.assert_allclose(sorted(lengths), sorted(display.shapley.values[0]))

@@ -67,7 +67,8 @@ def test_large_integers_are_not_rounded(library):
     table = getattr(pytest.importorskip(library), "table" if library == "pyarrow" else "DataFrame")
     for names in (["a", "b"], ["missing"], ["missing", "text"], ["a", "day"]):
         X = table({name: columns[name] for name in names})
-        model = make_tabular_pipeline(TanhClassifier(5), categorical_features=names)
+        network = TanhClassifier(5, feature_weights=None)
+        model = make_tabular_pipeline(network, categorical_features=names)
         encoded = model.fit(X, codes)[:-1].get_feature_names_out()
         for code in set(codes):
             assert f"categorical__{names[0]}_{code}" in encoded
@@ -540,7 +541,7 @@ def test_warning_for_columns_of_unknown_categories(library, fitted, values, mess
     known = list("uvw")
     table = make_frame(library, c=fitted * 20, d=known * 20)
     model = make_tabular_pipeline(
-        TanhClassifier(5, random_state=0), categorical_features=["c", "d"]
+        TanhClassifier(5, feature_weights=None, random_state=0), categorical_features=["c", "d"]
     ).fit(table, np.arange(60) % 2)
     new = make_frame(library, c=values, d=known)
     expected = rf"Column 'c' of X: none of its values occurred in fit\. It {message}"
@@ -564,7 +565,7 @@ def test_warning_for_categories_in_another_spelling(fitted, values, message):
         encoder.transform(pd.DataFrame({"c": pd.Series(values, dtype=object)}))
 
 
-@pytest.mark.parametrize("estimator", [TanhClassifier(5, scale=1.0, alpha=1.0), "classifier"])
+@pytest.mark.parametrize("estimator", [TanhClassifier(5, feature_weights=None), "classifier"])
 @pytest.mark.parametrize(
     ("prefix", "what"), [("no", "unique values in most samples"), ("it is ", "texts that differ")]
 )

@@ -47,7 +47,7 @@ RULES = {
 def test_rules(rule):
     X, y, name = RULES[rule]
     network = TanhClassifier(300, alpha=0.01, random_state=0)
-    model = make_tabular_pipeline(network).fit(X[: N // 2], y[: N // 2])
+    model = make_tabular_pipeline(network).fit(X[: N // 4], y[: N // 4])
     names = model[:-1].get_feature_names_out().tolist()
     assert f"numerical_interactions__{name}" in names
     assert model.score(X[N:], y[N:]) > 0.97

@@ -71,7 +71,7 @@ def test_the_order_of_samples_is_irrelevant():
 def test_pipeline():
     column, y = EXACT["amounts"]
     X = table_of(column)
-    network = TanhClassifier(300, random_state=0)
+    network = TanhClassifier(100, feature_weights=None, alpha=0.1, random_state=0)
     model = make_tabular_pipeline(network).fit(X[:N], y[:N])
     without = clone(model).set_params(preprocessing__repeated_values="drop").fit(X[:N], y[:N])
     assert model.score(X[N:], y[N:]) > without.score(X[N:], y[N:]) + 0.03

@@ -25,6 +25,8 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.tabular import column_selector
 from tabular.tables import convert, make_frame, preprocessing
 
+GIVEN = {"feature_weights": None, "alpha": 1.0}
+
 
 @pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
@@ -64,7 +66,7 @@ def test_pyarrow_tables_are_as_pandas(mixed):
     pa = pytest.importorskip("pyarrow")
     X, y = mixed
     X = X.assign(color=X["color"].astype("category"))
-    model = make_tabular_pipeline(RBFClassifier(10, random_state=0))
+    model = make_tabular_pipeline(RBFClassifier(10, **GIVEN, random_state=0))
     expected = clone(model).fit(X, y).decision_function(X)
     held = pa.Table.from_pandas(X)
     (batch,) = held.to_batches()
@@ -77,7 +79,7 @@ def test_pyarrow_tables_are_as_pandas(mixed):
         model.fit(held.to_reader(), y)
 
 
-@pytest.mark.parametrize("estimator", [RBFClassifier(10), TanhClassifier(10)])
+@pytest.mark.parametrize("estimator", [RBFClassifier(10, **GIVEN), TanhClassifier(10, **GIVEN)])
 def test_pyarrow_tables_without_the_pipeline(estimator, mixed):
     pa = pytest.importorskip("pyarrow")
     X, y = mixed

@@ -9,7 +9,7 @@ from sklearn_fsvc import TanhClassifier, TanhProjector, make_tabular_pipeline
 from sklearn_fsvc._src.tabular import thresholds
 from sklearn_fsvc._src.tabular.thresholds import Threshold, ThresholdEncoder
 
-N = 2000
+N = 1000
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(2 * N, 8))
 A, B, C = X[:, :3].T
@@ -62,11 +62,12 @@ def test_columns_that_only_get_more_weight(monkeypatch):
 
 def test_pipeline():
     y, _ = JUMPS["3 of 5"]
-    network = TanhClassifier(300, random_state=0)
-    model = make_tabular_pipeline(network).fit(X[:N], y[:N])
-    assert model.score(X[N:], y[N:]) > 0.98
-    without = clone(model).set_params(preprocessing__thresholds="drop").fit(X[:N], y[:N])
-    assert without.score(X[N:], y[N:]) < 0.95
+    rows, n = X[:, :5], 3 * N // 2
+    network = TanhClassifier(300, feature_weights=None, alpha=0.01, random_state=0)
+    model = make_tabular_pipeline(network).fit(rows[:n], y[:n])
+    assert model.score(rows[n:], y[n:]) > 0.98
+    without = clone(model).set_params(preprocessing__thresholds="drop").fit(rows[:n], y[:n])
+    assert without.score(rows[n:], y[n:]) < 0.95
 
 
 def test_features():
@@ -134,18 +135,27 @@ def test_missing_values_are_the_median():
     y, _ = JUMPS["interval"]
     table = X[:N, :2].copy()
     table[::50, 0] = np.nan
-    model = make_tabular_pipeline(TanhClassifier(30, alpha=0.1, random_state=0)).fit(table, y[:N])
-    encoder = model["preprocessing"].named_transformers_["thresholds"]
+    preprocessing = make_tabular_pipeline(TanhClassifier())["preprocessing"].fit(table, y[:N])
+    encoder = preprocessing.named_transformers_["thresholds"]
     new = np.array([[np.nan, 0.0], [np.nanmedian(table[:, 0]), 0.0]])
     first, second = encoder.transform(new)
     assert len(first) == 2
     np.testing.assert_array_equal(first, second)
 
 
-def test_large_tables_are_sampled():
-    """The same samples each time, so that refits are equal."""
+def test_large_tables_are_sampled(monkeypatch):
+    """The same samples each time, so that refits are equal; and fewer for the regression."""
+    monkeypatch.setattr(thresholds, "_SAMPLES", N)
+    monkeypatch.setattr(thresholds, "_RIDGE_SAMPLES", 3 * N // 4)
+    grown, grow_trees = [], thresholds._grow_trees
+
+    def count_samples(ranks, *args):
+        grown.append(len(ranks))
+        return grow_trees(ranks, *args)
+
+    monkeypatch.setattr(thresholds, "_grow_trees", count_samples)
     y, expected = JUMPS["tree"]
-    rows, y = np.tile(X, (3, 1)), np.tile(y, 3)
-    encoder = fitted(rows, y)
+    encoder = fitted(X, y)
     assert [each.column for each in sorted(encoder.thresholds_)] == [j for j, _ in expected]
-    assert clone(encoder).fit(rows, y).thresholds_ == encoder.thresholds_
+    assert clone(encoder).fit(X, y).thresholds_ == encoder.thresholds_
+    assert set(grown) == {N}

@@ -27,9 +27,11 @@ from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS, FitTask
 
 callback = pytest.importorskip("sklearn.callback")
 
+# Only one of them searches for hyperparameters.
+GIVEN = {"feature_weights": None, "alpha": 1.0}
 ESTIMATORS = [
-    RBFClassifier(20), RBFRegressor(20), RBFProjector(20), TanhClassifier(20), TanhRegressor(20),
-    TanhProjector(20, scale="auto"),
+    RBFClassifier(20, **GIVEN), RBFRegressor(20), RBFProjector(20), TanhClassifier(20, **GIVEN),
+    TanhRegressor(20, **GIVEN), TanhProjector(20, scale="auto"),
 ]  # fmt: skip
 
 
@@ -96,10 +98,11 @@ def test_a_tile_that_is_split_is_one_subtask():
 
 def test_pipelines_and_searches_do_not_warn(wine):
     """scikit-learn warns of estimators without callbacks, and warnings are errors here."""
-    pipeline = make_pipeline(StandardScaler(), TanhProjector(10), RBFClassifier(10, readout="none"))
+    network = RBFClassifier(10, readout="none", feature_weights=None)
+    pipeline = make_pipeline(StandardScaler(), TanhProjector(10), network)
     names = [c.estimator_name for c in record_fit(pipeline, *wine).contexts]
     assert {"TanhProjector", "RBFClassifier"} < set(names)
-    search = GridSearchCV(TanhClassifier(10), {"alpha": [0.1, 1.0]}, cv=2)
+    search = GridSearchCV(TanhClassifier(10, feature_weights=None), {"alpha": [0.1, 1.0]}, cv=2)
     passes = [c for c in record_fit(search, *wine).contexts if c.task_name == "pass"]
     assert len(passes) == 2 * 2 + 1
     assert {c.estimator_name for c in passes} == {"TanhClassifier"}
@@ -107,7 +110,7 @@ def test_pipelines_and_searches_do_not_warn(wine):
 
 def test_progress_bars(wine, capsys):
     pytest.importorskip("rich")
-    GridSearchCV(TanhClassifier(10, alpha=1.0), {"scale": [0.5, 1.0]}, cv=2).set_callbacks(
+    GridSearchCV(TanhClassifier(10, **GIVEN), {"scale": [0.5, 1.0]}, cv=2).set_callbacks(
         callback.ProgressBar()
     ).fit(*wine)
     lines = [
@@ -121,7 +124,7 @@ def test_a_callback_scores_the_fitted_estimator(wine):
     """It receives the estimator at the end of a fit."""
     X, y = wine
     monitor = callback.ScoringMonitor(scoring="accuracy")
-    model = TanhClassifier(20, random_state=0).set_callbacks(monitor).fit(X, y)
+    model = TanhClassifier(20, random_state=0, **GIVEN).set_callbacks(monitor).fit(X, y)
     assert monitor.get_logs().data[-1]["accuracy"] == model.score(X, y)
 
 

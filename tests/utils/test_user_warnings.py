@@ -47,7 +47,11 @@ def test_the_line_of_a_call(act):
 
 def test_the_file_of_a_call():
     with pytest.warns(UserWarning, match="n_hidden=200 is more than the 120 samples") as caught:
-        fit(RBFClassifier(200, selection="random", random_state=0))
+        fit(
+            RBFClassifier(
+                200, kernel="laplacian", selection="random", feature_weights=None, alpha=1.0
+            )
+        )
     assert {warning.filename for warning in caught} == {__file__}
 
 

@@ -60,7 +60,7 @@ class FeatureWeightsDisplay:
     >>> import numpy as np
     >>> from sklearn_fsvc import RBFRegressor
     >>> from sklearn_fsvc.inspection import FeatureWeightsDisplay
-    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
     >>> model = RBFRegressor(feature_weights="learned", random_state=0).fit(X, X[:, 1])
     >>> display = FeatureWeightsDisplay.from_estimator(model, feature_names=["a", "b", "c"])
     >>> display.ax_.get_yticklabels()[-1].get_text()  # the longest bar
@@ -223,9 +223,9 @@ class HiddenSizeDisplay:
     >>> from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
     >>> from sklearn_fsvc.inspection import HiddenSizeDisplay
     >>> X, y = load_digits(return_X_y=True)
-    >>> grid = {"n_hidden": [50, 100, 200], "alpha": [1.0, 10.0]}
+    >>> grid = {"n_hidden": [25, 50, 100], "alpha": [1.0, 10.0]}
     >>> search = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid, cv=2)
-    >>> search = search.fit(X[:400], y[:400])
+    >>> search = search.fit(X[:200], y[:200])
     >>> display = HiddenSizeDisplay.from_estimator(search, by="alpha")
     >>> [line.get_label() for line in display.lines_]
     ['alpha = 1.0', 'alpha = 10.0']

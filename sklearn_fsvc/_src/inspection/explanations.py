@@ -108,8 +108,8 @@ class ExplanationDisplay:
     >>> from sklearn_fsvc import RBFClassifier
     >>> from sklearn_fsvc.inspection import ExplanationDisplay
     >>> X, y = load_digits(return_X_y=True)
-    >>> clf = RBFClassifier(100, random_state=0).fit(X[:500], y[:500])
-    >>> display = ExplanationDisplay.from_estimator(clf, X[500:503], n=4, image_shape=(8, 8))
+    >>> clf = RBFClassifier(50, random_state=0).fit(X[:200], y[:200])
+    >>> display = ExplanationDisplay.from_estimator(clf, X[200:203], n=4, image_shape=(8, 8))
     >>> display.ax_.shape
     (3, 5)
     """

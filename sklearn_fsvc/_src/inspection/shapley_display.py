@@ -43,9 +43,9 @@ class ShapleyDisplay:
     >>> import numpy as np
     >>> from sklearn_fsvc import RBFRegressor
     >>> from sklearn_fsvc.inspection import ShapleyDisplay
-    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
     >>> model = RBFRegressor(kernel="laplacian", random_state=0).fit(X, X[:, 1])
-    >>> display = ShapleyDisplay.from_estimator(model, X[:20], background=X[200:])
+    >>> display = ShapleyDisplay.from_estimator(model, X[:20], background=X[50:])
     >>> display.ax_.get_yticklabels()[-1].get_text()  # the most important feature
     'x1'
     """

@@ -282,8 +282,8 @@ def make_tabular_pipeline(
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"size": size, "color": np.array(["red", "green", "blue"])[color]})
-    >>> pipeline = make_tabular_pipeline(classifier).fit(table, y)
-    >>> pipeline[:-1].transform(table).shape
+    >>> pipeline = make_tabular_pipeline(classifier)
+    >>> pipeline[:-1].fit_transform(table, y).shape
     (300, 5)
 
     Dates, text and many categories:

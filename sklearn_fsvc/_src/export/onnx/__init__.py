@@ -93,8 +93,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     >>> from sklearn.preprocessing import StandardScaler
     >>> from sklearn_fsvc import TanhClassifier
     >>> from sklearn_fsvc.export.onnx import to_onnx
-    >>> X, y = load_digits(n_class=4, return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), TanhClassifier(300, random_state=0)).fit(X, y)
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), TanhClassifier(50, random_state=0)).fit(X, y)
     >>> session = onnxruntime.InferenceSession(to_onnx(model, X).SerializeToString())
     >>> (label,) = session.run(["label"], {"X": X})
     >>> bool((label == model.predict(X)).all())
@@ -105,8 +105,8 @@ def to_onnx(model: Any, X: Any, *, options: dict | None = None, **kwargs: Any) -
     >>> import numpy as np
     >>> import pandas as pd
     >>> from sklearn_fsvc import make_tabular_pipeline
-    >>> table = pd.DataFrame({"size": np.arange(300.0), "color": ["red", "green", None] * 100})
-    >>> y = (table["size"] > 100) & (table["color"] != "red")
+    >>> table = pd.DataFrame({"size": np.arange(150.0), "color": ["red", "green", None] * 50})
+    >>> y = (table["size"] > 50) & (table["color"] != "red")
     >>> model = make_tabular_pipeline(preset="fast", random_state=0).fit(table, y)
     >>> session = onnxruntime.InferenceSession(to_onnx(model, table).SerializeToString())
     >>> inputs = {name: np.asarray(table[name])[:, None] for name in table}
