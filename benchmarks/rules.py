@@ -95,6 +95,7 @@ RULES = {
     "sum of 10 of 20 columns > 0": Rule(normal(20), lambda X: X[:, :10].sum(axis=1) > 0),
     "largest of 5 weighted sums": Rule(normal(20), lambda X: (X @ WEIGHTS).argmax(axis=1)),
     "nearest of 5 points": Rule(normal(6), nearest_point),
+    "largest of five columns": Rule(uniform(9), lambda X: X[:, :5].argmax(axis=1)),
     "4 of 7 columns > 0": Rule(uniform(9), lambda X: (X[:, :7] > 0).sum(axis=1) >= 4),
     "decision tree of depth 5": Rule(uniform(8), random_tree),
     "abs(a), ..., abs(d) < 0.84": Rule(uniform(8), lambda X: abs(X[:, :4]).max(axis=1) < 0.84),
@@ -104,9 +105,15 @@ RULES = {
     "two of five equal": Rule(
         integers(5, 13), lambda X: (np.diff(np.sort(X, axis=1), axis=1) == 0).any(axis=1)
     ),
+    "three of six equal": Rule(
+        integers(6, 6), lambda X: (X[:, :, None] == X[:, None]).sum(axis=2).max(axis=1) >= 3
+    ),
     "a + b even": Rule(integers(6, 20), lambda X: (X[:, 0] + X[:, 1]) % 2 == 0),
     "four bits even": Rule(integers(10, 2), lambda X: X[:, :4].sum(axis=1) % 2 == 0),
     "equal categories": Rule(categories(8, 8), lambda X: codes(X["c0"]) == codes(X["c1"])),
+    "two of five categories equal": Rule(
+        categories(9, 9, 9, 9, 9), lambda X: (X.filter(like="c").nunique(axis=1) < 5).to_numpy()
+    ),
     "equal categories of 300": Rule(
         categories(300, 300, share_equal=0.5), lambda X: codes(X["c0"]) == codes(X["c1"])
     ),
