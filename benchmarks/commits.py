@@ -5,7 +5,8 @@ python benchmarks/commits.py [--commit REF] [--now HEAD] [--rounds 15] [--names 
 
 Each version runs in a process of its own, from an export of git; both run the same task in each
 round, in alternating order. Kernel, width, feature weights and penalty are given, since their
-automatic selection has changed. Values are ratios of medians, and of minima, which other
+automatic selection has changed; except in the fits "as made", for commits between which it has not.
+Values are ratios of medians, and of minima, which other
 processes disturb less: above 1 the later commit is slower.
 """
 
@@ -43,6 +44,11 @@ def works():
         model = kind(1000, **(given | rbf)).fit(X[10][:2000], y[10][:2000])
         yield f"{kind.__name__}, fit", lambda m=model: m.fit(X[10], y[10])
         yield f"{kind.__name__}, predict", lambda m=model: m.predict(X[10])
+    for n in (100, 500):
+        for kind in (RBFClassifier, RBFRegressor, TanhClassifier):
+            model = kind(random_state=0, device="cpu")
+            name = f"{kind.__name__} as made, {n} samples, fit"
+            yield name, lambda m=model, n=n: m.fit(X[10][:n], y[10][:n])
     small = TanhClassifier(100, **given).fit(X[10], y[10])
 
     def one_by_one():

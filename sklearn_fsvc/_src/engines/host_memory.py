@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from time import monotonic
 
-# A fit of 100 samples asks several hundred times: reading the files took a twentieth of its time.
+# A fit of 100 samples asks several hundred times, too often to read files each time.
 _READS_PER_SECOND = 50
 # Assumed where the operating system does not report the size of its memory.
 _DEFAULT_TOTAL = 4 * 2**30

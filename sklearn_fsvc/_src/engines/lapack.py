@@ -21,7 +21,7 @@ REALS: dict[np.dtype, tuple[str, Any]] = {
 # Scalar arguments whose memory is cached.
 _CACHED_SCALARS = 2**12
 # Where an array object holds the address of its data: `PyArray_DATA` of NumPy's C interface reads
-# it there. An eighth of the time of `array.ctypes.data`, which would be a quarter of a small call.
+# it there. `array.ctypes.data` creates an object, which takes as long as a small call.
 _DATA_OFFSET = object.__basicsize__
 
 _one_thread = limit_blas_threads(1)

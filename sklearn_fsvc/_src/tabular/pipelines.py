@@ -203,14 +203,15 @@ def make_tabular_pipeline(
     **Interaction features** are for targets that depend on combinations of categories. A pair of
     categorical features is encoded if its cells, the combinations of two categories, explain more
     of the target than an additive model of the categories, and than noise would. If the best pair
-    explains 5 % of the residual variance, all such pairs are encoded, and each single feature, too.
+    explains 5 % of the residual variance, or all equalities of two columns together, all such pairs
+    are encoded, and each single feature, too.
     An encoding is one feature for regression and binary classification, else one per output or
     class, up to 100 in total. Its value is the mean target of the cell (standardised in
     regression), smoothed towards the overall mean, which counts as ten samples; unknown categories
     get the overall mean. It is cross-fitted: a training sample gets the mean of the other four of
     five folds, so that its own target is not used, and ``fit_transform`` differs from ``fit`` and
     ``transform``. Sample weights are ignored. A pair has two cells only, unequal and equal values,
-    if these explain 5 %, and the combinations less than 5 % in addition: for rules such as "the
+    if these explain 2 %, and the combinations less than 5 % in addition: for rules such as "the
     cities of billing and shipping are equal", also for rare and unknown cities. At least three
     categories must occur as equal values; a missing value is equal to none. Interaction features
     help if the target follows rules, as in the dataset ``nursery``; most datasets get none. There
@@ -221,10 +222,11 @@ def make_tabular_pipeline(
     **Interactions of numerical features** are for rules such as "a is larger than b" or "a and b
     are equal". Candidates for each pair of columns are their equality, if they share a set of
     values; their difference, if they share a unit, else their ratio, if all values are positive;
-    and their product, of values that are centred at the median unless they are positive. Up to 10
+    and their product, of values that are centred at the median unless they are positive. Up to 15
     are added: those whose 16 intervals explain more of the residuals of an additive model than they
-    would of noise, if the best explains 3 % of the residual variance, and the others a quarter of
-    that at least. There are none for more than 64 columns and for transformers.
+    would of noise, and at least a quarter of what the best explains. The best has to explain 3 % of
+    the residual variance, or all together 20 %, as for the largest of five columns. There are none
+    for more than 64 columns and for transformers.
     ``set_params(preprocessing__numerical_interactions="drop")`` removes them.
 
     **Thresholds of numerical features** are for rules such as "at least two of three values are too
