@@ -91,8 +91,8 @@ def test_max_memory(device, data, estimator, fit_limit, monkeypatch):
     X, y = data
     estimator.set_params(device=device, max_memory=fit_limit)
     size = "n_hidden" if hasattr(estimator, "predict") else "n_components"
-    # A small fit compiles and imports before memory is measured.
-    clone(estimator).set_params(**{size: 20}).fit(X[:300], y[:300])
+    # A smaller fit, by the same code, compiles and imports before memory is measured.
+    clone(estimator).set_params(**{size: 20}).fit(X[:1500], y[:1500])
     _, fit = peak(estimator.fit, X, y)
     assert fit <= fit_limit + N * PER_ROW
     estimator.set_params(max_memory=PREDICT)
