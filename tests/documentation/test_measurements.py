@@ -180,7 +180,9 @@ def multi_gpu_sentences():
             for n, which in ((500_000, "0"), (1_000_000, "all"))
         )
         parts.append(100 * half / whole)
-    yield "is {:.0f} % with tanh and {:.0f} % with RBF units, and {:.0f} and {:.0f} %".format(*parts)
+    yield "is {:.0f} % with tanh and {:.0f} % with RBF units, and {:.0f} and {:.0f} %".format(
+        *parts
+    )
     peaks = [of[f"150000 units, GPU {n}: peak memory, GB"] for n in (0, 1)]
     fit = of["150000 units, 20000 rows, cuda:0,1: fit, s"]
     yield "in {:.0f} s, with {:.0f} and {:.0f} GB of memory".format(fit, *peaks)
