@@ -6,8 +6,8 @@ python benchmarks/commits.py [--commit REF] [--now HEAD] [--rounds 15] [--names 
 Each version runs in a process of its own, from an export of git; both run the same task in each
 round, in alternating order. Kernel, width, feature weights and penalty are given, since their
 automatic selection has changed; except in the fits "as made", for commits between which it has not.
-Values are ratios of medians, and of minima, which other
-processes disturb less: above 1 the later commit is slower.
+Values are ratios of medians, and of minima, which other processes disturb less: above 1 the later
+commit is slower.
 """
 
 import os

@@ -13,7 +13,7 @@ from sklearn_fsvc._src.data.memory_plan import (
     parse_memory,
     rows_per_tile,
 )
-from sklearn_fsvc._src.engines.host_memory import host_memory
+from sklearn_fsvc._src.engines.host import host_memory
 
 sizes = st.integers(1, 10**12)
 small = st.integers(1, 60)

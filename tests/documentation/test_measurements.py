@@ -161,8 +161,8 @@ def multi_gpu_sentences():
     fits = {
         "1,000,000 x 784 bytes, tanh, 8192 units": "tanh, as made, 8192 units, 1000000 rows",
         "1,000,000 x 784 bytes, RBF, 8192 units": "RBF, as made, 8192 units, 1000000 rows",
-        "the same, tanh, all given": f"{given['tanh']}, 8192 units, 1000000 rows",
-        "the same, RBF, all given": f"{given['RBF']}, 8192 units, 1000000 rows",
+        "the same, tanh, given": f"{given['tanh']}, 8192 units, 1000000 rows",
+        "the same, RBF, given": f"{given['RBF']}, 8192 units, 1000000 rows",
         "MNIST, tanh, 32,768 units": "MNIST, tanh, as made, 32768 units, 60000 rows",
         "MNIST, RBF, 32,768 units": "MNIST, RBF, as made, 32768 units, 60000 rows",
         "MNIST, tanh, 4096 units": "MNIST, tanh, as made, 4096 units, 60000 rows",

@@ -27,7 +27,7 @@ class Machine:
                 (folder / name).write_text(f"{text}\n")
 
     def memory(self):
-        return host_memory.host_memory(str(self.root))
+        return host_memory.read_host_memory(str(self.root))
 
 
 @pytest.fixture
@@ -114,8 +114,8 @@ def test_this_machine_has_memory():
 def test_the_memory_is_read_again_after_20_ms(monkeypatch):
     time, reads = [0.0], iter([(1, 10), (2, 10)])
     monkeypatch.setattr(host_memory, "monotonic", lambda: 1e6 + time[0])
-    monkeypatch.setattr(host_memory, "host_memory", lambda: next(reads))
-    assert host_memory.recent_host_memory() == host_memory.recent_host_memory() == (1, 10)
+    monkeypatch.setattr(host_memory, "read_host_memory", lambda: next(reads))
+    assert host_memory.host_memory() == host_memory.host_memory() == (1, 10)
     time[0] = 0.021
-    assert host_memory.recent_host_memory() == (2, 10)
+    assert host_memory.host_memory() == (2, 10)
     host_memory._host_memory_of.cache_clear()

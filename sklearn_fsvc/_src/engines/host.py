@@ -15,7 +15,7 @@ from ..layers import LinearLayer
 from ..version import __version__
 from . import gradients
 from .base import Engine, Sink, Stopwatch, round_activations
-from .host_memory import recent_host_memory
+from .host_memory import host_memory
 from .threads import in_parallel_call, n_cores, n_threads, parallel_for
 
 # Slopes, and activations, that one thread processes at a time, so that they stay in its cache.
@@ -36,7 +36,7 @@ class HostEngine(Engine):
     """An engine whose arrays are NumPy's."""
 
     def memory(self):
-        return recent_host_memory()
+        return host_memory()
 
     def statistics_dtype(self, layer):
         return layer.hidden_dtype

@@ -17,17 +17,17 @@ _V1_NAMES = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_fi
 _V2_NAMES = "memory.max", "memory.current", "inactive_file"
 
 
-def recent_host_memory() -> tuple[int, int]:
-    """Return `host_memory` as of the last 20 ms."""
+def host_memory() -> tuple[int, int]:
+    """Return `read_host_memory` as of the last 20 ms."""
     return _host_memory_of(os.getpid(), int(_READS_PER_SECOND * monotonic()))
 
 
 @lru_cache(maxsize=1)
 def _host_memory_of(process_id, time):
-    return host_memory()
+    return read_host_memory()
 
 
-def host_memory(root: str = "/") -> tuple[int, int]:
+def read_host_memory(root: str = "/") -> tuple[int, int]:
     """Return (free, total) bytes; free is what can be allocated without swapping, where known.
 
     A container or a batch job may have less than the machine: its control group has a limit, and
